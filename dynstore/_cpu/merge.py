@@ -1,0 +1,71 @@
+"""Merging a sorted batch into a packed table on the host: block copies between the keys concerned."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from numba import njit
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["merge_in", "merge_out"]
+
+
+@njit(cache=True)
+def _copy(source, start, end, target, to):
+    for i in range(end - start):
+        target[to + i] = source[start + i]
+
+
+@njit(cache=True)
+def _merge_column(old, places, added, out):
+    done = 0
+    for i in range(places.shape[0]):
+        place = places[i]
+        _copy(old, done, place, out, done + i)
+        out[place + i] = added[i]
+        done = place
+    _copy(old, done, old.shape[0], out, done + places.shape[0])
+
+
+@njit(cache=True)
+def _drop_from_column(old, places, out):
+    done = 0
+    for i in range(places.shape[0]):
+        _copy(old, done, places[i], out, done - i)
+        done = places[i] + 1
+    _copy(old, done, old.shape[0], out, done - places.shape[0])
+
+
+@njit(cache=True)
+def _shift_offsets(old, rows, step, out):
+    """Move each row's start by ``step`` for every changed key in the rows before it."""
+    row, shift = 0, 0
+    for i in range(rows.shape[0]):
+        for r in range(row, rows[i] + 1):
+            out[r] = old[r] + shift
+        row, shift = rows[i] + 1, shift + step
+    for r in range(row, old.shape[0]):
+        out[r] = old[r] + shift
+
+
+def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:
+    """Write the old edges and the added ones to ``out``; ``places``: slots of ``old`` that they go before."""
+    _merge_column(old.src, places, added.src, out.src)
+    _merge_column(old.dst, places, added.dst, out.dst)
+    if old.weights is not None:
+        _merge_column(old.weights, places, added.weights, out.weights)
+    _shift_offsets(old.offsets, added.src, 1, out.offsets)
+
+
+def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
+    """Write the old edges less those at ``places`` (ascending slots, in ``rows``) to ``out``."""
+    _drop_from_column(old.src, places, out.src)
+    _drop_from_column(old.dst, places, out.dst)
+    if old.weights is not None:
+        _drop_from_column(old.weights, places, out.weights)
+    _shift_offsets(old.offsets, rows, -1, out.offsets)

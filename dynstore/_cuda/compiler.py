@@ -1,0 +1,85 @@
+"""The one file that names ``numba.cuda``: how kernels are compiled and started.
+
+Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Numba's simulator
+(``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, one block of 32 threads after the other.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from numba import config
+
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from numba import cuda
+
+__all__ = ["SIMULATED", "THREADS", "WARP", "Kernel", "cuda", "device", "kernel", "unavailable"]
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+WARP = 32
+THREADS = WARP if SIMULATED else 256
+# The simulator starts a Python thread for each GPU thread, so grid-stride kernels get one small grid there.
+MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
+
+
+class Kernel:
+    """A kernel and the ways to start it on CuPy's current stream."""
+
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self._compiled = cuda.jit(function)
+
+    def launch(self, num_threads: int, *args: Any) -> None:
+        """Start at least ``num_threads`` threads (whole blocks); nothing for 0."""
+        if num_threads > 0:
+            self._start(-(-num_threads // THREADS), args)
+
+    def launch_warps(self, num_warps: int, *args: Any) -> None:
+        """Start at least ``num_warps`` whole warps; nothing for 0."""
+        self.launch(num_warps * WARP, *args)
+
+    def launch_strided(self, num_threads: int, *args: Any) -> None:
+        """Start at most as many threads as fill the GPU; the kernel strides over the grid."""
+        if num_threads > 0:
+            self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
+
+    def _start(self, blocks: int, args: tuple[Any, ...]) -> None:
+        self._compiled[blocks, THREADS, _current_stream()](*args)
+
+
+def kernel(function: Callable[..., None]) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``."""
+    return Kernel(function)
+
+
+def device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a device function ``d_verb_noun``."""
+    return cuda.jit(device=True)(function)
+
+
+def _current_stream() -> Any:
+    if SIMULATED:
+        return 0
+    import cupy
+
+    return _stream_of(cupy.cuda.get_current_stream().ptr)
+
+
+@lru_cache(maxsize=64)
+def _stream_of(pointer: int) -> Any:
+    return cuda.external_stream(pointer) if pointer else cuda.default_stream()
+
+
+def unavailable() -> str | None:
+    """Say why Numba cannot start kernels here, or None where it can."""
+    try:
+        return None if cuda.is_available() else "Numba finds no CUDA: pip install 'dynstore[cuda13]'"
+    except Exception as error:  # numba-cuda fails in many ways on mismatched packages
+        return f"Numba's CUDA target does not work: {type(error).__name__}: {error}"

@@ -1,0 +1,90 @@
+"""Warp-wide operations: the intrinsics on a device, an emulation in the simulator.
+
+Precondition of each: all 32 lanes of the warp call it. The simulator knows no warp operations; it runs one
+block of 32 threads at a time, so one buffer and ``syncthreads`` stand in for them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device
+
+__all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_shuffle", "d_sum_lanes", "d_sync_warp"]
+
+FULL_WARP = np.uint32(0xFFFFFFFF)
+
+if SIMULATED:
+    _exchange: list[object] = [0] * WARP
+
+    @device
+    def d_lane():
+        """Return this thread's lane, 0 to 31."""
+        return cuda.threadIdx.x & 31
+
+    @device
+    def d_sync_warp():
+        """Wait for all lanes; what they wrote before is visible after."""
+        cuda.syncthreads()
+
+    @device
+    def d_ballot(predicate):
+        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        _exchange[cuda.threadIdx.x & 31] = bool(predicate)
+        cuda.syncthreads()
+        word = 0
+        for lane in range(WARP):
+            if _exchange[lane]:
+                word |= 1 << lane
+        cuda.syncthreads()
+        return np.uint32(word)
+
+    @device
+    def d_shuffle(value, source_lane):
+        """Return lane ``source_lane``'s value."""
+        _exchange[cuda.threadIdx.x & 31] = value
+        cuda.syncthreads()
+        taken = _exchange[int(source_lane) & 31]
+        cuda.syncthreads()
+        return taken
+
+    @device
+    def d_sum_lanes(value):
+        """Return the sum of the value over all lanes, in every lane."""
+        _exchange[cuda.threadIdx.x & 31] = value
+        cuda.syncthreads()
+        total = _exchange[0]
+        for lane in range(1, WARP):
+            total = total + _exchange[lane]
+        cuda.syncthreads()
+        return total
+
+else:
+
+    @device
+    def d_lane():
+        """Return this thread's lane, 0 to 31."""
+        return cuda.threadIdx.x & 31
+
+    @device
+    def d_sync_warp():
+        """Wait for all lanes; what they wrote before is visible after."""
+        cuda.syncwarp(FULL_WARP)
+
+    @device
+    def d_ballot(predicate):
+        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        return np.uint32(cuda.ballot_sync(FULL_WARP, predicate))
+
+    @device
+    def d_shuffle(value, source_lane):
+        """Return lane ``source_lane``'s value."""
+        return cuda.shfl_sync(FULL_WARP, value, source_lane)
+
+    @device
+    def d_sum_lanes(value):
+        """Return the sum of the value over all lanes, in every lane."""
+        total = value
+        for step in (16, 8, 4, 2, 1):
+            total += cuda.shfl_xor_sync(FULL_WARP, total, step)
+        return total

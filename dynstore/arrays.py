@@ -1,0 +1,203 @@
+"""The one door in: frames, arrays and lists become checked arrays of one device.
+
+Nothing is imported to recognise a type: an object can only be a polars frame if polars is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError, LimitError
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["EdgeColumns", "read_edges", "read_ids"]
+
+FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
+
+
+class EdgeColumns(NamedTuple):
+    """Checked columns of equal length: ids of the vertex dtype, weights of the weight dtype or None."""
+
+    src: Array
+    dst: Array
+    weights: Array | None
+    max_id: int
+
+
+def read_edges(
+    who: str,
+    backend: Backend,
+    edges: Any,
+    names: tuple[str, str, str | None],
+    vertex_dtype: np.dtype,
+    weight_dtype: np.dtype | None,
+) -> EdgeColumns:
+    """Read a batch of edges.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    backend : Backend
+        Where the arrays shall be.
+    edges : frame or tuple
+        A pandas, pyarrow, polars or cuDF frame, or ``(src, dst)`` or ``(src, dst, weights)``.
+    names : tuple
+        The frame's columns: source, destination, and weight or None.
+    vertex_dtype, weight_dtype : numpy.dtype
+        What to return; ``weight_dtype=None`` ignores weights.
+
+    Returns
+    -------
+    EdgeColumns
+        ``max_id`` is -1 for an empty batch.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the first bad row.
+    """
+    columns = _split(who, edges, names)
+    src, src_max = _ids(who, backend, *columns[0], vertex_dtype)
+    dst, dst_max = _ids(who, backend, *columns[1], vertex_dtype)
+    _same_length(who, columns[1][0], dst, columns[0][0], src)
+    weights = None
+    if weight_dtype is not None and len(columns) == 3:
+        weights = _weights(who, backend, *columns[2], weight_dtype)
+        _same_length(who, columns[2][0], weights, columns[0][0], src)
+    return EdgeColumns(src, dst, weights, max(src_max, dst_max))
+
+
+def has_weights(edges: Any, weight: str | None) -> bool:
+    """Whether the caller brought weights: a third item of a tuple, or a column's name."""
+    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
+
+
+def read_ids(who: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
+    """Read vertex ids: an array, a list, a series or one integer; return them and the highest (-1 for none)."""
+    if isinstance(ids, int | np.integer) and not isinstance(ids, bool):
+        ids = [int(ids)]
+    return _ids(who, backend, "ids", ids, vertex_dtype)
+
+
+def _is_frame(edges: Any) -> bool:
+    for module, name in FRAMES:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(edges, getattr(loaded, name)):
+            return True
+    return False
+
+
+def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+    if isinstance(edges, tuple):
+        if len(edges) not in (2, 3):
+            raise InputError(f"{who}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)")
+        if names[2] is not None:
+            raise InputError(f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)")
+        return list(zip(("src", "dst", "weights"), edges, strict=False))
+    if not _is_frame(edges):
+        raise InputTypeError(
+            f"{who}: edges is a {type(edges).__module__}.{type(edges).__qualname__}; wanted a pandas, pyarrow, polars "
+            "or cuDF frame, or a tuple (src, dst[, weights])"
+        )
+    known = [str(name) for name in (edges.column_names if hasattr(edges, "column_names") else edges.columns)]
+    wanted = [name for name in names if name is not None]
+    missing = [name for name in wanted if name not in known]
+    if missing:
+        guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
+        hint = f". Did you mean {guess[0]!r}?" if guess else ""
+        raise InputError(f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}")
+    return [(name, edges[name]) for name in wanted]
+
+
+def _same_length(who: str, name: str, array: Array, other_name: str, other: Array) -> None:
+    if array.shape[0] != other.shape[0]:
+        raise InputError(
+            f"{who}: `{name}` has {array.shape[0]} items, `{other_name}` has {other.shape[0]}; they must be equal"
+        )
+
+
+def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
+    """Bring one column to the device in its own dtype, refusing nulls."""
+    if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
+        nulls = column.null_count() if callable(column.null_count) else column.null_count
+        if nulls:
+            raise InputError(f"{who}: column `{name}` has {nulls} nulls; wanted none")
+        column = column.values if hasattr(column, "__cuda_array_interface__") else column.to_numpy()
+    elif hasattr(column, "isna"):  # pandas
+        if column.isna().any() and column.dtype.kind != "f":
+            row = int(np.argmax(np.asarray(column.isna())))
+            raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
+        column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
+    if not hasattr(column, "__cuda_array_interface__"):
+        column = _host_array(who, name, column)
+    array = backend.asarray(column)
+    if array.ndim != 1:
+        raise InputError(f"{who}: `{name}` has {array.ndim} dimensions; wanted one")
+    return array
+
+
+def _host_array(who: str, name: str, column: Any) -> np.ndarray:
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError) as error:
+        raise InputTypeError(f"{who}: `{name}` cannot be read as an array: {error}") from error
+    if array.dtype == object and array.size:
+        _refuse_objects(who, name, array)
+    return array
+
+
+def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
+    for row, item in enumerate(array.ravel().tolist()):
+        if item is None:
+            raise InputError(f"{who}: `{name}` has a null at row {row}; wanted none")
+        if not isinstance(item, int | float) or isinstance(item, bool):
+            raise InputTypeError(f"{who}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number")
+        if isinstance(item, int) and abs(item) >= 2**63:
+            raise LimitError(f"{who}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
+    raise InputTypeError(f"{who}: `{name}` mixes types; wanted integers")
+
+
+def _ids(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
+    array = _to_array(who, backend, name, column)
+    if array.shape[0] == 0:
+        return backend.empty(0, dtype), -1
+    if array.dtype.kind not in "iu":
+        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; vertex ids must be integers")
+    lowest, highest = int(array.min()), int(array.max())
+    limit = int(np.iinfo(dtype).max) - 1
+    if lowest < 0:
+        row = int(backend.xp.argmax(array < 0))
+        raise InputError(f"{who}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
+    if highest > limit:
+        row = int(backend.xp.argmax(array > limit))
+        more = '; vertex_dtype="int64" takes larger ones' if np.dtype(dtype).itemsize == 4 else ""
+        raise LimitError(f"{who}: `{name}` has {highest} at row {row}; {dtype} ids go to {limit}{more}")
+    return backend.xp.ascontiguousarray(array, dtype=dtype), highest
+
+
+def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+    array = _to_array(who, backend, name, column)
+    if array.shape[0] == 0:
+        return backend.empty(0, dtype)
+    if array.dtype.kind not in "iuf":
+        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; weights must be numbers")
+    xp = backend.xp
+    with np.errstate(over="ignore"):
+        weights = xp.ascontiguousarray(array, dtype=dtype)
+    bad = xp.isnan(weights)
+    if bool(bad.any()):
+        raise InputError(f"{who}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")
+    if array.dtype.itemsize > weights.dtype.itemsize:
+        bad = xp.isinf(weights) & ~xp.isinf(array.astype(np.float64))
+        if bool(bad.any()):
+            row = int(xp.argmax(bad))
+            raise LimitError(f"{who}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
+    return weights

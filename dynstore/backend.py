@@ -1,0 +1,177 @@
+"""Where arrays live and which kernels run on them.
+
+==========  =======================  ==========================================
+name        arrays                   kernels
+==========  =======================  ==========================================
+cpu         NumPy                    ``_cpu`` packages: NumPy and Numba njit
+cuda        CuPy                     ``_cuda`` packages: Numba CUDA
+cuda-sim    NumPy                    ``_cuda`` packages in Numba's simulator
+==========  =======================  ==========================================
+
+``cuda-sim`` is for tests: it needs ``NUMBA_ENABLE_CUDASIM=1`` before Numba is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+from functools import lru_cache
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
+from dynstore.typing import Array
+
+__all__ = ["DEVICES", "Backend", "cuda_problem", "get_backend"]
+
+DEVICES = ("auto", "cpu", "cuda")
+CUDA_INSTALL_LINE = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
+_log = logging.getLogger("dynstore")
+
+
+class Backend:
+    """One device: its array module, its allocations, its kernels.
+
+    Attributes
+    ----------
+    name : {"cpu", "cuda", "cuda-sim"}
+    xp : module
+        ``numpy`` or ``cupy``.
+    family : {"cpu", "cuda"}
+        The kernel packages in use: ``_cpu`` or ``_cuda``.
+    """
+
+    def __init__(self, name: str, xp: ModuleType, family: str) -> None:
+        self.name = name
+        self.xp: Any = xp
+        self.family = family
+
+    def __repr__(self) -> str:
+        return f"Backend({self.name!r})"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether arrays live in GPU memory."""
+        return self.name == "cuda"
+
+    def kernels(self, package: str, module: str) -> ModuleType:
+        """Import ``package._cpu.module`` or ``package._cuda.module``."""
+        return importlib.import_module(f"{package}._{self.family}.{module}")
+
+    def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """Allocate without filling.
+
+        Raises
+        ------
+        OutOfMemoryError
+            When the device has not enough memory.
+        """
+        try:
+            return self.xp.empty(shape, dtype=dtype)
+        except (MemoryError, ValueError) as error:  # NumPy refuses absurd sizes with a ValueError
+            size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+            raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
+        """Allocate and fill with zeros."""
+        array = self.empty(shape, dtype)
+        array.fill(0)
+        return array
+
+    def asarray(self, values: Any, dtype: Any = None) -> Array:
+        """Bring host or device values to this device, without a copy where they already are there."""
+        if not self.on_gpu and hasattr(values, "__cuda_array_interface__"):
+            values = _device_to_host(values)
+        return self.xp.asarray(values, dtype=dtype)
+
+    def to_host(self, array: Array) -> np.ndarray:
+        """Return the values as a NumPy array (the same one on the host)."""
+        return array.get() if self.on_gpu else np.asarray(array)
+
+    def synchronize(self) -> None:
+        """Wait until all work issued so far is done."""
+        if self.on_gpu:
+            self.xp.cuda.get_current_stream().synchronize()
+
+
+def _device_to_host(values: Any) -> np.ndarray:
+    getter = getattr(values, "get", None)
+    if getter is not None:
+        return np.asarray(getter())
+    try:
+        import cupy
+    except ImportError as error:
+        raise MissingDependencyError(f"a device array needs CuPy to be read: {CUDA_INSTALL_LINE}") from error
+    return cupy.asnumpy(cupy.asarray(values))
+
+
+@lru_cache(maxsize=1)
+def cuda_problem() -> str | None:
+    """Say why CUDA cannot be used here, or None where it can."""
+    if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
+        return "NUMBA_ENABLE_CUDASIM=1 replaces CUDA by Numba's simulator"
+    if importlib.util.find_spec("cupy") is None:
+        return f"CuPy is not installed: {CUDA_INSTALL_LINE}"
+    try:
+        import cupy
+
+        if cupy.cuda.runtime.getDeviceCount() == 0:
+            return "no CUDA device was found"
+        cupy.arange(1).sum()
+    except Exception as error:  # any failure of driver or library means: no CUDA
+        return f"CUDA does not work: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    from dynstore._cuda.compiler import unavailable
+
+    return unavailable()
+
+
+@lru_cache(maxsize=3)
+def _make(name: str) -> Backend:
+    if name == "cpu":
+        return Backend("cpu", np, "cpu")
+    if name == "cuda":
+        import cupy
+
+        return Backend("cuda", cupy, "cuda")
+    return Backend("cuda-sim", np, "cuda")
+
+
+@lru_cache(maxsize=1)
+def _automatic() -> Backend:
+    problem = cuda_problem()
+    name = "cpu" if problem else "cuda"
+    _log.info("device 'auto' is %r%s", name, f" ({problem})" if problem else "")
+    return _make(name)
+
+
+def get_backend(device: str = "auto") -> Backend:
+    """Return the backend of a device name.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+        "auto" takes CUDA where it works and logs its choice once (logger ``dynstore``).
+
+    Raises
+    ------
+    InputError
+        For another name, or for "cuda" where CUDA does not work; the message says why.
+    """
+    if device == "auto":
+        return _automatic()
+    if device == "cpu":
+        return _make("cpu")
+    if device == "cuda":
+        problem = cuda_problem()
+        if problem:
+            raise InputError(f"device 'cuda' cannot be used: {problem}")
+        return _make("cuda")
+    if device == "cuda-sim":
+        if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
+            raise InputError("device 'cuda-sim' needs NUMBA_ENABLE_CUDASIM=1 set before Numba is imported")
+        return _make("cuda-sim")
+    raise unknown_name("device", "device", device, DEVICES)

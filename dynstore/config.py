@@ -1,0 +1,37 @@
+"""Reading options: frozen dataclasses made from keyword arguments, with clear refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from dynstore.errors import InputError, InputTypeError, unknown_name
+
+__all__ = ["check_share", "make_options"]
+
+T = TypeVar("T")
+
+
+def make_options(who: str, cls: type[T], given: Mapping[str, Any]) -> T:
+    """Make an options dataclass, refusing names that it does not have.
+
+    Raises
+    ------
+    InputError
+        With the list of known options.
+    """
+    known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    for name in given:
+        if name not in known:
+            raise unknown_name(who, "option", name, known)
+    return cls(**given)
+
+
+def check_share(who: str, name: str, value: Any, low: float, high: float) -> float:
+    """Return ``value`` as a float, refusing what is no number or lies outside ``[low, high]``."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputTypeError(f"{who}: {name} is {value!r}; wanted a number between {low} and {high}")
+    if not low <= value <= high:
+        raise InputError(f"{who}: {name} is {value}; wanted a number between {low} and {high}")
+    return float(value)

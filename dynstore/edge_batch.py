@@ -1,0 +1,119 @@
+"""A batch of edges as the stores want it: sorted by (source, destination), every edge once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array, OnDuplicate
+
+__all__ = ["EdgeBatch", "make_batch", "sort_unique"]
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeBatch:
+    """Sorted and unique edges.
+
+    Attributes
+    ----------
+    src, dst : array, shape (B,), vertex dtype
+    weights : array, shape (B,), or None
+    num_loops : int
+        Self-loops among them; only counted for undirected graphs, else 0.
+    """
+
+    src: Array
+    dst: Array
+    weights: Array | None
+    num_loops: int = 0
+
+    def __len__(self) -> int:
+        return int(self.src.shape[0])
+
+    def transposed(self, backend: Backend) -> EdgeBatch:
+        """Return the batch with every edge turned round."""
+        return EdgeBatch(*sort_unique(backend, self.dst, self.src, self.weights), self.num_loops)
+
+
+def sort_unique(
+    backend: Backend, src: Array, dst: Array, weights: Array | None, on_duplicate: OnDuplicate = "replace"
+) -> tuple[Array, Array, Array | None]:
+    """Sort edges by (src, dst) and keep each once: with the last weight, or with the sum of all.
+
+    int32 ids are packed into one 64-bit key and sorted once; int64 ids take two passes (lexsort).
+    Sums are accumulated in float64.
+    """
+    xp = backend.xp
+    if src.shape[0] == 0:
+        return src, dst, weights
+    order = None
+    if src.dtype.itemsize == 4:
+        keys = src.astype(np.int64)
+        keys <<= 32
+        keys |= dst
+        if weights is None:
+            keys.sort()
+        else:
+            order = xp.argsort(keys, kind="stable")
+            keys = keys[order]
+        ends = _run_ends(backend, keys[1:] != keys[:-1])
+        keys = keys[ends]
+        src, dst = (keys >> 32).astype(src.dtype), keys.astype(src.dtype)
+    else:
+        order = xp.lexsort(xp.stack((dst, src)))
+        src, dst = src[order], dst[order]
+        ends = _run_ends(backend, (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]))
+        src, dst = src[ends], dst[ends]
+    if weights is not None:
+        if on_duplicate == "replace":
+            weights = weights[order[ends]]
+        else:
+            run = xp.cumsum(ends) - ends
+            sums = xp.bincount(run, weights=weights[order].astype(np.float64), minlength=src.shape[0])
+            weights = sums.astype(weights.dtype)
+    return src, dst, weights
+
+
+def _run_ends(backend: Backend, changes: Array) -> Array:
+    ends = backend.empty(changes.shape[0] + 1, np.bool_)
+    ends[:-1] = changes
+    ends[-1] = True
+    return ends
+
+
+def make_batch(
+    backend: Backend,
+    src: Array,
+    dst: Array,
+    weights: Array | None,
+    directed: bool,
+    on_duplicate: OnDuplicate = "replace",
+) -> tuple[EdgeBatch, int]:
+    """Sort a raw batch and resolve its duplicates; an undirected one is mirrored, self-loops are not.
+
+    An undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and the
+    two directions cannot get different weights.
+
+    Returns
+    -------
+    batch : EdgeBatch
+    num_edges : int
+        Distinct edges named (undirected pairs counted once).
+    """
+    xp = backend.xp
+    if directed:
+        src, dst, weights = sort_unique(backend, src, dst, weights, on_duplicate)
+        return EdgeBatch(src, dst, weights), int(src.shape[0])
+    low, high, weights = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
+    num_edges = int(low.shape[0])
+    proper = low != high
+    num_loops = num_edges - int(xp.count_nonzero(proper))
+    src = xp.concatenate((low, high[proper]))
+    dst = xp.concatenate((high, low[proper]))
+    if weights is not None:
+        weights = xp.concatenate((weights, weights[proper]))
+    return EdgeBatch(*sort_unique(backend, src, dst, weights), num_loops), num_edges

@@ -1,0 +1,90 @@
+"""The exceptions that dynstore raises.
+
+::
+
+    DynstoreError
+    ├── InputError (ValueError)            what was passed in cannot be used
+    │   ├── InputTypeError (TypeError)     ... because its type is wrong
+    │   ├── FileFormatError                ... because of a line in a file
+    │   ├── LimitError                     ... because an id or a size is past a limit
+    │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
+    ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update
+    ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
+    ├── FailedToConvergeError (RuntimeError)
+    └── MissingDependencyError (ImportError)
+
+Every message says who complains, what was got and what was wanted. A call that raises leaves the
+graph as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+__all__ = [
+    "DynstoreError",
+    "FailedToConvergeError",
+    "FileFormatError",
+    "InputError",
+    "InputTypeError",
+    "LimitError",
+    "MissingDependencyError",
+    "OutOfMemoryError",
+    "StaleSnapshotError",
+    "UnweightedGraphError",
+    "unknown_name",
+]
+
+
+class DynstoreError(Exception):
+    """Base of everything that dynstore raises on purpose."""
+
+
+class InputError(DynstoreError, ValueError):
+    """A value that cannot be used."""
+
+
+class InputTypeError(InputError, TypeError):
+    """A value of a type that cannot be used."""
+
+
+class FileFormatError(InputError):
+    """A file that cannot be read as an edge list; the message names the file and the line."""
+
+
+class LimitError(InputError):
+    """An id or a size past one of the store's limits."""
+
+
+class UnweightedGraphError(InputError, RuntimeError):
+    """An algorithm that needs weights got a graph without them."""
+
+
+class StaleSnapshotError(DynstoreError, RuntimeError):
+    """A snapshot was read after the graph had been updated."""
+
+
+class OutOfMemoryError(DynstoreError, MemoryError):
+    """Memory ran out while an update was planned; nothing was changed."""
+
+
+class FailedToConvergeError(DynstoreError, RuntimeError):
+    """An iterative algorithm used up its iterations."""
+
+
+class MissingDependencyError(DynstoreError, ImportError):
+    """An optional package is missing; the message gives the line to type."""
+
+
+def unknown_name(who: str, what: str, got: object, known: Iterable[str]) -> InputError:
+    """Build the error for a name that does not exist, with the known ones and a guess.
+
+    >>> str(unknown_name("DynamicGraph", "store", "gpma", ["gpma+", "merge"]))
+    "DynamicGraph: unknown store 'gpma'; known: 'gpma+', 'merge'. Did you mean 'gpma+'?"
+    """
+    names = sorted(known)
+    listed = ", ".join(repr(name) for name in names) or "none"
+    guess = get_close_matches(str(got), names, n=1, cutoff=0.5)
+    hint = f". Did you mean {guess[0]!r}?" if guess else ""
+    return InputError(f"{who}: unknown {what} {got!r}; known: {listed}{hint}")

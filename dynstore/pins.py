@@ -1,0 +1,52 @@
+"""Memory that has left the library, and how a store learns that it has.
+
+An exported array owns a :class:`Pin`, the store's :class:`Pins` only refer to it. As long as any array
+or view over the memory lives, so does the pin, and the store writes its next update elsewhere.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from dynstore.typing import Array
+
+__all__ = ["Pins", "export"]
+
+
+class Pins:
+    """The living exports of one set of buffers."""
+
+    __slots__ = ("_living",)
+
+    def __init__(self) -> None:
+        self._living: weakref.WeakSet[_Pin] = weakref.WeakSet()
+
+    def add(self, pin: _Pin) -> None:
+        self._living.add(pin)
+
+    def __bool__(self) -> bool:
+        return len(self._living) > 0
+
+
+class _Pin:
+    """Keeps one exported array's memory; lives as long as the arrays made from it."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        if isinstance(array, np.ndarray):
+            self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, True)}
+
+
+def export(array: Array, pins: Pins) -> Any:
+    """Return a read-only view (NumPy) or a view (CuPy) of ``array`` that keeps a pin alive."""
+    pin = _Pin(array)
+    pins.add(pin)
+    if isinstance(array, np.ndarray):
+        return np.asarray(pin)
+    import cupy
+
+    memory = cupy.cuda.UnownedMemory(array.data.ptr, array.nbytes, pin)
+    return cupy.ndarray(array.shape, array.dtype, cupy.cuda.MemoryPointer(memory, 0))

@@ -1,0 +1,131 @@
+"""The arrays of one gap-aware edge table: ``src``, ``dst``, weights, validity bits, row offsets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.bits import words_for
+from dynstore.pins import Pins
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "SlotArrays"]
+
+OFFSET_SLACK = 1.25
+
+# What a search finds for a key: nothing, the run of a deleted edge, or an edge.
+ABSENT, DEAD, PRESENT = 0, 1, 2
+
+
+@dataclass
+class SlotArrays:
+    """Edges in slots, sorted by (src, dst); see ``docs/design.md`` for the invariants.
+
+    Attributes
+    ----------
+    src, dst : array, shape (S,), vertex dtype
+    weights : array, shape (S,), or None
+    valid : array of uint32 words, one bit a slot
+    offsets : array, shape (V + 1,), vertex dtype
+        A view of a buffer that may be longer, so that V can grow without a copy.
+    num_edges : int
+        Valid slots.
+    pins : Pins
+        Exports of these very buffers that still live.
+    """
+
+    src: Array
+    dst: Array
+    weights: Array | None
+    valid: Array
+    offsets: Array
+    offset_buffer: Array
+    num_edges: int = 0
+    pins: Pins = field(default_factory=Pins)
+
+    @property
+    def num_slots(self) -> int:
+        return int(self.src.shape[0])
+
+    @property
+    def num_vertices(self) -> int:
+        return int(self.offsets.shape[0]) - 1
+
+    @classmethod
+    def allocate(
+        cls, backend: Backend, num_slots: int, num_vertices: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
+    ) -> SlotArrays:
+        """Reserve arrays without filling them (validity bits are 0)."""
+        offsets = backend.empty(num_vertices + 1, vertex_dtype)
+        return cls(
+            backend.empty(num_slots, vertex_dtype),
+            backend.empty(num_slots, vertex_dtype),
+            None if weight_dtype is None else backend.empty(num_slots, weight_dtype),
+            backend.zeros(words_for(num_slots), np.uint32),
+            offsets,
+            offsets,
+        )
+
+    @classmethod
+    def without_edges(
+        cls, backend: Backend, num_slots: int, num_vertices: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
+    ) -> SlotArrays:
+        """Make arrays that never held an edge: (0, 0) in every slot, none valid."""
+        slots = cls.allocate(backend, num_slots, num_vertices, vertex_dtype, weight_dtype)
+        slots.src.fill(0)
+        slots.dst.fill(0)
+        if slots.weights is not None:
+            slots.weights.fill(0)
+        slots.offsets.fill(num_slots)
+        if num_vertices:
+            slots.offsets[0] = 0
+        return slots
+
+    def with_vertices(self, backend: Backend, num_vertices: int) -> SlotArrays:
+        """Return the same slots with rows added at the end; never writes what an export can see."""
+        old = self.num_vertices
+        if num_vertices <= old:
+            return self
+        buffer = self.offset_buffer
+        if buffer.shape[0] <= num_vertices or old == 0:
+            buffer = backend.empty(int((num_vertices + 1) * OFFSET_SLACK), buffer.dtype)
+            buffer[: old + 1] = self.offsets
+            if old == 0:  # the closing entry becomes the start of row 0
+                buffer[0] = 0
+        # Past the view of the present offsets, so nobody sees it before the commit.
+        buffer[old + 1 : num_vertices + 1] = self.num_slots
+        return replace(self, offsets=buffer[: num_vertices + 1], offset_buffer=buffer)
+
+    def copy(self, backend: Backend) -> SlotArrays:
+        """Return a deep copy that nothing has a pin on."""
+
+        def duplicate(array: Array) -> Array:
+            fresh = backend.empty(array.shape, array.dtype)
+            fresh[:] = array
+            return fresh
+
+        offsets = duplicate(self.offsets)
+        return SlotArrays(
+            duplicate(self.src),
+            duplicate(self.dst),
+            None if self.weights is None else duplicate(self.weights),
+            duplicate(self.valid),
+            offsets,
+            offsets,
+            self.num_edges,
+        )
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part."""
+        return {
+            "src": int(self.src.nbytes),
+            "dst": int(self.dst.nbytes),
+            "weights": 0 if self.weights is None else int(self.weights.nbytes),
+            "valid": int(self.valid.nbytes),
+            "offsets": int(self.offset_buffer.nbytes),
+        }

@@ -1,0 +1,166 @@
+"""The gap-aware CSR: one version of a graph, as every kernel reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.bits import full_words, unpack_bits
+from dynstore.errors import StaleSnapshotError
+from dynstore.pins import export
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.pins import Pins
+    from dynstore.typing import Array
+
+__all__ = ["GapCSR", "Lease"]
+
+
+class Lease:
+    """The right to read one version; the graph ends it with its next update."""
+
+    __slots__ = ("ended_by", "version")
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.ended_by: int | None = None
+
+    def check(self) -> None:
+        """Raise :class:`StaleSnapshotError` once the graph has moved on."""
+        if self.ended_by is not None:
+            raise StaleSnapshotError(
+                f"snapshot: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
+                "call snapshot() again after an update"
+            )
+
+
+class GapCSR:
+    """Compressed sparse rows whose slots may be gaps; no copy, valid until the next update.
+
+    Row ``v`` owns the slots ``offsets[v]`` to ``offsets[v + 1]`` (exclusive); of these, slot ``p`` holds an
+    edge where bit ``p % 32`` of ``valid[p // 32]`` is set. Neighbours of a row are in ascending order,
+    gaps included. Reading any array after the graph's next update raises
+    :class:`~dynstore.errors.StaleSnapshotError`.
+
+    Attributes
+    ----------
+    offsets : array, shape (V + 1,), vertex dtype
+    indices : array, shape (S,), vertex dtype
+        Destinations; a gap repeats a neighbouring key.
+    sources : array, shape (S,), vertex dtype
+        The row of every slot, gaps included.
+    weights : array, shape (S,), float32 or float64, or None
+    valid : array, shape (at least ceil(S / 32),), uint32
+        One bit a slot, lowest bit first; bits past S are 0.
+    num_vertices, num_slots, num_edges : int
+        V, S, and the number of valid slots (undirected graphs store both directions).
+    version : int
+        The graph's version that this shows.
+    backend : Backend
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        offsets: Array,
+        sources: Array,
+        indices: Array,
+        valid: Array,
+        weights: Array | None,
+        num_edges: int,
+        lease: Lease | None = None,
+        pins: Pins | None = None,
+    ) -> None:
+        self.backend = backend
+        self._offsets = offsets
+        self._sources = sources
+        self._indices = indices
+        self._valid = valid
+        self._weights = weights
+        self._lease = lease or Lease(0)
+        self._pins = pins
+        self.num_vertices = int(offsets.shape[0]) - 1
+        self.num_slots = int(indices.shape[0])
+        self.num_edges = num_edges
+        self.version = self._lease.version
+
+    def __repr__(self) -> str:
+        return (
+            f"GapCSR(num_vertices={self.num_vertices}, num_edges={self.num_edges}, "
+            f"num_slots={self.num_slots}, version={self.version}, device={self.backend.name!r})"
+        )
+
+    @property
+    def offsets(self) -> Array:
+        self._lease.check()
+        return self._offsets
+
+    @property
+    def sources(self) -> Array:
+        self._lease.check()
+        return self._sources
+
+    @property
+    def indices(self) -> Array:
+        self._lease.check()
+        return self._indices
+
+    @property
+    def weights(self) -> Array | None:
+        self._lease.check()
+        return self._weights
+
+    @property
+    def valid(self) -> Array:
+        self._lease.check()
+        return self._valid
+
+    @property
+    def is_weighted(self) -> bool:
+        return self._weights is not None
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether there are no gaps."""
+        return self.num_edges == self.num_slots
+
+    def mask(self) -> Array:
+        """Return a new bool array, shape (S,): True where the slot holds an edge."""
+        self._lease.check()
+        return unpack_bits(self.backend, self._valid, self.num_slots)
+
+    def compact(self) -> GapCSR:
+        """Return a packed copy of its own, which no update makes stale."""
+        self._lease.check()
+        backend, xp = self.backend, self.backend.xp
+        mask = self.mask()
+        before = xp.zeros(self.num_slots + 1, dtype=self._offsets.dtype)
+        xp.cumsum(mask, out=before[1:])
+        return GapCSR(
+            backend,
+            before[self._offsets],
+            self._sources[mask],
+            self._indices[mask],
+            full_words(backend, self.num_edges),
+            None if self._weights is None else self._weights[mask],
+            self.num_edges,
+            Lease(self.version),
+        )
+
+    def export(self) -> dict[str, Any]:
+        """Hand out the arrays for keeps: no copy, and no later update changes them.
+
+        Returns
+        -------
+        dict
+            ``offsets``, ``sources``, ``indices``, ``valid`` and, where weighted, ``weights``: NumPy or CuPy
+            arrays over the store's own memory. While one of them (or a view of it) lives, the next update
+            writes into fresh buffers, which costs one copy of the graph.
+        """
+        self._lease.check()
+        arrays = {"offsets": self._offsets, "sources": self._sources, "indices": self._indices, "valid": self._valid}
+        if self._weights is not None:
+            arrays["weights"] = self._weights
+        if self._pins is None:
+            return arrays
+        return {name: export(array, self._pins) for name, array in arrays.items()}

@@ -1,0 +1,35 @@
+"""The structures that hold a graph, behind one interface; looked up by name."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from dynstore.errors import unknown_name
+
+if TYPE_CHECKING:
+    from dynstore.stores.base import Store
+
+__all__ = ["STORES", "get_store"]
+
+# name -> (module, class)
+STORES = {
+    "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
+    "merge": ("dynstore.stores.merge", "MergeStore"),
+    "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
+}
+
+
+def get_store(name: str) -> type[Store]:
+    """Return the class of a store.
+
+    Raises
+    ------
+    InputError
+        For a name that does not exist, with the list of those that do.
+    """
+    if name not in STORES:
+        raise unknown_name("DynamicGraph", "store", name, STORES)
+    module, attribute = STORES[name]
+    store: Any = getattr(importlib.import_module(module), attribute)
+    return store

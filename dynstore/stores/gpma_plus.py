@@ -1,0 +1,156 @@
+"""GPMA+: a packed memory array whose updates touch only the segments concerned.
+
+M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017. The
+windows are the paper's (section 5), found in one pass over prefix counts instead of level by level. Where a
+batch would touch so much that a merge of everything moves fewer bytes, the merge is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dynstore.config import check_share
+from dynstore.edge_batch import EdgeBatch
+from dynstore.errors import InputError
+from dynstore.slots import PRESENT, SlotArrays
+from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.typing import OnDuplicate
+
+__all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
+
+LEAF = 32
+
+
+@dataclass(frozen=True)
+class GPMAPlusOptions(StoreOptions):
+    """Densities of a segment (valid slots / slots); between leaf and root they are linear in the height.
+
+    Attributes
+    ----------
+    leaf_upper, root_upper : float
+        An insertion makes no segment denser than this; a root that would be makes the array grow.
+    leaf_lower, root_lower : float
+        A deletion packs a segment that is sparser than this; a root that is makes the array shrink.
+    build_density : float
+        The density after a bulk build, a growth or a shrinkage.
+    merge_cost : float
+        What writing one leaf in place costs, in leaves written by a merge.
+    """
+
+    leaf_upper: float = 0.92
+    root_upper: float = 0.80
+    leaf_lower: float = 0.08
+    root_lower: float = 0.48
+    build_density: float = 0.65
+    merge_cost: float = 2.0
+
+    def __post_init__(self) -> None:
+        who = "store 'gpma+'"
+        for name in ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density"):
+            check_share(who, name, getattr(self, name), 0.0, 1.0)
+        check_share(who, "merge_cost", self.merge_cost, 0.0, 1e9)
+        order = ("leaf_lower", "root_lower", "build_density", "root_upper", "leaf_upper")
+        values = [getattr(self, name) for name in order]
+        ascending = values[0] <= values[1] < values[2] < values[3] <= values[4]
+        if not ascending or values[2] == 0:
+            shown = ", ".join(f"{name} {value}" for name, value in zip(order, values, strict=True))
+            raise InputError(
+                f"{who}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
+            )
+
+
+class GPMAPlusStore(Store):
+    """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
+
+    name = "gpma+"
+    Options = GPMAPlusOptions
+    options: GPMAPlusOptions
+
+    def _no_edges(self, num_vertices: int) -> SlotArrays:
+        num_slots = self._slots_for(0)
+        return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+
+    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        backend, kernels, add = self.backend, self._kernels, on_duplicate == "add"
+        slots = self.slots.with_vertices(backend, num_vertices)
+        located = kernels.locate(backend, slots, batch)
+        loops = self._count_loops(batch, located.states == PRESENT)
+        total = slots.num_edges + len(batch) - located.found
+        limits = self._limits(self.options.leaf_upper, self.options.root_upper)
+        if total > limits[-1] * slots.num_slots:
+            return self._plan_merge(slots, batch, add, total, located.found, loops)
+        windows = kernels.plan_insert(backend, slots, located, limits)
+        if self._merge_is_cheaper(windows.num_leaves):
+            return self._plan_merge(slots, batch, add, total, located.found, loops)
+        target = slots.copy(backend) if slots.pins else slots
+
+        def commit() -> None:
+            kernels.insert_in_place(backend, target, batch, located, windows, add)
+            target.num_edges = total
+            self._take(target)
+
+        return Plan(located.found, loops, commit, path="in-place")
+
+    def plan_delete(self, batch: EdgeBatch) -> Plan:
+        backend, kernels, slots = self.backend, self._kernels, self.slots
+        located = kernels.locate(backend, slots, batch)
+        loops = self._count_loops(batch, located.states == PRESENT)
+        total = slots.num_edges - located.found
+        limits = self._limits(self.options.leaf_lower, self.options.root_lower)
+        windows = None
+        if total >= limits[-1] * slots.num_slots:
+            windows = kernels.plan_delete(backend, slots, located, limits)
+            merging = self._merge_is_cheaper(windows.num_leaves)
+        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
+            merging = self._slots_for(total) < slots.num_slots
+        if merging:
+            left = replace(slots, valid=kernels.clear_copy(backend, slots, located))
+            nothing = EdgeBatch(batch.src[:0], batch.dst[:0], None if slots.weights is None else slots.weights[:0])
+            return self._plan_merge(left, nothing, False, total, located.found, loops)
+        target = slots.copy(backend) if slots.pins else slots
+
+        def commit() -> None:
+            kernels.delete_in_place(backend, target, located, windows)
+            target.num_edges = total
+            self._take(target)
+
+        return Plan(located.found, loops, commit, path="in-place")
+
+    def _plan_merge(
+        self, old: SlotArrays, batch: EdgeBatch, add: bool, total: int, found: int, loops: int
+    ) -> Plan:
+        """Plan to merge everything into fresh slots at the build density."""
+        backend, kernels = self.backend, self._kernels
+        num_slots = self._slots_for(total)
+        self._check_num_slots(num_slots)
+        new = SlotArrays.without_edges(backend, num_slots, old.num_vertices, self.vertex_dtype, self.weight_dtype)
+        new.num_edges = total
+        scratch = kernels.plan_merge(backend, old, batch, new)
+
+        def commit() -> None:
+            kernels.merge(backend, old, batch, add, new, scratch)
+            self._take(new)
+
+        return Plan(found, loops, commit, grown=num_slots > self.slots.num_slots)
+
+    @property
+    def _kernels(self) -> Any:
+        return self.backend.kernels("dynstore", "gpma_plus")
+
+    def _slots_for(self, num_edges: int) -> int:
+        """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""
+        wanted = max(num_edges, self.capacity, 1) / (self.options.build_density * LEAF)
+        return int(np.ceil(wanted)) * LEAF
+
+    def _limits(self, leaf: float, root: float) -> np.ndarray:
+        """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
+        height = (self.slots.num_slots // LEAF - 1).bit_length()
+        if height == 0:
+            return np.array([root])
+        return leaf + (root - leaf) * np.arange(height + 1) / height
+
+    def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
+        return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF
