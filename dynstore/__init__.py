@@ -7,8 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# Public name -> module that defines it; looked up on first use, so importing dynstore loads nothing else.
-_LAZY = {
+__all__ = [
+    "DynamicGraph",
+    "GapCSR",
+    "UpdateReport",
+    "__version__",
+    "algorithms",
+    "betweenness_centrality",
+    "bfs",
+    "datasets",
+    "errors",
+    "pagerank",
+    "sssp",
+    "triangle_count",
+    "weakly_connected_components",
+]
+
+# Where public names come from; looked up on first use, so that importing dynstore loads nothing else.
+_HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
     "UpdateReport": "dynstore.typing",
@@ -18,12 +34,8 @@ _LAZY = {
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
-    "algorithms": "",
-    "datasets": "",
-    "errors": "",
 }
-
-__all__ = ["__version__", *sorted(_LAZY)]
+_SUBPACKAGES = ("algorithms", "datasets", "errors")
 
 if TYPE_CHECKING:
     from dynstore import algorithms, datasets, errors
@@ -41,15 +53,14 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'dynstore' has no attribute {name!r}")
-    module = _LAZY[name]
-    if not module:
+    if name in _SUBPACKAGES:
         return importlib.import_module(f"dynstore.{name}")
-    value = getattr(importlib.import_module(module), name)
+    if name not in _HOMES:
+        raise AttributeError(f"module 'dynstore' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *__all__})

@@ -82,7 +82,9 @@ def has_weights(edges: Any, weight: str | None) -> bool:
 
 def read_ids(who: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
     """Read vertex ids: an array, a list, a series or one integer; return them and the highest (-1 for none)."""
-    if isinstance(ids, int | np.integer) and not isinstance(ids, bool):
+    if np.isscalar(ids):
+        if not isinstance(ids, int | np.integer) or isinstance(ids, bool):
+            raise InputTypeError(f"{who}: got {ids!r}; a vertex is an integer")
         ids = [int(ids)]
     return _ids(who, backend, "ids", ids, vertex_dtype)
 
@@ -98,9 +100,13 @@ def _is_frame(edges: Any) -> bool:
 def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
-            raise InputError(f"{who}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)")
+            raise InputError(
+                f"{who}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
+            )
         if names[2] is not None:
-            raise InputError(f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)")
+            raise InputError(
+                f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
+            )
         return list(zip(("src", "dst", "weights"), edges, strict=False))
     if not _is_frame(edges):
         raise InputTypeError(
@@ -113,7 +119,9 @@ def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tup
     if missing:
         guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
         hint = f". Did you mean {guess[0]!r}?" if guess else ""
-        raise InputError(f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}")
+        raise InputError(
+            f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
+        )
     return [(name, edges[name]) for name in wanted]
 
 

@@ -68,14 +68,18 @@ def sort_unique(
         src, dst = src[order], dst[order]
         ends = _run_ends(backend, (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]))
         src, dst = src[ends], dst[ends]
-    if weights is not None:
-        if on_duplicate == "replace":
-            weights = weights[order[ends]]
-        else:
-            run = xp.cumsum(ends) - ends
-            sums = xp.bincount(run, weights=weights[order].astype(np.float64), minlength=src.shape[0])
-            weights = sums.astype(weights.dtype)
+    if weights is not None and order is not None:
+        weights = _resolve_weights(backend, weights[order], ends, on_duplicate)
     return src, dst, weights
+
+
+def _resolve_weights(backend: Backend, weights: Array, ends: Array, on_duplicate: OnDuplicate) -> Array:
+    """Return one weight for each run of equal keys: its last one, or the sum."""
+    if on_duplicate == "replace":
+        return weights[ends]
+    xp = backend.xp
+    run = xp.cumsum(ends) - ends
+    return xp.bincount(run, weights=weights.astype(np.float64)).astype(weights.dtype)
 
 
 def _run_ends(backend: Backend, changes: Array) -> Array:

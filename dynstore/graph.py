@@ -148,13 +148,17 @@ class DynamicGraph:
         if on_duplicate not in ("replace", "add"):
             raise unknown_name("insert_edges", "on_duplicate", on_duplicate, ("replace", "add"))
         if not self._weighted and has_weights(edges, weight):
-            raise InputError("insert_edges: weights were given, but the graph is unweighted; make it with weighted=True")
+            raise InputError(
+                "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
+            )
         with _memory_checked("insert_edges"):
             columns = self._read("insert_edges", edges, source, destination, weight)
             num_vertices = self._vertices_for("insert_edges", columns.max_id)
             batch, num_edges = self._batch(columns, on_duplicate)
             plan = self._out.plan_insert(batch, num_vertices, on_duplicate)
-            mirror = self._in and self._in.plan_insert(batch.transposed(self.backend), num_vertices, on_duplicate)
+            mirror = None
+            if self._in is not None:
+                mirror = self._in.plan_insert(batch.transposed(self.backend), num_vertices, on_duplicate)
         replaced = self._found_edges(plan)
         self._commit(plan, mirror)
         self._num_edges += num_edges - replaced
@@ -182,7 +186,7 @@ class DynamicGraph:
             _, highest = read_ids("insert_vertices", self.backend, ids, self.vertex_dtype)
             num_vertices = self._vertices_for("insert_vertices", highest)
             plan = self._out.plan_vertices(num_vertices)
-            mirror = self._in and self._in.plan_vertices(num_vertices)
+            mirror = None if self._in is None else self._in.plan_vertices(num_vertices)
         self._commit(plan, mirror)
         return UpdateReport()
 
@@ -194,7 +198,9 @@ class DynamicGraph:
             gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
             gone[ids[ids < gone.shape[0]]] = True
             slots = self._out.slots
-            concerned = gone[slots.src] | gone[slots.dst] if gone.shape[0] else self.backend.zeros(slots.num_slots, bool)
+            concerned = (
+                gone[slots.src] | gone[slots.dst] if gone.shape[0] else self.backend.zeros(slots.num_slots, bool)
+            )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             columns = EdgeColumns(slots.src[chosen], slots.dst[chosen], None, -1)
             plan, mirror, num_edges = self._plan_delete(columns)
@@ -214,7 +220,7 @@ class DynamicGraph:
         twin.__dict__.update(self.__dict__)
         with _memory_checked("copy"):
             twin._out = self._out.copy()
-            twin._in = self._in and self._in.copy()
+            twin._in = None if self._in is None else self._in.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
         return twin
@@ -368,7 +374,7 @@ class DynamicGraph:
 
     def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, int]:
         batch, num_edges = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
-        mirror = self._in and self._in.plan_delete(batch.transposed(self.backend))
+        mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
         return self._out.plan_delete(batch), mirror, num_edges
 
     def _commit_delete(self, plan: Plan, mirror: Plan | None, num_edges: int, duplicates: int) -> UpdateReport:

@@ -168,25 +168,25 @@ def _spread(src, dst, weights, valid, offsets, first, end, count, some_src, some
     weighted = weights.shape[0] > 0
     last_row_before = np.int64(src[end - 1])
     row = np.int64(src[first - 1]) if first > 0 else np.int64(-1)
-    element, share, shown, word = 0, count - 1, -1, np.uint32(0)
-    for slot in range(first, end):
-        if element != shown:
-            shown = element
-            word |= np.uint32(1) << np.uint32(slot & 31)
-            new_row = np.int64(some_src[element])
-            if new_row != row:
-                _write_rows(offsets, row, new_row, slot)
-                row = new_row
+    # Slot s of the window shows element floor(((s + 1) count - 1) / size), valid in the first slot that does.
+    element, share, fresh, word = np.uint64(0), count - 1, True, np.uint32(0)
+    for slot in range(np.uint64(first), np.uint64(end)):
+        word |= np.uint32(fresh) << np.uint32(slot & np.uint64(31))
+        new_row = np.int64(some_src[element])
+        if new_row != row:
+            _write_rows(offsets, row, new_row, np.int64(slot))
+            row = new_row
         src[slot], dst[slot] = some_src[element], some_dst[element]
         if weighted:
             weights[slot] = some_weights[element]
-        if slot & 31 == 31:
-            valid[slot >> 5] = word
+        if slot & np.uint64(31) == np.uint64(31):
+            valid[slot >> np.uint64(5)] = word
             word = np.uint32(0)
         share += count
-        if share >= size:
+        fresh = share >= size
+        if fresh:
             share -= size
-            element += 1
+            element += np.uint64(1)
     next_row = np.int64(src[end]) if end < src.shape[0] else last_row_before
     _write_rows(offsets, row, min(last_row_before, next_row), end)
 
@@ -213,38 +213,39 @@ def _clear_located(valid, positions, states):
 
 
 @njit(cache=True)
+def _gather(src, dst, weights, valid, first, end, t_src, t_dst, t_weights, count):
+    """Append the edges in slots [first, end) to scratch; a gap is overwritten by what comes next."""
+    weighted = weights.shape[0] > 0
+    place = np.uint64(count)  # unsigned indices need no test for negative ones
+    for slot in range(np.uint64(first), np.uint64(end)):
+        t_src[place], t_dst[place] = src[slot], dst[slot]
+        if weighted:
+            t_weights[place] = weights[slot]
+        place += np.uint64((valid[slot >> np.uint64(5)] >> np.uint32(slot & np.uint64(31))) & np.uint32(1))
+    return np.int64(place)
+
+
+@njit(cache=True)
 def _write_windows(
-    src, dst, weights, valid, offsets, bounds, pending, new_src, new_dst, new_weights, t_src, t_dst, t_weights
+    src, dst, weights, valid, offsets, bounds, pending, places, new_src, new_dst, new_weights, t_src, t_dst, t_weights
 ):
-    """Merge each window's edges with its pending keys in scratch, then spread them over the window."""
+    """Merge each window's edges with its pending keys in scratch, then spread them over the window.
+
+    A pending key belongs before slot ``places[key]``, so the merge compares no keys.
+    """
     weighted = weights.shape[0] > 0
     for window in range(bounds.shape[0]):
         first, end = bounds[window, 0] * 32, bounds[window, 1] * 32
-        key, keys_end = bounds[window, 2], bounds[window, 3]
-        count = 0
-        for slot in range(first, end):
-            if not (valid[slot >> 5] >> np.uint32(slot & 31)) & np.uint32(1):
-                continue
-            while key < keys_end:
-                i = pending[key]
-                if new_src[i] > src[slot] or (new_src[i] == src[slot] and new_dst[i] > dst[slot]):
-                    break
-                t_src[count], t_dst[count] = new_src[i], new_dst[i]
-                if weighted:
-                    t_weights[count] = new_weights[i]
-                count += 1
-                key += 1
-            t_src[count], t_dst[count] = src[slot], dst[slot]
-            if weighted:
-                t_weights[count] = weights[slot]
-            count += 1
-        while key < keys_end:
+        slot, count = first, 0
+        for key in range(bounds[window, 2], bounds[window, 3]):
             i = pending[key]
+            count = _gather(src, dst, weights, valid, slot, places[i], t_src, t_dst, t_weights, count)
+            slot = max(slot, places[i])
             t_src[count], t_dst[count] = new_src[i], new_dst[i]
             if weighted:
                 t_weights[count] = new_weights[i]
             count += 1
-            key += 1
+        count = _gather(src, dst, weights, valid, slot, end, t_src, t_dst, t_weights, count)
         _spread(src, dst, weights, valid, offsets, first, end, count, t_src, t_dst, t_weights)
 
 
@@ -320,9 +321,9 @@ def _plan(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndar
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
     scratch = (
-        backend.empty(largest * 32, slots.src.dtype),
-        backend.empty(largest * 32, slots.src.dtype),
-        _or_none(None) if slots.weights is None else backend.empty(largest * 32, slots.weights.dtype),
+        backend.empty(largest * 32 + 1, slots.src.dtype),  # one more: where a last gap is written
+        backend.empty(largest * 32 + 1, slots.src.dtype),
+        NO_WEIGHTS if slots.weights is None else backend.empty(largest * 32 + 1, slots.weights.dtype),
     )
     return Windows(bounds[:num_windows], pending, scratch, int(total))
 
@@ -351,6 +352,7 @@ def insert_in_place(
         slots.offsets,
         windows.bounds,
         windows.pending,
+        located.positions,
         batch.src,
         batch.dst,
         new_weights,
@@ -371,6 +373,7 @@ def delete_in_place(backend: Backend, slots: SlotArrays, located: Located, windo
             slots.offsets,
             windows.bounds,
             windows.pending,
+            located.positions,
             none,
             none,
             weights[:0],
@@ -386,11 +389,19 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
     return words
 
 
-def plan_merge(backend: Backend, old: SlotArrays, batch: EdgeBatch, new: SlotArrays) -> None:
+def plan_merge(backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays) -> None:
     """Reserve what a merge needs beside ``new``: nothing on the host."""
 
 
-def merge(backend: Backend, old: SlotArrays, batch: EdgeBatch, add: bool, new: SlotArrays, scratch: None) -> None:
+def merge(
+    backend: Backend,
+    old: SlotArrays,
+    batch: EdgeBatch,
+    located: Located | None,
+    add: bool,
+    new: SlotArrays,
+    plan: None,
+) -> None:
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
     if new.num_edges == 0:  # as an array that never held an edge
         return

@@ -6,6 +6,8 @@ block of 32 threads at a time, so one buffer and ``syncthreads`` stand in for th
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device
@@ -15,7 +17,7 @@ __all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_shuffle", "d_sum_lanes", "d_syn
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    _exchange: list[object] = [0] * WARP
+    _exchange: list[Any] = [0] * WARP
 
     @device
     def d_lane():

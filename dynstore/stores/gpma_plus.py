@@ -81,10 +81,10 @@ class GPMAPlusStore(Store):
         total = slots.num_edges + len(batch) - located.found
         limits = self._limits(self.options.leaf_upper, self.options.root_upper)
         if total > limits[-1] * slots.num_slots:
-            return self._plan_merge(slots, batch, add, total, located.found, loops)
+            return self._plan_merge(slots, batch, located, add, total, located.found, loops)
         windows = kernels.plan_insert(backend, slots, located, limits)
         if self._merge_is_cheaper(windows.num_leaves):
-            return self._plan_merge(slots, batch, add, total, located.found, loops)
+            return self._plan_merge(slots, batch, located, add, total, located.found, loops)
         target = slots.copy(backend) if slots.pins else slots
 
         def commit() -> None:
@@ -109,7 +109,7 @@ class GPMAPlusStore(Store):
         if merging:
             left = replace(slots, valid=kernels.clear_copy(backend, slots, located))
             nothing = EdgeBatch(batch.src[:0], batch.dst[:0], None if slots.weights is None else slots.weights[:0])
-            return self._plan_merge(left, nothing, False, total, located.found, loops)
+            return self._plan_merge(left, nothing, None, False, total, located.found, loops)
         target = slots.copy(backend) if slots.pins else slots
 
         def commit() -> None:
@@ -120,7 +120,7 @@ class GPMAPlusStore(Store):
         return Plan(located.found, loops, commit, path="in-place")
 
     def _plan_merge(
-        self, old: SlotArrays, batch: EdgeBatch, add: bool, total: int, found: int, loops: int
+        self, old: SlotArrays, batch: EdgeBatch, located: Any, add: bool, total: int, found: int, loops: int
     ) -> Plan:
         """Plan to merge everything into fresh slots at the build density."""
         backend, kernels = self.backend, self._kernels
@@ -128,10 +128,10 @@ class GPMAPlusStore(Store):
         self._check_num_slots(num_slots)
         new = SlotArrays.without_edges(backend, num_slots, old.num_vertices, self.vertex_dtype, self.weight_dtype)
         new.num_edges = total
-        scratch = kernels.plan_merge(backend, old, batch, new)
+        merging = kernels.plan_merge(backend, old, batch, located, new)
 
         def commit() -> None:
-            kernels.merge(backend, old, batch, add, new, scratch)
+            kernels.merge(backend, old, batch, located, add, new, merging)
             self._take(new)
 
         return Plan(found, loops, commit, grown=num_slots > self.slots.num_slots)

@@ -11,7 +11,7 @@ from dynstore.bits import set_first_bits
 from dynstore.edge_batch import EdgeBatch
 from dynstore.slots import OFFSET_SLACK, PRESENT, SlotArrays
 from dynstore.stores.base import Plan, Store
-from dynstore.typing import Array, OnDuplicate
+from dynstore.typing import OnDuplicate
 
 __all__ = ["MergeStore"]
 
@@ -46,7 +46,11 @@ class MergeStore(Store):
         places = positions[new]
         # Where a found key will be: its present place, and the new keys before it.
         found_places = (positions + xp.cumsum(new))[found]
-        found_weights = None if batch.weights is None else batch.weights[found]
+        found_weights = None
+        if batch.weights is not None and old.weights is not None:
+            found_weights = batch.weights[found]
+            if on_duplicate == "add":
+                found_weights += old.weights[positions[found]]
         buffers = self._reserve(old.num_edges + num_new, old.num_vertices)
         out = _view(buffers, old.num_edges + num_new, old.num_vertices)
         merge_in = self.backend.kernels("dynstore", "merge").merge_in
@@ -54,10 +58,7 @@ class MergeStore(Store):
         def commit() -> None:
             merge_in(self.backend, old, added, places, out)
             if found_weights is not None and out.weights is not None:
-                if on_duplicate == "add":
-                    out.weights[found_places] += found_weights
-                else:
-                    out.weights[found_places] = found_weights
+                out.weights[found_places] = found_weights
             self._swap(buffers, out)
 
         grown = buffers.num_slots > self._buffers.num_slots

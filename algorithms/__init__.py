@@ -1,0 +1,56 @@
+"""Graph analytics with cuGraph's signatures, columns and conventions.
+
+The functions are looked up on first use: importing this package loads no kernel. ``ALGORITHMS`` lists
+them all, with what each needs of a graph and the paper that it follows.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if __name__ != "dynstore.algorithms":
+    raise ImportError(f"{__name__}: this folder is a part of dynstore; import dynstore.algorithms")
+
+# Public name -> module of this package that defines it.
+_LAZY = {
+    "ALGORITHMS": "registry",
+    "betweenness_centrality": "centrality",
+    "bfs": "traversal",
+    "find_algorithm": "registry",
+    "pagerank": "link_analysis",
+    "sssp": "traversal",
+    "triangle_count": "community",
+    "weakly_connected_components": "components",
+}
+
+__all__ = [
+    "ALGORITHMS",
+    "betweenness_centrality",
+    "bfs",
+    "find_algorithm",
+    "pagerank",
+    "sssp",
+    "triangle_count",
+    "weakly_connected_components",
+]
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.centrality import betweenness_centrality
+    from dynstore.algorithms.community import triangle_count
+    from dynstore.algorithms.components import weakly_connected_components
+    from dynstore.algorithms.link_analysis import pagerank
+    from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
+    from dynstore.algorithms.traversal import bfs, sssp
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'dynstore.algorithms' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dynstore.algorithms.{_LAZY[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

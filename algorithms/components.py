@@ -1,0 +1,50 @@
+"""Connected components, as in cuGraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.algorithms.inputs import all_vertices, refuse_arguments
+from dynstore.algorithms.registry import algorithm
+from dynstore.errors import InputTypeError
+from dynstore.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["weakly_connected_components"]
+
+
+@algorithm(paper="Sutton, Ben-Nun, Barak: Optimizing Parallel Graph Connectivity via Subgraph Sampling, IPDPS 2018")
+def weakly_connected_components(
+    G: DynamicGraph, directed: None = None, connection: str | None = None, return_labels: None = None
+) -> Any:
+    """Label each vertex with its component, edges taken as passable both ways.
+
+    More than cuGraph, which refuses directed graphs: here they are accepted, and no second orientation is made for
+    them. And labels mean something: each is the smallest vertex of its component.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Directed or not; weights are not used.
+    directed, return_labels : None
+        For cuGraph's matrices only; anything but None is refused.
+    connection : {None, "weak"}
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``vertex``; ``labels``, in the vertex dtype. An isolated vertex is a component of its own.
+
+    Raises
+    ------
+    InputTypeError
+        For another ``connection``.
+    """
+    refuse_arguments("weakly_connected_components", directed=directed, return_labels=return_labels)
+    if connection not in (None, "weak"):
+        raise InputTypeError(f"weakly_connected_components: connection is {connection!r}; it must be 'weak'")
+    kernels = G.backend.kernels("dynstore.algorithms", "components")
+    labels = kernels.label_components(G.snapshot())
+    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": labels})

@@ -1,0 +1,120 @@
+"""What the public functions share: vertices and values that a caller passes in, columns that go out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.arrays import read_edges, read_ids
+from dynstore.errors import InputError, InputTypeError
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments"]
+
+
+def all_vertices(G: DynamicGraph) -> Array:
+    """Return 0 .. V-1, shape (V,), in the vertex dtype: the ``vertex`` column of every result."""
+    return G.backend.xp.arange(G.number_of_vertices(), dtype=G.vertex_dtype)
+
+
+def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.ndarray:
+    """Read vertices of the graph: one id, a list, an array, a series, or a frame with one column.
+
+    Returns
+    -------
+    numpy.ndarray, int64, in the order given
+
+    Raises
+    ------
+    InputError
+        For an id that is not a vertex, a frame with more columns, or no vertex at all.
+    """
+    columns = getattr(vertices, "columns", None)
+    if columns is not None:
+        if len(columns) != 1:
+            raise InputError(f"{who}: {what} is a frame of {len(columns)} columns; wanted one column of vertices")
+        names = getattr(vertices, "column_names", columns)
+        vertices = vertices[names[0]]
+    if isinstance(vertices, bool | float | str):
+        vertices = [vertices]  # refused for its type, not for its shape
+    try:
+        ids, highest = read_ids(what, G.backend, vertices, np.dtype(np.int64))
+    except InputTypeError as error:
+        raise InputTypeError(f"{who}: {error}") from error
+    except InputError as error:
+        raise InputError(f"{who}: Found invalid vertex in {error}") from error
+    if ids.shape[0] == 0:
+        raise InputError(f"{who}: {what} has no vertex; wanted at least one")
+    num_vertices = G.number_of_vertices()
+    if highest >= num_vertices:
+        raise InputError(
+            f"{who}: Found invalid vertex in {what}: got {highest}; the graph has {num_vertices} vertices, ids from 0"
+        )
+    return G.backend.to_host(ids)
+
+
+def read_values(
+    G: DynamicGraph, who: str, what: str, frame: Any, column: str, dtype: np.dtype, *, any_sum: bool = False
+) -> Array:
+    """Scatter a frame of columns ``vertex`` and ``column`` over all vertices.
+
+    Parameters
+    ----------
+    any_sum : bool
+        Accept values that are all 0.
+
+    Returns
+    -------
+    array, shape (V,), ``dtype``; 0 for the vertices that the frame does not name
+
+    Raises
+    ------
+    InputError
+        For a missing column, an id that is not a vertex, a vertex named twice, a negative value, or values
+        whose sum is not a number above 0.
+    """
+    label = f"{who}: {what}"
+    if isinstance(frame, tuple) or not hasattr(frame, "columns"):
+        raise InputTypeError(
+            f"{label} is a {type(frame).__module__}.{type(frame).__qualname__}; "
+            f"wanted a frame with columns 'vertex' and '{column}'"
+        )
+    # A table of vertices and values is read as a table of edges from each vertex to itself.
+    names = ("vertex", "vertex", column)
+    table = read_edges(label, G.backend, frame, names, np.dtype(np.int64), np.dtype(dtype))
+    ids, highest = table.src, table.max_id
+    values: Array = table.weights
+    xp, num_vertices = G.backend.xp, G.number_of_vertices()
+    if highest >= num_vertices:
+        raise InputError(f"{label} names vertex {highest}; the graph has {num_vertices} vertices, ids from 0")
+    if xp.unique(ids).shape[0] != ids.shape[0]:
+        raise InputError(f"{label} names a vertex twice; wanted each once")
+    lowest = float(values.min()) if values.shape[0] else 0.0
+    if lowest < 0:
+        raise InputError(f"{label} has the value {lowest}; wanted none below 0")
+    total = float(values.sum(dtype=np.float64))
+    if not any_sum and not 0 < total < np.inf:
+        raise InputError(f"{label} has values that sum to {total}; wanted a finite sum above 0")
+    spread = G.backend.zeros(num_vertices, dtype)
+    spread[ids] = values
+    return spread
+
+
+def has_negative_weights(csr: GapCSR) -> bool:
+    """Whether an edge has a weight below 0; what is left in a gap does not count."""
+    if csr.weights is None:
+        return False
+    negative = csr.weights < 0
+    return bool(negative.any()) and bool((negative & csr.mask()).any())
+
+
+def refuse_arguments(who: str, **arguments: Any) -> None:
+    """Raise for parameters that cuGraph accepts for matrices only, as it does for a graph."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise InputTypeError(f"{who}: {name!r} cannot be specified for a graph; got {value!r}, wanted None")

@@ -1,0 +1,105 @@
+"""The list of public algorithms: one decorator registers a function and guards what graph it accepts.
+
+``ALGORITHMS`` (name -> :class:`Algorithm`) is complete whenever it is read: asking for it imports the
+modules of this package, which is cheap, as kernels are imported by the first call that needs them.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, unknown_name
+
+__all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
+
+ALGORITHMS: dict[str, Algorithm]  # made by __getattr__ below, once all modules are there
+
+_MODULES = ("centrality", "community", "components", "link_analysis", "traversal")
+_records: dict[str, Algorithm] = {}
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """What the command line, the benchmarks and the docs need to know of one algorithm.
+
+    Attributes
+    ----------
+    name : str
+        The public name, also in cuGraph.
+    function : callable
+        Called as ``function(G, ...)``.
+    paper : str
+        The paper whose algorithm the kernels follow.
+    needs_undirected : bool
+        A directed graph is refused with :class:`~dynstore.errors.InputError`.
+    needs_weights : bool
+        An unweighted graph is refused with :class:`~dynstore.errors.UnweightedGraphError`.
+    uses_in_edges : bool
+        A directed graph gets its second orientation with the first call and keeps it from then on.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    paper: str
+    needs_undirected: bool = False
+    needs_weights: bool = False
+    uses_in_edges: bool = False
+
+
+def algorithm(
+    *, paper: str, needs_undirected: bool = False, needs_weights: bool = False, uses_in_edges: bool = False
+) -> Callable[[_Function], _Function]:
+    """Register a public function ``f(G, ...)`` and check its graph before every call."""
+
+    def register(function: _Function) -> _Function:
+        name = function.__name__
+
+        @functools.wraps(function)
+        def checked(G: Any, *args: Any, **kwargs: Any) -> Any:
+            if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
+                kind = f"{type(G).__module__}.{type(G).__qualname__}"
+                raise InputTypeError(f"{name}: G is a {kind}; wanted a dynstore.DynamicGraph")
+            if needs_undirected and G.is_directed():
+                raise InputError(f"{name}: input graph must be undirected; got DynamicGraph(directed=True)")
+            if needs_weights and not G.is_weighted():
+                raise UnweightedGraphError(
+                    f"{name}: requires the input graph to be weighted; got DynamicGraph(weighted=False). "
+                    "For paths in an unweighted graph use bfs"
+                )
+            return function(G, *args, **kwargs)
+
+        _records[name] = Algorithm(name, checked, paper, needs_undirected, needs_weights, uses_in_edges)
+        return cast("_Function", checked)
+
+    return register
+
+
+def find_algorithm(name: str) -> Algorithm:
+    """Return the record of a public algorithm.
+
+    Raises
+    ------
+    InputError
+        For an unknown name; the message lists the known ones and makes a guess.
+    """
+    known = _load()
+    if name not in known:
+        raise unknown_name("find_algorithm", "algorithm", name, known)
+    return known[name]
+
+
+def _load() -> dict[str, Algorithm]:
+    for module in _MODULES:
+        importlib.import_module(f"dynstore.algorithms.{module}")
+    return _records
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ALGORITHMS":
+        return dict(sorted(_load().items()))
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

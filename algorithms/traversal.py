@@ -1,0 +1,144 @@
+"""Breadth-first search and shortest paths, as in cuGraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments
+from dynstore.algorithms.registry import algorithm
+from dynstore.errors import InputError, InputTypeError
+from dynstore.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["bfs", "sssp"]
+
+
+@algorithm(paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012")
+def bfs(
+    G: DynamicGraph,
+    start: Any = None,
+    depth_limit: int | None = None,
+    i_start: Any = None,
+    directed: None = None,
+    return_predecessors: bool = True,
+) -> Any:
+    """Find how many edges each vertex is away from the nearest start vertex.
+
+    Undirected graphs are searched in both directions (top-down and bottom-up), directed ones top-down.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weights are not used.
+    start : int, list, array, series or frame of one column
+        Where to begin; several vertices begin together, wherever they lie.
+    depth_limit : int, optional
+        Vertices farther away stay unreached. A negative number means no limit, as in cuGraph.
+    i_start : optional
+        Another name of ``start``.
+    directed : None
+        For cuGraph's matrices only; anything but None is refused.
+    return_predecessors : bool
+        False fills the column with -1 and is faster.
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``vertex``; ``distance``, in the vertex dtype, its ``iinfo.max`` where unreached; ``predecessor``, the smallest
+        parent one step nearer, -1 for start vertices and unreached ones.
+
+    Raises
+    ------
+    InputError
+        For a start vertex that the graph does not have.
+    """
+    refuse_arguments("bfs", directed=directed)
+    start = _one_of("bfs", "start", start, "i_start", i_start)
+    sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
+    limit = int(np.iinfo(G.vertex_dtype).max)
+    if depth_limit is not None and depth_limit >= 0:
+        limit = min(int(depth_limit), limit)
+    out = G.snapshot()
+    # A directed graph is not given a second orientation for this: every later update would have to keep it.
+    into = None if G.is_directed() else out
+    kernels = G.backend.kernels("dynstore.algorithms", "traversal")
+    distances, predecessors = kernels.bfs(out, into, sources, limit, bool(return_predecessors))
+    if predecessors is None:
+        predecessors = G.backend.xp.full(out.num_vertices, -1, dtype=G.vertex_dtype)
+    return make_frame(G.backend, {"vertex": all_vertices(G), "distance": distances, "predecessor": predecessors})
+
+
+@algorithm(
+    paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959", needs_weights=True
+)
+def sssp(
+    G: DynamicGraph,
+    source: int | None = None,
+    method: str | None = None,
+    directed: None = None,
+    return_predecessors: None = None,
+    unweighted: None = None,
+    overwrite: None = None,
+    indices: int | None = None,
+    cutoff: float | None = None,
+) -> Any:
+    """Find the shortest paths from one vertex to all others.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weighted; no weight may be negative.
+    source : int
+    method : {None, "auto"}
+    directed, return_predecessors, unweighted, overwrite : None
+        For cuGraph's matrices only; anything but None is refused.
+    indices : optional
+        Another name of ``source``.
+    cutoff : float, optional
+        Only paths shorter than this are looked for (strictly, as in cuGraph).
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``distance``, in the weight dtype, its ``finfo.max`` where unreached; ``vertex``; ``predecessor``, -1 for the
+        source and unreached vertices.
+
+    Raises
+    ------
+    UnweightedGraphError
+        A RuntimeError too, as in cuGraph.
+    InputError
+        For a source that the graph does not have, or a negative weight.
+    """
+    if method not in (None, "auto"):
+        raise InputError(f"sssp: method is {method!r}; only 'auto' is accepted")
+    refuse_arguments(
+        "sssp",
+        directed=directed,
+        return_predecessors=return_predecessors,
+        unweighted=unweighted,
+        overwrite=overwrite,
+    )
+    sources = read_vertices(G, "sssp", "source", _one_of("sssp", "source", source, "indices", indices))
+    if sources.shape[0] != 1:
+        raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
+    limit = np.inf if cutoff is None else float(cutoff)
+    if np.isnan(limit):
+        raise InputError("sssp: cutoff is NaN; wanted a number")
+    out = G.snapshot()
+    if has_negative_weights(out):
+        raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
+    kernels = G.backend.kernels("dynstore.algorithms", "traversal")
+    distances, predecessors = kernels.sssp(out, int(sources[0]), limit)
+    return make_frame(G.backend, {"distance": distances, "vertex": all_vertices(G), "predecessor": predecessors})
+
+
+def _one_of(who: str, name: str, value: Any, alias: str, other: Any) -> Any:
+    if (value is None) == (other is None):
+        got = "neither" if value is None else "both"
+        raise InputTypeError(f"{who}: got {got} of {name!r} and {alias!r}; wanted one of them")
+    return other if value is None else value
