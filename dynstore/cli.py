@@ -1,0 +1,353 @@
+"""The ``dynstore`` command.
+
+Exit codes: 0 done; 1 the stores disagreed, or the machine could not do it; 2 the input cannot be used. What goes
+wrong is one line on stderr, ``dynstore: error: ...``. Output files are written whole, at the end, or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynstore.errors import DynstoreError, InputError, MissingDependencyError, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["app", "main"]
+
+# Click's usage error, wherever this version of typer keeps Click.
+_ClickException: Any = typer.BadParameter.__mro__[2]
+_DEVICES = ("auto", "cpu", "cuda")
+_DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command and exit; the entry point."""
+    try:
+        code = app(standalone_mode=False)
+    except _ClickException as error:
+        code = _complain(error.format_message(), 2)
+    except (InputError, MissingDependencyError) as error:
+        code = _complain(str(error), 2)
+    except (DynstoreError, MemoryError) as error:
+        code = _complain(str(error) or "memory ran out", 1)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _complain("interrupted; nothing was written", 130)
+    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code or 0)
+
+
+def _complain(message: str, code: int) -> int:
+    print(f"dynstore: error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import dynstore
+
+        typer.echo(f"dynstore {dynstore.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Dynamic graphs for RAPIDS: keep a graph on the host or the GPU up to date, and measure it."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def info() -> None:
+    """Show which GPU and packages were found, what is missing, and the line to type for it."""
+    import dynstore
+    from dynstore.benchmarks.machine import look_around
+
+    typer.echo(f"dynstore {dynstore.__version__}")
+    findings = look_around()
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        missing = f"not found; {finding.remedy}"
+        typer.echo(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
+
+
+@app.command(
+    epilog="[bold]Examples[/bold]\n\n"
+    "dynstore bench\n\n"
+    "dynstore bench collegemsg --store gpma+ --store rebuild --algorithm bfs --batch 500 --steps 10\n\n"
+    "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
+    "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
+    "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
+)
+def bench(
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="[DATA]",
+            help="mathoverflow or collegemsg (shipped); rmat:SCALE:EDGEFACTOR or uniform:VERTICES:EDGES (generated); "
+            "or a file: text, csv, tsv, .mtx, .parquet, also .gz and .xz.",
+        ),
+    ] = "mathoverflow",
+    window: Annotated[
+        str, typer.Option(help="Share of the stream's events in the window.", rich_help_panel=_DATA)
+    ] = "0.5",
+    batch: Annotated[
+        str, typer.Option(help="Events a step: a count, or a share of all events.", rich_help_panel=_DATA)
+    ] = "1%",
+    steps: Annotated[int, typer.Option(help="Timed steps; one more slide warms up.", rich_help_panel=_DATA)] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of generated data.", rich_help_panel=_DATA)] = 0,
+    source: Annotated[
+        str | None, typer.Option(help="Column by name, or by number from 0.", rich_help_panel=_COLUMNS)
+    ] = None,
+    destination: Annotated[str | None, typer.Option(help="Column by name or number.", rich_help_panel=_COLUMNS)] = None,
+    weight: Annotated[
+        str | None,
+        typer.Option(help="Column by name or number; makes the graphs weighted.", rich_help_panel=_COLUMNS),
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column that sorts the events: numbers or ISO dates.", rich_help_panel=_COLUMNS)
+    ] = None,
+    op: Annotated[
+        str | None,
+        typer.Option(help="Column of '+', '-' and 'w': explicit changes are replayed.", rich_help_panel=_COLUMNS),
+    ] = None,
+    delimiter: Annotated[
+        str | None, typer.Option(help="One character; seen from the file by default.", rich_help_panel=_COLUMNS)
+    ] = None,
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether the first row has names.", rich_help_panel=_COLUMNS),
+    ] = None,
+    store: Annotated[
+        list[str] | None,
+        typer.Option(help="Store to run, repeatable; default gpma+, rebuild, merge.", rich_help_panel=_GRAPH),
+    ] = None,
+    store_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[STORE:]KEY=VALUE", help="Option of all stores, or of one; repeatable.", rich_help_panel=_GRAPH
+        ),
+    ] = None,
+    algorithm: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Algorithm to run after each step, repeatable; 'none' for updates only; default bfs, pagerank, "
+            "triangle_count.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = None,
+    warm_start: Annotated[
+        bool,
+        typer.Option("--warm-start", help="pagerank goes on from the step before.", rich_help_panel=_GRAPH),
+    ] = False,
+    directed: Annotated[
+        bool | None,
+        typer.Option(
+            "--directed/--undirected",
+            help="Default: undirected if an algorithm needs it, else directed.",
+            rich_help_panel=_GRAPH,
+        ),
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
+    suite: Annotated[str, typer.Option(help="Which benchmark.", rich_help_panel=_GRAPH)] = "window",
+    json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
+    ] = None,
+) -> None:
+    """Slide a window over a stream of edges; every store follows it and answers after each step.
+
+    After every step all stores must hold exactly the window's pairs and give the same answers; if not, the command
+    fails with exit code 1.
+    """
+    if device not in _DEVICES:
+        raise unknown_name("bench", "device", device, _DEVICES)
+    _check_outputs(json, report)
+    from rich.console import Console
+
+    from dynstore.benchmarks.schema import make_document
+    from dynstore.benchmarks.suites import get_suite
+    from dynstore.datasets import resolve
+    from dynstore.datasets.names import is_generated
+
+    chosen = get_suite(suite)
+    stores = store or ["gpma+", "rebuild", "merge"]
+    algorithms = algorithm or ["bfs", "pagerank", "triangle_count"]
+    job = chosen.make_job(
+        stores=stores,
+        algorithms=[] if algorithms == ["none"] else algorithms,
+        window=_read_share(window),
+        batch=batch,
+        steps=steps,
+        device=device,
+        directed=directed,
+        weighted=weight is not None,
+        warm_start=warm_start,
+        store_options=_read_store_options(store_option or [], stores),
+    )
+    chosen.check(job)
+    with _progress() as advance:
+        advance("reading", 0, steps)
+        events = resolve(
+            data,
+            seed,
+            source=source,
+            destination=destination,
+            weight=weight,
+            time=time,
+            op=op,
+            delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+            header=header,
+        )
+        result = chosen.run(events, job, advance)
+    dataset = {
+        "name": events.name,
+        "vertices": _count_ids(events),
+        "edges": len(events),
+        "seed": seed if is_generated(data) else None,
+    }
+    document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
+    console = Console()
+    console.print(
+        f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
+        highlight=False,
+        markup=False,
+    )
+    if events.time is None and events.op is None and dataset["seed"] is None:
+        console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
+    for note in result.notes:
+        console.print(f"  {note}", highlight=False, markup=False)
+    chosen.show(console, job, result)
+    _write_outputs(document, {} if report is None else {report: chosen.render(document, job, result)}, json)
+    if result.disagreement is not None:
+        raise DynstoreError(result.disagreement)
+
+
+def _count_ids(events: Any) -> int:
+    """Count the different ids."""
+    import numpy as np
+
+    seen = np.zeros(events.num_vertices, np.bool_)
+    seen[events.src] = True
+    seen[events.dst] = True
+    return int(np.count_nonzero(seen))
+
+
+def _read_share(text: str) -> float:
+    """Read "0.5" or "50%"."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise InputError(f"window: got {text!r}; wanted a share of the stream between 0 and 1, such as 0.5") from None
+
+
+def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[str, Any]]:
+    options: dict[str, dict[str, Any]] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"store-option: got {text!r}; wanted [STORE:]KEY=VALUE")
+        store, colon, key = name.rpartition(":")
+        for chosen in [store] if colon else stores:
+            options.setdefault(chosen, {})[key] = _read_value(value)
+    return options
+
+
+def _read_value(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    """Make sure, before the run, that every output can be written; leave nothing behind."""
+    given = [path for path in paths if path is not None]
+    if len({path.absolute() for path in given}) < len(given):
+        raise InputError(f"--json and --report are both {str(given[0])!r}; wanted two files")
+    for path in given:
+        if path.is_dir():
+            raise InputError(f"cannot write {str(path)!r}: it is a folder")
+        part = _part_of(path)
+        try:
+            if path.exists():
+                path.open("r+b").close()
+            part.open("wb").close()
+            part.unlink()
+        except OSError as error:
+            raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.part")
+
+
+def _write_outputs(document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None) -> None:
+    """Write each file beside its place, then move it there."""
+    import json
+
+    if json_path is not None:
+        texts = {json_path: json.dumps(document, indent=2, ensure_ascii=False) + "\n", **texts}
+    for path, text in texts.items():
+        part = _part_of(path)
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise DynstoreError(f"could not write {str(path)!r}: {error.strerror or error}") from error
+        typer.echo(f"wrote {path}")
+
+
+def _command() -> str:
+    """Return the command as it was typed, without the folder of the program."""
+    import shlex
+
+    return shlex.join(["dynstore", *sys.argv[1:]])
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show on stderr, if that is a terminal, how far the run is."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>12}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            bar.update(task, description=what, completed=done, total=total)
+
+        yield advance
+
+
+if __name__ == "__main__":
+    main()

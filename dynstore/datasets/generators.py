@@ -1,0 +1,96 @@
+"""Random graphs of any size, the same on every platform for the same seed.
+
+Only the raw 64-bit output of PCG64 is used, which NumPy promises not to change; all the rest is integer
+arithmetic here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError
+from dynstore.io import EventTable
+
+__all__ = ["rmat", "uniform"]
+
+# Quadrant probabilities a, b, c of R-MAT as Graph500 has them; d = 0.05 is the rest.
+A, B, C = 0.57, 0.19, 0.19
+CHUNK = 1 << 20
+MAX_SCALE = 30
+MAX_EVENTS = 1 << 32
+
+
+def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
+    """Generate a skewed graph of ``2**scale`` vertices and ``edge_factor * 2**scale`` events.
+
+    R-MAT (Chakrabarti, Zhan, Faloutsos, SDM 2004) with (a, b, c, d) = (0.57, 0.19, 0.19, 0.05); the ids are
+    permuted, so that a vertex's degree does not show in its id. Duplicates and self-loops occur.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        For a scale outside 1 to 30, an edge factor below 1 or a negative seed.
+    """
+    _check("rmat", "scale", scale, 1, MAX_SCALE)
+    _check("rmat", "edge_factor", edge_factor, 1, MAX_EVENTS >> scale)
+    _check("rmat", "seed", seed, 0, None)
+    bits = np.random.PCG64(seed)
+    names = np.argsort(_raw(bits, 1 << scale), kind="stable")
+    num_events = edge_factor << scale
+    src, dst = np.empty(num_events, np.int64), np.empty(num_events, np.int64)
+    for start in range(0, num_events, CHUNK):
+        end = min(start + CHUNK, num_events)
+        rows, cols = _descend(bits, scale, end - start)
+        src[start:end] = names[rows]
+        dst[start:end] = names[cols]
+    return EventTable(src, dst, name=f"rmat:{scale}:{edge_factor}")
+
+
+def uniform(num_vertices: int, num_edges: int, seed: int = 0) -> EventTable:
+    """Generate ``num_edges`` events whose ends are drawn uniformly; duplicates and self-loops occur.
+
+    Raises
+    ------
+    InputError, InputTypeError
+        For a number of vertices outside 1 to 2^31 - 1, a negative number of edges or a negative seed.
+    """
+    _check("uniform", "num_vertices", num_vertices, 1, 2**31 - 1)
+    _check("uniform", "num_edges", num_edges, 0, MAX_EVENTS)
+    _check("uniform", "seed", seed, 0, None)
+    bits = np.random.PCG64(seed)
+    src, dst = np.empty(num_edges, np.int64), np.empty(num_edges, np.int64)
+    for start in range(0, num_edges, CHUNK):
+        end = min(start + CHUNK, num_edges)
+        draw = _raw(bits, end - start)
+        # 32 bits times V, then the upper half: uniform on 0 .. V-1 without a division.
+        src[start:end] = ((draw >> np.uint64(32)) * np.uint64(num_vertices)) >> np.uint64(32)
+        dst[start:end] = ((draw & np.uint64(0xFFFFFFFF)) * np.uint64(num_vertices)) >> np.uint64(32)
+    return EventTable(src, dst, name=f"uniform:{num_vertices}:{num_edges}")
+
+
+def _raw(bits: np.random.PCG64, count: int) -> np.ndarray:
+    raw: np.ndarray = bits.random_raw(count)
+    return raw
+
+
+def _descend(bits: np.random.PCG64, scale: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Choose a quadrant on each of ``scale`` levels; 32 random bits decide one level."""
+    rows, cols = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    upper = np.uint32(round((A + B) * 2**32))
+    left_above, left_below = np.uint32(round(A * 2**32)), np.uint32(round((A + B + C) * 2**32))
+    for level in range(0, scale, 2):
+        draw = _raw(bits, count)
+        for shift in (0, 32)[: min(2, scale - level)]:
+            part = (draw >> np.uint64(shift)).astype(np.uint32)
+            below = part >= upper
+            rows = (rows << 1) | below
+            cols = (cols << 1) | np.where(below, part >= left_below, part >= left_above)
+    return rows, cols
+
+
+def _check(who: str, name: str, value: int, low: int, high: int | None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputTypeError(f"{who}: {name} is {value!r}; wanted an integer")
+    if value < low or (high is not None and value > high):
+        wanted = f"{low} to {high}" if high is not None else f"{low} or more"
+        raise InputError(f"{who}: {name} is {value}; wanted {wanted}")

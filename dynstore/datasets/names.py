@@ -1,0 +1,69 @@
+"""From one string to a stream: a shipped name, a generator with its sizes, or a file."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from dynstore.datasets.generators import rmat, uniform
+from dynstore.datasets.shipped import SHIPPED, load
+from dynstore.errors import InputError
+from dynstore.io import EventTable, read_events
+
+__all__ = ["is_generated", "resolve"]
+
+GENERATORS = {"rmat": (rmat, "rmat:SCALE:EDGEFACTOR"), "uniform": (uniform, "uniform:VERTICES:EDGES")}
+
+
+def is_generated(data: str) -> bool:
+    """Whether the string names a generator, so that a seed matters."""
+    return data.split(":", 1)[0] in GENERATORS and ":" in data
+
+
+def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
+    """Load what a string names.
+
+    Parameters
+    ----------
+    data : str
+        "mathoverflow" or "collegemsg"; "rmat:SCALE:EDGEFACTOR" or "uniform:VERTICES:EDGES"; else a file's path.
+    seed : int
+        Of the generators.
+    **columns
+        Options of :func:`dynstore.io.read_events`, for files only.
+
+    Raises
+    ------
+    InputError
+        For something that does not exist (the message says what does), or that cannot be read.
+    """
+    given = {name: value for name, value in columns.items() if value is not None}
+    if is_generated(data):
+        _refuse_columns(data, given)
+        return _generate(data, seed)
+    if data in SHIPPED:
+        _refuse_columns(data, given)
+        return load(data)
+    if Path(data).exists() or "/" in data or "\\" in data or Path(data).suffix:
+        return read_events(data, **given)
+    shapes = [shape for _, shape in GENERATORS.values()]
+    guess = get_close_matches(data, [*SHIPPED, *GENERATORS], n=1, cutoff=0.5)
+    hint = f". Did you mean {guess[0]!r}?" if guess else ""
+    raise InputError(
+        f"unknown data {data!r}; shipped: {', '.join(sorted(SHIPPED))}; generated: {', '.join(shapes)}; "
+        f"or a file's path (no such file here){hint}"
+    )
+
+
+def _refuse_columns(data: str, given: dict[str, Any]) -> None:
+    if given:
+        raise InputError(f"{data}: {', '.join(sorted(given))} given; columns are chosen for files only")
+
+
+def _generate(data: str, seed: int) -> EventTable:
+    kind, *sizes = data.split(":")
+    make, shape = GENERATORS[kind]
+    if len(sizes) != 2 or not all(size.isascii() and size.isdecimal() for size in sizes):
+        raise InputError(f"unknown data {data!r}; wanted {shape} with two whole numbers")
+    return make(int(sizes[0]), int(sizes[1]), seed)

@@ -1,0 +1,38 @@
+"""The graphs in ``dynstore/datasets/data``; sources and licences are in the README.md beside them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from importlib import resources
+
+from dynstore.errors import unknown_name
+from dynstore.io import EventTable, read_events
+
+__all__ = ["SHIPPED", "load"]
+
+# name -> (file, number of its time column)
+SHIPPED = {
+    "collegemsg": ("CollegeMsg.txt.gz", 2),
+    "mathoverflow": ("sx-mathoverflow.txt.gz", 2),
+}
+
+
+def load(name: str) -> EventTable:
+    """Load a temporal graph that ships with the package, its events by time.
+
+    Parameters
+    ----------
+    name : {"mathoverflow", "collegemsg"}
+        "mathoverflow": who answered or commented whom, 506,550 events between 24,818 users.
+        "collegemsg": private messages, 59,835 events between 1,899 users.
+
+    Raises
+    ------
+    InputError
+        For another name.
+    """
+    if name not in SHIPPED:
+        raise unknown_name("load", "dataset", name, SHIPPED)
+    file, time = SHIPPED[name]
+    with resources.as_file(resources.files("dynstore.datasets") / "data" / file) as path:
+        return replace(read_events(path, source=0, destination=1, time=time), name=name)

@@ -1,0 +1,85 @@
+"""Matrix Market coordinate files: adjacency matrices, 1-based."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynstore.errors import FileFormatError
+from dynstore.io.columns import Columns
+from dynstore.io.events import EventTable
+from dynstore.io.lines import Layout
+from dynstore.io.text import parse_rows
+
+__all__ = ["BANNER", "read_matrix_market"]
+
+BANNER = b"%%MatrixMarket"
+FIELDS = {"pattern": 2, "real": 3, "integer": 3, "double": 3}
+SYMMETRIES = ("general", "symmetric", "skew-symmetric")
+
+
+def read_matrix_market(where: str, data: bytes, max_id: int) -> EventTable:
+    """Read a ``matrix coordinate`` file; symmetric ones give each entry off the diagonal in both directions.
+
+    Row and column numbers become ids from 0; ``real`` and ``integer`` values become weights.
+
+    Raises
+    ------
+    FileFormatError
+        Naming the file and the line.
+    """
+    end = data.find(b"\n")
+    banner = data[: end if end >= 0 else len(data)].decode("ascii", errors="replace").lower().split()
+    if len(banner) != 5 or banner[0] != BANNER.decode().lower() or banner[1:3] != ["matrix", "coordinate"]:
+        raise FileFormatError(
+            f"{where}:1: wanted '%%MatrixMarket matrix coordinate FIELD SYMMETRY', got {' '.join(banner)[:60]!r}"
+        )
+    field, symmetry = banner[3:]
+    if field not in FIELDS:
+        raise FileFormatError(f"{where}:1: field {field!r} is not read; wanted pattern, real or integer")
+    if symmetry not in SYMMETRIES:
+        raise FileFormatError(f"{where}:1: symmetry {symmetry!r} is not read; wanted general or symmetric")
+    skip, line_number, size, entries = _size_line(where, data)
+    if size - 1 > max_id:
+        raise FileFormatError(f"{where}:{line_number}: {size} vertices; wanted at most {max_id + 1}")
+    width = FIELDS[field]
+    columns = Columns(0, 1, weight=2 if width == 3 else None)
+    layout = Layout(None, skip, line_number + 1, width, ragged=False, first_id=1)
+    table = parse_rows(where, data, layout, columns, size)
+    if len(table) != entries:
+        raise FileFormatError(f"{where}:{line_number}: {entries} entries are announced, the file has {len(table)}")
+    table = replace(table, src=table.src - 1, dst=table.dst - 1)
+    return table if symmetry == "general" else _mirrored(table, -1.0 if symmetry == "skew-symmetric" else 1.0)
+
+
+def _size_line(where: str, data: bytes) -> tuple[int, int, int, int]:
+    """Return where the entries start, the size line's number, the size and the number of entries."""
+    start, number = 0, 1
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        line = data[start:end].strip()
+        if line and not line.startswith(b"%"):
+            words = line.split()
+            if len(words) != 3 or not all(word.isdigit() for word in words):
+                raise FileFormatError(f"{where}:{number}: wanted 'ROWS COLUMNS ENTRIES', got {line[:60].decode()!r}")
+            rows, cols, entries = map(int, words)
+            if rows != cols:
+                raise FileFormatError(f"{where}:{number}: the matrix is {rows} x {cols}; an adjacency matrix is square")
+            return min(end + 1, len(data)), number, rows, entries
+        start, number = end + 1, number + 1
+    raise FileFormatError(f"{where}:{number}: the file ends before the line 'ROWS COLUMNS ENTRIES'")
+
+
+def _mirrored(table: EventTable, sign: float) -> EventTable:
+    """Put behind each entry off the diagonal its mirror image."""
+    copies = np.where(table.src == table.dst, 1, 2)
+    src, dst = np.repeat(table.src, copies), np.repeat(table.dst, copies)
+    second = np.cumsum(copies)[copies == 2] - 1
+    src[second], dst[second] = dst[second], src[second]
+    weight = None
+    if table.weight is not None:
+        weight = np.repeat(table.weight, copies)
+        weight[second] *= sign
+    return replace(table, src=src, dst=dst, weight=weight)

@@ -1,0 +1,127 @@
+"""One function for every file: what it is shows in its first bytes and its name."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import os
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+from dynstore.errors import FileFormatError, InputError, unknown_name
+from dynstore.io.columns import ColumnChoice
+from dynstore.io.events import EventTable
+from dynstore.io.matrix_market import BANNER, read_matrix_market
+from dynstore.io.parquet import read_parquet
+from dynstore.io.text import read_text
+
+__all__ = ["read_events"]
+
+GZIP_MAGIC = b"\x1f\x8b"
+XZ_MAGIC = b"\xfd7zXZ\x00"
+PARQUET_MAGIC = b"PAR1"
+# 2^31 - 1 is BFS's "unreachable", as in the stores.
+MAX_ID = {"int32": 2**31 - 2, "int64": 2**63 - 2}
+
+
+def read_events(
+    path: str | os.PathLike[str],
+    source: str | int | None = None,
+    destination: str | int | None = None,
+    weight: str | int | None = None,
+    time: str | int | None = None,
+    op: str | int | None = None,
+    delimiter: str | None = None,
+    *,
+    header: bool | None = None,
+    vertex_dtype: str = "int32",
+) -> EventTable:
+    """Read an edge list or a stream of edge events.
+
+    Text with blanks, tabs, commas or semicolons between its fields, Matrix Market (coordinate) and Parquet files;
+    text and Matrix Market may be compressed with gzip or xz. Lines that start with ``#`` or ``%`` are comments.
+
+    Parameters
+    ----------
+    path : str or path
+    source, destination, weight, time, op : str or int, optional
+        Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
+        text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
+        dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are
+        read only where they are named. A time column (numbers such as Unix times or yyyymmdd, or ISO dates such as
+        2004-01) sorts the events, equal times keep the file's order. An op column holds ``+`` (insert), ``-``
+        (delete) or ``w`` (new weight); deletions may leave the weight out.
+        Matrix Market files know their columns: only ``weight="weight"`` may be given, which a pattern refuses; values
+        become weights in any case.
+    delimiter : str, optional
+        One character; default: seen from the first row.
+    header : bool, optional
+        Whether the first row holds names; default: it does if columns are asked for by name, or if none of its
+        fields is a number.
+    vertex_dtype : {"int32", "int64"}
+        Ids above 2^31 - 2 (2^63 - 2) are refused.
+
+    Returns
+    -------
+    EventTable
+        Its name is the file's name.
+
+    Raises
+    ------
+    FileFormatError
+        For malformed rows, ids that are no integers, negative or too large, and weights that are no numbers; the
+        message starts with "FILE:LINE: ".
+    InputError
+        For a file that is not there or cannot be opened, and for columns that it does not have.
+    MissingDependencyError
+        For Parquet without pyarrow.
+    """
+    if vertex_dtype not in MAX_ID:
+        raise unknown_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
+    if delimiter is not None and len(delimiter) != 1:
+        raise InputError(f"read_events: delimiter {delimiter!r}; wanted one character")
+    choice = ColumnChoice(source, destination, weight, time, op)
+    where = os.fspath(path)
+    max_id = MAX_ID[vertex_dtype]
+    data = _read_bytes(where)
+    if data.startswith(PARQUET_MAGIC):
+        table = read_parquet(where, where, choice, max_id)
+    elif data.startswith(BANNER) or _suffix(where) == ".mtx":
+        if choice not in (ColumnChoice(), ColumnChoice(weight="weight")):
+            raise InputError(f"{where}: Matrix Market files know their columns; wanted none, or weight='weight'")
+        table = read_matrix_market(where, data, max_id)
+        if weight is not None and table.weight is None:
+            raise InputError(f"{where}: a pattern has no weights; leave the weight out")
+    elif _suffix(where) == ".parquet":
+        raise FileFormatError(f"{where}: not a Parquet file: it does not start with 'PAR1'")
+    else:
+        table = read_text(where, data, choice, None if delimiter in (None, " ") else delimiter, header, max_id)
+    return replace(table, name=Path(where).name).sorted_by_time()
+
+
+def _suffix(where: str) -> str:
+    """Return the ending that names the format, without that of a compression."""
+    path = Path(where.lower())
+    return (path.with_suffix("") if path.suffix in (".gz", ".xz") else path).suffix
+
+
+def _read_bytes(where: str) -> bytes:
+    """Return the whole file, decompressed; of a Parquet file only its first bytes."""
+    try:
+        with open(where, "rb") as file:
+            start = file.read(len(XZ_MAGIC))
+            if start.startswith(PARQUET_MAGIC):
+                return start
+            file.seek(0)
+            if start.startswith(GZIP_MAGIC):
+                return gzip.GzipFile(fileobj=file).read()
+            if start.startswith(XZ_MAGIC):
+                return lzma.LZMAFile(file).read()
+            return file.read()
+    except FileNotFoundError:
+        raise InputError(f"read_events: no file {where!r}") from None
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise FileFormatError(f"{where}: damaged or cut short: {error}") from error
+    except OSError as error:
+        raise InputError(f"read_events: cannot open {where!r}: {error.strerror or error}") from error

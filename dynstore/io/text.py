@@ -1,0 +1,222 @@
+"""Delimited text: parsed in bulk by pandas, then checked in bulk; only a fault is looked for line by line."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+
+from dynstore.errors import FileFormatError, InputError
+from dynstore.io.columns import ColumnChoice, Columns, find_columns
+from dynstore.io.events import OP_DELETE, OP_SYMBOLS, EventTable
+from dynstore.io.lines import COMMENT_MARKS, Layout, find_fault, line_of_row, shorten, split_fields
+
+__all__ = ["parse_rows", "read_text"]
+
+INNER_COMMENT = re.compile(rb"(?m)^[ \t]*[#%][^\n]*(?:\n|\Z)")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def read_text(
+    where: str, data: bytes, choice: ColumnChoice, delimiter: str | None, header: bool | None, max_id: int
+) -> EventTable:
+    """Read the bytes of a delimited text file.
+
+    Parameters
+    ----------
+    where : str
+        The file, for messages.
+    data : bytes
+    choice : ColumnChoice
+    delimiter : str or None
+        None: seen from the first row (tab, comma or semicolon, else any run of blanks).
+    header : bool or None
+        None: the first row is a header if columns are asked for by name or none of its fields is a number.
+    max_id : int
+        The highest id accepted.
+
+    Raises
+    ------
+    FileFormatError, InputError
+    """
+    start = len(BYTE_ORDER_MARK) if data.startswith(BYTE_ORDER_MARK) else 0
+    skip, line_number, first = _first_row(data, start, 1)
+    if first is None:
+        empty = np.empty(0, np.int64)
+        return EventTable(empty, empty.copy(), name=where)
+    if delimiter is None:
+        delimiter = _see_delimiter(first)
+    fields = [field.strip() for field in split_fields(first, delimiter)]
+    names = None
+    if _is_header(fields, choice, header):
+        names = fields
+        after = data.find(b"\n", skip) + 1 or len(data)
+        skip, line_number, first = _first_row(data, after, line_number + 1)
+        fields = split_fields(first, delimiter) if first is not None else names
+    columns = find_columns(where, choice, names, len(fields))
+    layout = Layout(delimiter, skip, line_number, len(fields), ragged=columns.op is not None)
+    if first is None:
+        data, layout = b"", Layout(delimiter, 0, line_number, len(fields), layout.ragged)
+    return parse_rows(where, data, layout, columns, max_id)
+
+
+def _first_row(data: bytes, start: int, line_number: int) -> tuple[int, int, str | None]:
+    """Return offset, line number and text of the first line at or after ``start`` that is no comment."""
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        line = data[start:end].decode("utf-8", errors="replace").rstrip("\r")
+        if line.strip() and not line.lstrip().startswith(COMMENT_MARKS):
+            return start, line_number, line
+        start, line_number = end + 1, line_number + 1
+    return len(data), line_number, None
+
+
+def _see_delimiter(line: str) -> str | None:
+    for mark in ("\t", ",", ";"):
+        if mark in line:
+            return mark
+    return None
+
+
+def _is_header(fields: list[str], choice: ColumnChoice, header: bool | None) -> bool:
+    if header is not None:
+        return header
+    return choice.has_names() or not any(_is_number(field) for field in fields)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def parse_rows(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> EventTable:
+    """Parse the rows of ``data`` from ``layout.skip`` on, in the file's order.
+
+    Raises
+    ------
+    FileFormatError
+        Naming the file and the line of the first bad row.
+    """
+    frame = _parse(where, data, layout, columns, max_id)
+    if frame is None:
+        empty = np.empty(0, np.int64)
+        return EventTable(empty, empty.copy(), name=where)
+    src, dst = frame[columns.source], frame[columns.destination]
+    if not all(_good_ids(column, layout.first_id, max_id) for column in (src, dst)):
+        raise _fault(where, data, layout, columns, max_id, "the ids cannot be read")
+    if not layout.ragged and frame[layout.width - 1].isna().any():  # what pandas fills in for a field left out
+        fault = find_fault(where, data, layout, columns, max_id)
+        if fault is not None:
+            raise fault
+    op = None
+    if columns.op is not None:
+        op = _op_codes(frame[columns.op])
+        if op is None:
+            raise _fault(where, data, layout, columns, max_id, "the op column cannot be read")
+    weight = None
+    if columns.weight is not None:
+        weight = _weights(frame[columns.weight], op)
+        if weight is None:
+            raise _fault(where, data, layout, columns, max_id, "the weights cannot be read")
+    time = None
+    if columns.time is not None:
+        time = _times(where, data, layout, columns, frame[columns.time])
+    return EventTable(src.to_numpy(np.int64), dst.to_numpy(np.int64), time, weight, op, where)
+
+
+def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> Any:
+    """Return the frame of columns, typed by what they hold, or None for no rows."""
+    import pandas
+
+    body = data[layout.skip :]
+    if b"#" in body or b"%" in body:
+        body = INNER_COMMENT.sub(b"", body)
+    if not body.strip():
+        return None
+    used = columns.used()
+    width = max(layout.width, used[-1] + 1)
+    options: dict[str, Any] = {}
+    if layout.delimiter != ",":
+        options["quoting"] = 3  # a quotation mark is a character like any other
+    if layout.ragged:
+        options["usecols"] = used  # so pandas accepts rows longer than the first
+        options["dtype"] = {columns.op: "category"}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pandas.errors.ParserWarning)
+            return pandas.read_csv(
+                io.BytesIO(body),
+                sep=r"\s+" if layout.delimiter is None else layout.delimiter,
+                header=None,
+                names=list(range(width)),
+                index_col=False,
+                low_memory=False,
+                skipinitialspace=True,
+                keep_default_na=False,
+                na_values=[""],
+                **options,
+            )
+    except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are ValueErrors
+        fault = find_fault(where, data, layout, columns, max_id)
+        if fault is None and "Too many columns" in str(error):
+            number = used[-1]
+            raise InputError(
+                f"{where}: no {columns.role(number)} column {number}; no row has so many fields"
+            ) from error
+        raise fault or FileFormatError(f"{where}: cannot be parsed: {str(error).strip().splitlines()[0]}") from error
+
+
+def _fault(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int, otherwise: str) -> FileFormatError:
+    return find_fault(where, data, layout, columns, max_id) or FileFormatError(f"{where}: {otherwise}")
+
+
+def _good_ids(column: Any, first_id: int, max_id: int) -> bool:
+    return column.dtype == np.int64 and int(column.min()) >= first_id and int(column.max()) <= max_id
+
+
+def _op_codes(column: Any) -> np.ndarray | None:
+    categories = [str(symbol).strip() for symbol in column.cat.categories]
+    if column.isna().any() or any(symbol not in OP_SYMBOLS for symbol in categories):
+        return None
+    table = np.array([OP_SYMBOLS.index(symbol) for symbol in categories], dtype=np.uint8)
+    return table[column.cat.codes.to_numpy()]
+
+
+def _weights(column: Any, op: np.ndarray | None) -> np.ndarray | None:
+    if column.dtype.kind not in "iuf":
+        return None
+    weight = column.to_numpy(np.float64)
+    missing = np.isnan(weight)
+    if missing.any() and (op is None or (missing & (op != OP_DELETE)).any()):
+        return None
+    return weight
+
+
+def _times(where: str, data: bytes, layout: Layout, columns: Columns, column: Any) -> np.ndarray:
+    """Return times that sort: numbers as they are, ISO dates as datetime64[us]."""
+    import pandas
+
+    if column.dtype == np.int64:
+        return column.to_numpy()
+    bad = column.isna()
+    if column.dtype == np.float64:
+        if not bad.any():
+            return column.to_numpy()
+    else:
+        dates = pandas.to_datetime(column.astype(str).str.strip(), format="ISO8601", utc=True, errors="coerce")
+        if not dates.isna().any():
+            return dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+        bad = dates.isna()
+    number, fields = line_of_row(data, layout, int(np.argmax(bad.to_numpy())))
+    got = shorten(fields[columns.time]) if columns.time is not None and columns.time < len(fields) else "nothing"
+    raise FileFormatError(
+        f"{where}:{number}: time {got} cannot be sorted with the rest; wanted numbers, or ISO dates such as "
+        "2004-01, 2004-01-05 or 2004-01-05T12:30:00"
+    )

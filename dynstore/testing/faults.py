@@ -1,0 +1,120 @@
+"""Memory that runs out on purpose: the n-th allocation of an update fails, for every n in turn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.errors import OutOfMemoryError
+from dynstore.testing.invariants import host_arrays
+
+if TYPE_CHECKING:
+    import pytest
+
+    from dynstore.testing.pair import Pair
+
+__all__ = ["count_bytes", "for_every_allocation", "for_every_new_array"]
+
+MOST_ALLOCATIONS = 1000
+
+
+class _FailingEmpty:
+    """Stands for ``Backend.empty``; raises at call number ``fail_at``, counted from 0."""
+
+    def __init__(self, empty: Any, fail_at: int) -> None:
+        self.empty, self.fail_at, self.calls = empty, fail_at, 0
+
+    def __call__(self, shape: Any, dtype: Any) -> Any:
+        self.calls += 1
+        if self.calls == self.fail_at + 1:
+            raise OutOfMemoryError(f"test: allocation {self.fail_at} of {shape} {dtype} fails")
+        return self.empty(shape, dtype)
+
+
+class _FailingModule:
+    """Stands for an array module; its ``fail_at``-th call that returns new memory raises MemoryError."""
+
+    def __init__(self, module: Any, fail_at: int) -> None:
+        self.module, self.fail_at, self.calls = module, fail_at, 0
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.module, name)
+        if isinstance(value, type) or not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = value(*args, **kwargs)
+            if self._is_new(result, args) and kwargs.get("out") is None:
+                self.calls += 1
+                if self.calls == self.fail_at + 1:
+                    raise MemoryError(f"test: new array {self.fail_at}, of {name}, fails")
+            return result
+
+        return call
+
+    def _is_new(self, result: Any, args: tuple[Any, ...]) -> bool:
+        if isinstance(result, tuple | list):
+            return any(self._is_new(item, args) for item in result)
+        return isinstance(result, self.module.ndarray) and not any(result is item for item in args)
+
+
+def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """Let each allocation through the backend fail in turn, then let the update succeed.
+
+    After each failure the graph must be byte for byte what it was, its lease still good; the update that
+    succeeds at last must do what the model does.
+
+    Returns
+    -------
+    int
+        How many allocations the update makes.
+    """
+    empty = pair.graph.backend.empty
+    return _fail_in_turn(monkeypatch, pair, "empty", lambda n: _FailingEmpty(empty, n), method, args, kwargs)
+
+
+def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """As :func:`for_every_allocation`, but what fails are the functions of NumPy or CuPy that return new arrays."""
+    module = pair.graph.backend.xp
+    return _fail_in_turn(monkeypatch, pair, "xp", lambda n: _FailingModule(module, n), method, args, kwargs)
+
+
+def _fail_in_turn(
+    monkeypatch: pytest.MonkeyPatch, pair: Pair, name: str, make: Any, method: str, args: Any, kwargs: Any
+) -> int:
+    graph, lease = pair.graph, pair.graph.snapshot()
+    arrays, edges = host_arrays(lease), graph.number_of_edges()
+    for n in range(MOST_ALLOCATIONS):
+        faulty = make(n)
+        with monkeypatch.context() as patch:
+            patch.setattr(graph.backend, name, faulty)
+            try:
+                report = getattr(graph, method)(*args, **kwargs)
+            except OutOfMemoryError:
+                report = None
+                failed = True
+            else:
+                failed = False
+        if not failed:
+            assert faulty.calls <= n, f"{method}: allocation {n} failed and the update went on"
+            pair.follow(report, edges, method, *args, **kwargs)
+            return n
+        pair.unchanged(lease, arrays)
+    raise AssertionError(f"{method}: more than {MOST_ALLOCATIONS} allocations")
+
+
+def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """Do an update and return how many bytes it allocated through the backend."""
+    sizes: list[int] = []
+    empty = pair.graph.backend.empty
+
+    def counting(shape: Any, dtype: Any) -> Any:
+        array = empty(shape, dtype)
+        sizes.append(int(array.nbytes))
+        return array
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pair.graph.backend, "empty", counting)
+        before = pair.graph.number_of_edges()
+        report = getattr(pair.graph, method)(*args, **kwargs)
+    pair.follow(report, before, method, *args, **kwargs)
+    return sum(sizes)

@@ -1,0 +1,209 @@
+"""A Hypothesis state machine: any sequence of operations on a graph, compared with the model after each."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from dynstore.errors import DynstoreError, StaleSnapshotError
+from dynstore.testing.pair import Pair
+
+__all__ = ["GraphMachine", "make_machine"]
+
+MAX_VERTICES = 200
+# Sums of these are exact in float32, in any order.
+WEIGHTS = st.integers(-64, 64).map(lambda quarter: quarter / 4)
+COLUMNS = ("offsets", "sources", "indices", "weights", "valid")
+
+
+def _ids(most: int) -> st.SearchStrategy[int]:
+    """Mostly few ids, so that edges meet again; at times one far away, so that arrays grow."""
+    return st.one_of(st.integers(0, min(6, most)), st.integers(0, min(6, most)), st.integers(0, most))
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """Inserts, deletes, duplicates, revivals, growth, queries, clear, copies, stale snapshots, pinned exports.
+
+    Attributes
+    ----------
+    store, device : str
+        As for :class:`dynstore.DynamicGraph`.
+    options : dict
+        Store options.
+    most_rows, most_id : int
+        Limits of what is drawn; small ones keep the simulator bearable.
+    """
+
+    store = "gpma+"
+    device = "cpu"
+    options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, nobody changes it)
+    most_rows = 40
+    most_id = 150
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pair: Pair | None = None
+        self.leases: list[Any] = []
+        self.exports: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self.aside: Pair | None = None
+
+    @initialize(
+        directed=st.booleans(),
+        weighted=st.booleans(),
+        transposed=st.booleans(),
+        wide=st.booleans(),
+        capacity=st.sampled_from([None, 0, 5, 100]),
+    )
+    def begin(self, directed: bool, weighted: bool, transposed: bool, wide: bool, capacity: int | None) -> None:
+        self.pair = Pair(
+            transposed,
+            store=self.store,
+            device=self.device,
+            directed=directed,
+            weighted=weighted,
+            vertex_dtype="int64" if wide else "int32",
+            weight_dtype="float64" if wide else "float32",
+            capacity=capacity,
+            max_vertices=MAX_VERTICES,
+            **self.options,
+        )
+
+    def _update(self, method: str, *args: Any, **kwargs: Any) -> None:
+        assert self.pair is not None
+        self.pair.update(method, *args, **kwargs)
+        for lease in self.leases:
+            for name in COLUMNS:
+                with pytest.raises(StaleSnapshotError):
+                    getattr(lease, name)
+        self.leases = []
+
+    def _draw_edges(self, data: st.DataObject, *, weights: bool) -> tuple[Any, ...]:
+        end = _ids(self.most_id)
+        rows = data.draw(st.lists(st.tuples(end, end, WEIGHTS), max_size=self.most_rows), label="rows")
+        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+        return tuple(columns if weights else columns[:2])
+
+    def _stored(self, data: st.DataObject) -> tuple[list[int], list[int]]:
+        """Draw some of the edges that are there, in either direction of undirected ones."""
+        assert self.pair is not None
+        chosen = data.draw(st.lists(st.sampled_from(sorted(self.pair.model.arcs())), max_size=self.most_rows))
+        return [u for u, _ in chosen], [v for _, v in chosen]
+
+    @rule(data=st.data(), on_duplicate=st.sampled_from(["replace", "add"]), with_weights=st.booleans())
+    def insert(self, data: st.DataObject, on_duplicate: str, with_weights: bool) -> None:
+        assert self.pair is not None
+        columns = self._draw_edges(data, weights=with_weights and self.pair.model.weighted)
+        self._update("insert_edges", columns, on_duplicate=on_duplicate)
+
+    @rule(vertex=st.integers(0, 6), count=st.integers(1, 100), turned=st.booleans())
+    def insert_hub(self, vertex: int, count: int, turned: bool) -> None:
+        count = min(count, 2 * self.most_rows, self.most_id)
+        hub, spokes = np.full(count, vertex), np.arange(count)
+        self._update("insert_edges", (spokes, hub) if turned else (hub, spokes))
+
+    @rule(data=st.data())
+    def delete(self, data: st.DataObject) -> None:
+        self._update("delete_edges", self._draw_edges(data, weights=False))
+
+    @precondition(lambda self: self.pair is not None and self.pair.model.edges)
+    @rule(data=st.data())
+    def delete_stored(self, data: st.DataObject) -> None:
+        self._update("delete_edges", self._stored(data))
+
+    @precondition(lambda self: self.pair is not None and self.pair.model.edges)
+    @rule(data=st.data(), weight=WEIGHTS, on_duplicate=st.sampled_from(["replace", "add"]))
+    def revive(self, data: st.DataObject, weight: float, on_duplicate: str) -> None:
+        """Delete edges and bring them back with another weight."""
+        assert self.pair is not None
+        src, dst = self._stored(data)
+        self._update("delete_edges", (src, dst))
+        weights = ([weight] * len(src),) if self.pair.model.weighted else ()
+        self._update("insert_edges", (src, dst, *weights), on_duplicate=on_duplicate)
+
+    @precondition(lambda self: self.pair is not None and self.pair.model.edges)
+    @rule(part=st.sampled_from(["all", "first half", "every other"]))
+    def delete_many(self, part: str) -> None:
+        assert self.pair is not None
+        edges = sorted(self.pair.model.edges)
+        edges = {"all": edges, "first half": edges[: len(edges) // 2], "every other": edges[::2]}[part]
+        self._update("delete_edges", ([u for u, _ in edges], [v for _, v in edges]))
+
+    @rule(data=st.data(), remove=st.booleans())
+    def vertices(self, data: st.DataObject, remove: bool) -> None:
+        ids = data.draw(st.lists(_ids(self.most_id), max_size=3))
+        self._update("delete_vertices" if remove else "insert_vertices", ids)
+
+    @rule()
+    def clear(self) -> None:
+        self._update("clear")
+
+    @rule(bad=st.sampled_from([-1, MAX_VERTICES, 2**31 - 1, 2**63, 0.5, None, "x"]), first=st.booleans())
+    def refused(self, bad: Any, first: bool) -> None:
+        """A batch with a bad last row."""
+        assert self.pair is not None
+        ids: list[Any] = [0, 1, bad]
+        with pytest.raises(DynstoreError):
+            self.pair.graph.insert_edges((ids, [3, 4, 5]) if first else ([3, 4, 5], ids))
+        for lease in self.leases:
+            _ = lease.indices
+        self.pair.check()
+
+    @rule()
+    def query(self) -> None:
+        assert self.pair is not None
+        self.pair.check_queries()
+
+    @rule(transposed=st.booleans())
+    def take_snapshot(self, transposed: bool) -> None:
+        assert self.pair is not None
+        self.leases.append(self.pair.graph.snapshot(transposed=transposed and self.pair.transposed))
+
+    @rule()
+    def export(self) -> None:
+        assert self.pair is not None
+        arrays = self.pair.graph.snapshot().export()
+        to_host = self.pair.graph.backend.to_host
+        self.exports.append((arrays, {name: np.array(to_host(array)) for name, array in arrays.items()}))
+
+    @precondition(lambda self: self.exports)
+    @rule()
+    def release_exports(self) -> None:
+        self.exports = []
+        gc.collect()
+
+    @rule()
+    def set_a_copy_aside(self) -> None:
+        assert self.pair is not None
+        self.aside = self.pair.copy()
+
+    @precondition(lambda self: self.aside is not None)
+    @rule()
+    def go_on_with_the_copy(self) -> None:
+        self.pair, self.aside = self.aside, self.pair
+        self.leases = []
+
+    @invariant()
+    def exports_are_as_they_were(self) -> None:
+        for arrays, before in self.exports:
+            for name, array in arrays.items():
+                assert self.pair is not None
+                np.testing.assert_array_equal(self.pair.graph.backend.to_host(array), before[name], err_msg=name)
+
+    @invariant()
+    def the_copy_is_its_own(self) -> None:
+        if self.aside is not None:
+            self.aside.check()
+
+
+def make_machine(
+    store: str, device: str, most_rows: int = 40, most_id: int = 150, **options: Any
+) -> type[GraphMachine]:
+    """Return the machine of one store on one device; its ``TestCase`` is what a test runner wants."""
+    name = f"GraphMachine[{store},{device}]"
+    members = {"store": store, "device": device, "options": options, "most_rows": most_rows, "most_id": most_id}
+    return type(name, (GraphMachine,), members)

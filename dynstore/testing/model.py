@@ -1,0 +1,229 @@
+"""The trivially right graph: a dictionary of edges, one row at a time.
+
+It has the methods of :class:`dynstore.DynamicGraph` that change or read a graph, with the same meaning,
+and shares no code with it except the exceptions and the report. Anything that it and a store disagree
+about is a fault of one of the two.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError, LimitError
+from dynstore.typing import UpdateReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["ModelGraph"]
+
+Edge = tuple[int, int]
+MIN_MAX_VERTICES = 1 << 24
+
+
+class ModelGraph:
+    """A graph held in one dict ``(u, v) -> weight``; undirected pairs are kept as ``u <= v``.
+
+    Parameters
+    ----------
+    directed, weighted, vertex_dtype, weight_dtype, max_vertices
+        As in :class:`dynstore.DynamicGraph`.
+    """
+
+    def __init__(
+        self,
+        directed: bool = True,
+        weighted: bool = False,
+        vertex_dtype: Any = "int32",
+        weight_dtype: Any = "float32",
+        max_vertices: int | None = None,
+    ) -> None:
+        self.directed = directed
+        self.weighted = weighted
+        self.vertex_dtype = np.dtype(vertex_dtype)
+        self.weight_dtype = np.dtype(weight_dtype)
+        self.max_vertices = max_vertices
+        self.edges: dict[Edge, float] = {}
+        self.num_vertices = 0
+        self.version = 0
+
+    # -- updates ---------------------------------------------------------------------------------
+
+    def insert_edges(
+        self,
+        edges: Any,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        on_duplicate: str = "replace",
+    ) -> UpdateReport:
+        """Store every row's edge once; see :meth:`dynstore.DynamicGraph.insert_edges`."""
+        if on_duplicate not in ("replace", "add"):
+            raise InputError(f"model: on_duplicate is {on_duplicate!r}")
+        sources, destinations, weights = self._columns(edges, source, destination, weight)
+        if weights is not None and not self.weighted:
+            raise InputError("model: weights for an unweighted graph")
+        rows = self._ids(sources), self._ids(destinations)
+        values = [1.0] * len(rows[0]) if weights is None else self._weights(weights)
+        if not len(rows[0]) == len(rows[1]) == len(values):
+            raise InputError("model: columns of different lengths")
+        self._check_limits([*rows[0], *rows[1]])
+
+        batch: dict[Edge, float] = {}
+        for u, v, w in zip(*rows, values, strict=True):
+            edge = self._canonical(u, v)
+            batch[edge] = self._round(batch[edge] + w) if on_duplicate == "add" and edge in batch else w
+        replaced = 0
+        for edge, w in batch.items():
+            present = edge in self.edges
+            replaced += present
+            self.edges[edge] = self._round(self.edges[edge] + w) if present and on_duplicate == "add" else w
+        self._see([*rows[0], *rows[1]])
+        self.version += 1
+        return UpdateReport(inserted=len(batch) - replaced, replaced=replaced, duplicates=len(rows[0]) - len(batch))
+
+    def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
+        """Remove the rows' edges; absent ones are counted."""
+        asked = self._pairs(edges, source, destination)
+        batch = {self._canonical(u, v) for u, v in asked}
+        present = batch & self.edges.keys()
+        for edge in present:
+            del self.edges[edge]
+        self.version += 1
+        return UpdateReport(deleted=len(present), absent=len(batch) - len(present), duplicates=len(asked) - len(batch))
+
+    def insert_vertices(self, ids: Any) -> UpdateReport:
+        """Make the ids known; V becomes the highest id + 1."""
+        values = self._ids(ids)
+        self._check_limits(values)
+        self._see(values)
+        self.version += 1
+        return UpdateReport()
+
+    def delete_vertices(self, ids: Any) -> UpdateReport:
+        """Remove every edge at these vertices; V stays."""
+        gone = set(self._ids(ids))
+        lost = [edge for edge in self.edges if edge[0] in gone or edge[1] in gone]
+        for edge in lost:
+            del self.edges[edge]
+        self.version += 1
+        return UpdateReport(deleted=len(lost))
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.edges.clear()
+        self.num_vertices = 0
+        self.version += 1
+
+    def copy(self) -> ModelGraph:
+        """Return an independent graph."""
+        other = ModelGraph(self.directed, self.weighted, self.vertex_dtype, self.weight_dtype, self.max_vertices)
+        other.edges = dict(self.edges)
+        other.num_vertices = self.num_vertices
+        other.version = self.version
+        return other
+
+    # -- queries ---------------------------------------------------------------------------------
+
+    def is_directed(self) -> bool:
+        return self.directed
+
+    def is_weighted(self) -> bool:
+        return self.weighted
+
+    def number_of_vertices(self) -> int:
+        return self.num_vertices
+
+    def number_of_edges(self) -> int:
+        return len(self.edges)
+
+    def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> np.ndarray:
+        pairs = self._pairs(edges, source, destination)
+        return np.array([self._canonical(u, v) in self.edges for u, v in pairs], dtype=bool)
+
+    def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> np.ndarray:
+        pairs = self._pairs(edges, source, destination)
+        values = [self.edges.get(self._canonical(u, v), math.nan) for u, v in pairs]
+        return np.array(values, dtype=self.weight_dtype)
+
+    def successors(self, v: int) -> np.ndarray:
+        return self._id_array(b for a, b in self.arcs() if a == v)
+
+    def neighbors(self, v: int) -> np.ndarray:
+        return self.successors(v)
+
+    def predecessors(self, v: int) -> np.ndarray:
+        return self._id_array(a for a, b in self.arcs() if b == v)
+
+    def out_degrees(self) -> np.ndarray:
+        """Return the out-degree of every vertex, shape (V,)."""
+        return np.bincount([u for u, _ in self.arcs()], minlength=self.num_vertices)
+
+    def in_degrees(self) -> np.ndarray:
+        """Return the in-degree of every vertex, shape (V,)."""
+        return np.bincount([v for _, v in self.arcs()], minlength=self.num_vertices)
+
+    def arcs(self) -> dict[Edge, float]:
+        """Return every stored direction with its weight: an undirected pair twice, a self-loop once."""
+        if self.directed:
+            return dict(self.edges)
+        return {arc: w for (u, v), w in self.edges.items() for arc in ((u, v), (v, u))}
+
+    # -- checks, one value at a time -------------------------------------------------------------
+
+    def _canonical(self, u: int, v: int) -> Edge:
+        return (u, v) if self.directed or u <= v else (v, u)
+
+    def _round(self, value: float) -> float:
+        return float(self.weight_dtype.type(value)) if self.weighted else 1.0
+
+    def _see(self, ids: Sequence[int]) -> None:
+        self.num_vertices = max([self.num_vertices, *(i + 1 for i in ids)])
+
+    def _id_array(self, ids: Iterable[int]) -> np.ndarray:
+        return np.array(sorted(ids), dtype=self.vertex_dtype)
+
+    def _pairs(self, edges: Any, source: str, destination: str) -> list[Edge]:
+        sources, destinations, _ = self._columns(edges, source, destination, None)
+        rows = self._ids(sources), self._ids(destinations)
+        if len(rows[0]) != len(rows[1]):
+            raise InputError("model: columns of different lengths")
+        return list(zip(*rows, strict=True))
+
+    @staticmethod
+    def _columns(edges: Any, source: str, destination: str, weight: str | None) -> tuple[Any, Any, Any]:
+        if isinstance(edges, tuple):
+            return edges if len(edges) == 3 else (*edges, None)
+        return edges[source], edges[destination], None if weight is None else edges[weight]
+
+    def _ids(self, column: Any) -> list[int]:
+        ids = []
+        for value in np.asarray(column).tolist() if len(column) else []:
+            if not isinstance(value, int) or isinstance(value, bool):
+                raise InputTypeError(f"model: {value!r} is no vertex id")
+            if value < 0:
+                raise InputError(f"model: {value} is negative")
+            if value >= np.iinfo(self.vertex_dtype).max:
+                raise LimitError(f"model: {value} does not fit {self.vertex_dtype}")
+            ids.append(value)
+        return ids
+
+    def _weights(self, column: Any) -> list[float]:
+        weights = []
+        for value in np.asarray(column).tolist() if len(column) else []:
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise InputTypeError(f"model: {value!r} is no weight")
+            if math.isnan(value):
+                raise InputError("model: a weight is NaN")
+            weights.append(self._round(value))
+        return weights
+
+    def _check_limits(self, ids: Sequence[int]) -> None:
+        most = self.max_vertices
+        if most is None:
+            most = max(MIN_MAX_VERTICES, 8 * self.num_vertices)
+        if ids and max(ids) >= most:
+            raise LimitError(f"model: id {max(ids)} is past max_vertices {most}")
