@@ -74,6 +74,10 @@ class Writing:
     def num_leaves(self) -> int:
         return self.windows.num_leaves
 
+    def or_empty(self, weights: Array | None) -> Array:
+        """Return an array for a kernel: length 0 where there are no weights."""
+        return self.scratch.weights if weights is None else weights
+
 
 @device
 def d_count_not_above(places, low, high, slot):
@@ -337,12 +341,8 @@ def plan_merge(
 
 
 def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
-    weights = _or_none(backend, None) if slots.weights is None else backend.empty(size, slots.weights.dtype)
+    weights = backend.empty(0, np.float32) if slots.weights is None else backend.empty(size, slots.weights.dtype)
     return Scratch(backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights)
-
-
-def _or_none(backend: Backend, weights: Array | None) -> Array:
-    return backend.empty(0, np.float32) if weights is None else weights
 
 
 def _stride_warps(num_leaves: int) -> int:
@@ -356,14 +356,14 @@ def _gather(backend: Backend, slots: SlotArrays, batch: EdgeBatch | None, plan: 
     out = (scratch.src, scratch.dst, scratch.weights)
     k_gather_edges.launch(
         _stride_warps(windows.num_leaves),
-        slots.src, slots.dst, _or_none(backend, slots.weights), slots.valid, plan.before, plan.places,
+        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, plan.before, plan.places,
         windows.first, windows.low, windows.high, windows.start, windows.num_windows, windows.num_leaves, *out,
     )  # fmt: skip
     if batch is not None:
         k_place_keys.launch(
             plan.keys.shape[0],
             slots.valid, plan.before, plan.places, plan.keys, windows.first, windows.low, windows.start,
-            windows.num_windows, batch.src, batch.dst, _or_none(backend, batch.weights), *out,
+            windows.num_windows, batch.src, batch.dst, plan.or_empty(batch.weights), *out,
         )  # fmt: skip
 
 
@@ -372,7 +372,7 @@ def _spread(backend: Backend, slots: SlotArrays, plan: Writing, total: int = -1)
     windows, scratch = plan.target or plan.windows, plan.scratch
     k_spread_edges.launch(
         _stride_warps(windows.num_leaves),
-        slots.src, slots.dst, _or_none(backend, slots.weights), slots.valid, slots.offsets, plan.before,
+        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets, plan.before,
         windows.first, windows.end, windows.low, windows.high, windows.start, windows.num_windows,
         windows.num_leaves, total, scratch.src, scratch.dst, scratch.weights,
     )  # fmt: skip
@@ -387,8 +387,8 @@ def insert_in_place(
     """Write an insertion into the slots."""
     k_set_located.launch(
         len(batch),
-        _or_none(backend, slots.weights), slots.valid, located.positions, located.states,
-        _or_none(backend, batch.weights), add,
+        plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
+        plan.or_empty(batch.weights), add,
     )  # fmt: skip
     _gather(backend, slots, batch, plan)
     _spread(backend, slots, plan)

@@ -210,10 +210,12 @@ def _times(where: str, data: bytes, layout: Layout, columns: Columns, column: An
         if not bad.any():
             return column.to_numpy()
     else:
-        dates = pandas.to_datetime(column.astype(str).str.strip(), format="ISO8601", utc=True, errors="coerce")
+        texts = column.astype(str).str.strip()
+        dates = pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
         if not dates.isna().any():
             return dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
-        bad = dates.isna()
+        numbers = pandas.to_numeric(texts, errors="coerce")
+        bad = dates.isna() if numbers.isna().iloc[0] else numbers.isna()  # what the first row is, all must be
     number, fields = line_of_row(data, layout, int(np.argmax(bad.to_numpy())))
     got = shorten(fields[columns.time]) if columns.time is not None and columns.time < len(fields) else "nothing"
     raise FileFormatError(
