@@ -24,6 +24,7 @@ __all__ = ["app", "main"]
 
 # Click's usage error, wherever this version of typer keeps Click.
 _ClickException: Any = typer.BadParameter.__mro__[2]
+INTERRUPTED = 130
 _DEVICES = ("auto", "cpu", "cuda")
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
 
@@ -39,6 +40,8 @@ def main() -> None:
     """Run the command and exit; the entry point."""
     try:
         code = app(standalone_mode=False)
+        if code == INTERRUPTED:  # newer typers turn Ctrl-C into this code
+            raise KeyboardInterrupt
     except _ClickException as error:
         code = _complain(error.format_message(), 2)
     except (InputError, MissingDependencyError) as error:
@@ -46,7 +49,7 @@ def main() -> None:
     except (DynstoreError, MemoryError) as error:
         code = _complain(str(error) or "memory ran out", 1)
     except (KeyboardInterrupt, typer.Abort):
-        code = _complain("interrupted; nothing was written", 130)
+        code = _complain("interrupted; nothing was written", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -292,8 +295,8 @@ def _check_outputs(*paths: Path | None) -> None:
     if len({path.absolute() for path in given}) < len(given):
         raise InputError(f"--json and --report are both {str(given[0])!r}; wanted two files")
     for path in given:
-        if path.is_dir():
-            raise InputError(f"cannot write {str(path)!r}: it is a folder")
+        if path.exists() and not path.is_file():
+            raise InputError(f"cannot write {str(path)!r}: it is a {'folder' if path.is_dir() else 'special file'}")
         part = _part_of(path)
         try:
             if path.exists():
@@ -305,7 +308,9 @@ def _check_outputs(*paths: Path | None) -> None:
 
 
 def _part_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.part")
+    """Return a name beside the file, through links, so that moving it there cannot fail half-way."""
+    real = path.resolve()
+    return real.with_name(f".{real.name}.{os.getpid()}.part")
 
 
 def _write_outputs(document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None) -> None:
@@ -318,7 +323,7 @@ def _write_outputs(document: Mapping[str, Any], texts: dict[Path, str], json_pat
         part = _part_of(path)
         try:
             part.write_text(text, encoding="utf-8")
-            part.replace(path)
+            part.replace(path.resolve())
         except OSError as error:
             part.unlink(missing_ok=True)
             raise DynstoreError(f"could not write {str(path)!r}: {error.strerror or error}") from error

@@ -35,6 +35,9 @@ __all__ = [
 ]
 
 NO_WEIGHTS = np.empty(0, dtype=np.float32)
+# So many keys are shifted into a leaf one by one; more of them share one spread.
+SHIFT_AT_MOST = 4
+TOUCH_AHEAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +229,63 @@ def _gather(src, dst, weights, valid, first, end, t_src, t_dst, t_weights, count
 
 
 @njit(cache=True)
+def _find_in_leaf(src, dst, leaf, row, key):
+    """Return the first slot of a leaf whose key is not below (row, key), else the slot behind the leaf."""
+    place, high = leaf * 32, leaf * 32 + 32
+    while place < high:
+        middle = (place + high) >> 1
+        if src[middle] < row or (src[middle] == row and dst[middle] < key):
+            place = middle + 1
+        else:
+            high = middle
+    return place
+
+
+@njit(cache=True)
+def _shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
+    """Put an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
+
+    Keys keep their order, and what is first in its run stays so. Only rows that begin at the slots written, or right
+    behind them, get new starts.
+    """
+    word, end = np.uint32(valid[leaf]), leaf * 32 + 32
+    gap, target, step = place, place, -1
+    while gap < end and (word >> np.uint32(gap & 31)) & np.uint32(1):
+        gap += 1
+    if gap == end:  # no gap from the place on: fill the one before it
+        gap, target, step = place - 1, place - 1, 1
+        while (word >> np.uint32(gap & 31)) & np.uint32(1):
+            gap -= 1
+    for slot in range(gap, target, step):
+        src[slot], dst[slot] = src[slot + step], dst[slot + step]
+        if weights.shape[0] > 0:
+            weights[slot] = weights[slot + step]
+    src[target], dst[target] = row, key
+    if weights.shape[0] > 0:
+        weights[target] = weight
+    valid[leaf] = word | (np.uint32(1) << np.uint32(gap & 31))
+    first, last = min(gap, target), max(gap, target) + 1
+    before = np.int64(src[first - 1]) if first > 0 else np.int64(-1)
+    for slot in range(first, last + 1):
+        here = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+        if here != before:
+            _write_rows(offsets, before, here, slot)
+            before = here
+
+
+@njit(cache=True)
+def _touch(src, dst, valid, offsets, bounds, pending, places, new_src, first, end):
+    """Read where the first key of each window goes, so that the cache misses of several windows overlap."""
+    seen = np.int64(0)
+    for window in range(first, end):
+        if bounds[window, 2] < bounds[window, 3]:
+            i = pending[bounds[window, 2]]
+            slot = max(places[i] - 1, 0)
+            seen += src[slot] + dst[slot] + np.int64(valid[slot >> 5]) + offsets[new_src[i]]
+    return seen
+
+
+@njit(cache=True)
 def _write_windows(
     src, dst, weights, valid, offsets, bounds, pending, places, new_src, new_dst, new_weights, t_src, t_dst, t_weights
 ):
@@ -234,9 +294,23 @@ def _write_windows(
     A pending key belongs before slot ``places[key]``, so the merge compares no keys.
     """
     weighted = weights.shape[0] > 0
+    zero = weights.dtype.type(0)
+    seen = 0
     for window in range(bounds.shape[0]):
+        if window % TOUCH_AHEAD == 0:
+            ahead = min(window + TOUCH_AHEAD, bounds.shape[0])
+            seen += _touch(src, dst, valid, offsets, bounds, pending, places, new_src, window, ahead)
         first, end = bounds[window, 0] * 32, bounds[window, 1] * 32
         slot, count = first, 0
+        if end - first == 32 and bounds[window, 3] - bounds[window, 2] <= SHIFT_AT_MOST:
+            for key in range(bounds[window, 2], bounds[window, 3]):
+                i, leaf = pending[key], first >> 5
+                place = places[i]
+                if key > bounds[window, 2]:  # the keys before have moved slots
+                    place = _find_in_leaf(src, dst, leaf, new_src[i], new_dst[i])
+                weight = new_weights[i] if weighted else zero
+                _shift_in(src, dst, weights, valid, offsets, leaf, place, new_src[i], new_dst[i], weight)
+            continue
         for key in range(bounds[window, 2], bounds[window, 3]):
             i = pending[key]
             count = _gather(src, dst, weights, valid, slot, places[i], t_src, t_dst, t_weights, count)
@@ -247,6 +321,7 @@ def _write_windows(
             count += 1
         count = _gather(src, dst, weights, valid, slot, end, t_src, t_dst, t_weights, count)
         _spread(src, dst, weights, valid, offsets, first, end, count, t_src, t_dst, t_weights)
+    return seen
 
 
 @njit(cache=True)

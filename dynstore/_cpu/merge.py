@@ -16,9 +16,11 @@ __all__ = ["merge_in", "merge_out"]
 
 
 @njit(cache=True)
-def _copy(source, start, end, target, to):
-    for i in range(end - start):
-        target[to + i] = source[start + i]
+def _copy(source, start, end, target, to, shift):
+    """Copy source[start:end], raised by ``shift``, to target[to:]; slices counted from 0 become vector code."""
+    taken, written = source[start:end], target[to : to + end - start]
+    for i in range(taken.shape[0]):
+        written[i] = taken[i] + shift
 
 
 @njit(cache=True)
@@ -26,19 +28,19 @@ def _merge_column(old, places, added, out):
     done = 0
     for i in range(places.shape[0]):
         place = places[i]
-        _copy(old, done, place, out, done + i)
+        _copy(old, done, place, out, done + i, 0)
         out[place + i] = added[i]
         done = place
-    _copy(old, done, old.shape[0], out, done + places.shape[0])
+    _copy(old, done, old.shape[0], out, done + places.shape[0], 0)
 
 
 @njit(cache=True)
 def _drop_from_column(old, places, out):
     done = 0
     for i in range(places.shape[0]):
-        _copy(old, done, places[i], out, done - i)
+        _copy(old, done, places[i], out, done - i, 0)
         done = places[i] + 1
-    _copy(old, done, old.shape[0], out, done - places.shape[0])
+    _copy(old, done, old.shape[0], out, done - places.shape[0], 0)
 
 
 @njit(cache=True)
@@ -46,11 +48,11 @@ def _shift_offsets(old, rows, step, out):
     """Move each row's start by ``step`` for every changed key in the rows before it."""
     row, shift = 0, 0
     for i in range(rows.shape[0]):
-        for r in range(row, rows[i] + 1):
-            out[r] = old[r] + shift
-        row, shift = rows[i] + 1, shift + step
-    for r in range(row, old.shape[0]):
-        out[r] = old[r] + shift
+        if rows[i] >= row:
+            _copy(old, row, rows[i] + 1, out, row, shift)
+            row = rows[i] + 1
+        shift += step
+    _copy(old, row, old.shape[0], out, row, shift)
 
 
 def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:

@@ -17,38 +17,39 @@ if TYPE_CHECKING:
 __all__ = ["locate_edges"]
 
 
-@njit(cache=True)
-def _lower_bound(keys, low, high, key):
-    while low < high:
-        middle = (low + high) >> 1
-        if keys[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+# Keys searched side by side: their cache misses overlap.
+LANES = 16
 
 
 @njit(cache=True)
 def _locate(offsets, dst, valid, edge_src, edge_dst, positions, states):
+    """Search the rows of LANES keys in lockstep, a halving of each in turn."""
     num_vertices = offsets.shape[0] - 1
-    last_row, last_key, last_position = np.int64(-1), np.int64(-1), np.int64(0)
-    for i in range(edge_src.shape[0]):
-        row, key = np.int64(edge_src[i]), np.int64(edge_dst[i])
-        if row >= num_vertices:
-            positions[i], states[i] = dst.shape[0], ABSENT
-            continue
-        start, end = np.int64(offsets[row]), np.int64(offsets[row + 1])
-        if row == last_row and key >= last_key:  # a sorted batch goes on where it was
-            start = last_position
-        position = _lower_bound(dst, start, end, key)
-        last_row, last_key, last_position = row, key, position
-        positions[i] = position
-        if position == end or dst[position] != key:
-            states[i] = ABSENT
-        elif (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1):
-            states[i] = PRESENT
-        else:
-            states[i] = DEAD
+    low, high, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    for first in range(0, edge_src.shape[0], LANES):
+        lanes = min(LANES, edge_src.shape[0] - first)
+        longest = 0
+        for lane in range(lanes):
+            row = edge_src[first + lane]
+            low[lane] = offsets[row] if row < num_vertices else dst.shape[0]
+            end[lane] = offsets[row + 1] if row < num_vertices else dst.shape[0]
+            high[lane] = end[lane]
+            longest = max(longest, end[lane] - low[lane])
+        while longest > 0:
+            for lane in range(lanes):
+                if low[lane] < high[lane]:
+                    middle = (low[lane] + high[lane]) >> 1
+                    below = dst[middle] < edge_dst[first + lane]
+                    low[lane] = middle + 1 if below else low[lane]
+                    high[lane] = high[lane] if below else middle
+            longest >>= 1
+        for lane in range(lanes):
+            position = low[lane]
+            positions[first + lane] = position
+            state = ABSENT
+            if position < end[lane] and dst[position] == edge_dst[first + lane]:
+                state = PRESENT if (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1) else DEAD
+            states[first + lane] = state
 
 
 def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,19 @@ class InputCases(Contract):
     def test_the_default_limit_of_vertices(self) -> None:
         pair = self.seeded()
         pair.refuse(LimitError, "insert_edges", ([0, 1 << 24], [1, 1]), match="max_vertices is 16777216")
+
+    def test_a_capacity_past_the_limit_is_refused_before_memory_is_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        backend = self.pair().graph.backend
+        empty, asked = backend.empty, []
+
+        def watched(shape: Any, dtype: Any) -> Any:
+            asked.append(int(np.prod(shape)))
+            return empty(0 if asked[-1] > 1 << 24 else shape, dtype)
+
+        monkeypatch.setattr(backend, "empty", watched)
+        with contextlib.suppress(LimitError):  # a store that reserves nothing may take any number
+            DynamicGraph(store=self.store, device=self.device, capacity=1 << 31, **self.options)
+        assert max(asked, default=0) < 1 << 24
 
     def test_unknown_names_are_refused_with_the_known_ones(self) -> None:
         for options, match in (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dynstore.errors import InputError, StaleSnapshotError
+from dynstore.graph import DynamicGraph
 from dynstore.testing.faults import count_bytes, for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_csr, live_edges
 from dynstore.testing.pair import Contract, Pair
@@ -56,6 +58,35 @@ class LeaseCases(Contract):
     ) -> None:
         method, args = UPDATES[name]
         for_every_new_array(monkeypatch, self.busy(transposed=transposed), method, *args)
+
+    @pytest.mark.parametrize("name", ["insert", "add", "delete"])
+    def test_writing_needs_no_memory(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        """Once planned, an update allocates nothing that grows with the graph or the batch (seen on the host only)."""
+        rng = np.random.default_rng(9)
+        src, dst, weights = rng.integers(0, 300, 20_000), rng.integers(0, 300, 20_000), np.full(20_000, 0.5)
+        first = DynamicGraph(weighted=True, store=self.store, device=self.device, **self.options)
+        first.snapshot(transposed=True)
+        first.insert_edges((src[:15_000], dst[:15_000], weights[:15_000]))
+        peaks = []
+        commit = DynamicGraph._commit
+
+        def measured(graph: DynamicGraph, *plans: Any) -> None:
+            tracemalloc.start()
+            try:
+                commit(graph, *plans)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+
+        monkeypatch.setattr(DynamicGraph, "_commit", measured)
+        for graph in (first.copy(), first.copy()):  # the first run compiles
+            if name == "delete":
+                graph.delete_edges((src[::2], dst[::2]))
+            else:
+                graph.insert_edges(
+                    (src[::2], dst[::2], weights[::2]), on_duplicate="add" if name == "add" else "replace"
+                )
+        assert peaks[1] < 32_000, f"writing took {peaks[1]} bytes"
 
     def test_out_of_memory_with_exports_alive(self, monkeypatch: pytest.MonkeyPatch) -> None:
         pair = self.busy(transposed=True)
