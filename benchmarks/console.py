@@ -1,0 +1,48 @@
+"""The result as a table in the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+
+from dynstore.benchmarks.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dynstore.benchmarks.window_suite import WindowJob, WindowResult
+
+__all__ = ["print_result"]
+
+
+def print_result(console: Console, job: WindowJob, result: WindowResult) -> None:
+    """Print what was run, the table of medians and one sentence."""
+    lines = summarise(job, result)
+    if lines:
+        console.print(_table(job, result))
+        console.print(escape(headline(job, result)), highlight=False)
+    if result.disagreement is None:
+        console.print("After every step all stores held exactly the window's pairs and gave the same answers.")
+
+
+def _table(job: WindowJob, result: WindowResult) -> Table:
+    """One column a contestant, so that the table fits narrow terminals."""
+    lines = summarise(job, result)
+    baselines = [name for name in BASELINES if any(name in line.ratios for line in lines)]
+    table = Table(
+        caption="medians over the steps; vs: how many times faster the update is, step by step", caption_justify="left"
+    )
+    table.add_column("ms")
+    for line in lines:
+        table.add_column(escape(line.name) + ("\n(convert)" if line.converts else ""), justify="right")
+    table.add_row("update", *(format_ms(line.update) for line in lines))
+    table.add_row("update, p90", *(format_ms(line.update_p90) for line in lines))
+    for name in job.algorithms:
+        table.add_row(escape(name), *(format_ms(line.algorithms.get(name)) for line in lines))
+    table.add_row("total", *(format_ms(line.total) for line in lines), end_section=True)
+    for name in baselines:
+        table.add_row(f"vs {escape(name)}", *(format_ratio(line.ratios.get(name)) for line in lines))
+    table.add_row("memory", *(format_bytes(line.max_bytes) for line in lines))
+    return table

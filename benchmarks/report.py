@@ -1,0 +1,174 @@
+"""The result as one page that needs nothing else: styles and charts are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from dynstore.benchmarks.summary import (
+    BASELINES,
+    Line,
+    format_bytes,
+    format_ms,
+    format_ratio,
+    headline,
+    summarise,
+)
+from dynstore.benchmarks.svg import line_chart, stacked_bars
+
+if TYPE_CHECKING:
+    from dynstore.benchmarks.window_suite import WindowJob, WindowResult
+
+__all__ = ["render_page"]
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart; lighter ones on a dark ground.
+_LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#555555")
+_DARK = ("#56b4e9", "#ff8a3d", "#2fd6a3", "#f0a6cf", "#f0e442", "#8fd0ff", "#b99cd6", "#bbbbbb")
+_STYLE = """
+:root { color-scheme: light dark; --ground: #fff; --ink: #1d2329; --soft: #5b6670; --rule: #dfe4e8; --band: #f5f7f9;
+  --bad: #b3261e; LIGHT }
+@media (prefers-color-scheme: dark) { :root { --ground: #14181c; --ink: #e7ebee; --soft: #9aa6b0; --rule: #2e363d;
+  --band: #1b2126; --bad: #ff8a80; DARK } }
+* { box-sizing: border-box }
+body { margin: 0; background: var(--ground); color: var(--ink); font: 16px/1.55 system-ui, sans-serif }
+main { max-width: 860px; margin: 0 auto; padding: 2.5rem 1.25rem 4rem }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem }
+h2 { font-size: 1.15rem; margin: 2.4rem 0 .4rem }
+p { margin: .4rem 0 .8rem }
+.lead { font-size: 1.1rem }
+.soft, figcaption, dt { color: var(--soft) }
+.bad { color: var(--bad); font-weight: 600 }
+code { font: .88em/1.5 ui-monospace, monospace; background: var(--band); padding: .1em .35em; border-radius: 4px;
+  overflow-wrap: anywhere }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; margin: .6rem 0 }
+dd { margin: 0; overflow-wrap: anywhere }
+.scroll { overflow-x: auto }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: .92rem }
+th, td { padding: .4rem .6rem; text-align: right; border-bottom: 1px solid var(--rule); white-space: nowrap }
+th { font-weight: 600; color: var(--soft) }
+th:first-child, td:first-child { text-align: left }
+tr.first td { font-weight: 600 }
+figure { margin: .6rem 0 }
+figcaption { font-size: .88rem }
+svg { width: 100%; height: auto; display: block }
+svg text { fill: var(--soft); font-size: 12px } svg .name { fill: var(--ink); font-size: 13px }
+svg .grid { stroke: var(--rule) } svg .line { fill: none; stroke-width: 2 }
+"""
+
+
+def render_page(document: Mapping[str, Any], job: WindowJob, result: WindowResult) -> str:
+    """Return the page's HTML.
+
+    Parameters
+    ----------
+    document : mapping
+        The JSON document of the run: machine, command and versions stand on the page with the figures.
+    job : WindowJob
+    result : WindowResult
+    """
+    lines = summarise(job, result)
+    parts = [_head(document, result), _verdict(job, result)]
+    if lines:
+        parts += [_figures(job, result, lines), _table(job, lines)]
+    parts.append(_origin(document, result))
+    title = f"dynstore bench: {document['dataset']['name']}"
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{_style()}</style></head>\n<body><main>\n"
+        + "\n".join(parts)
+        + "\n</main></body></html>\n"
+    )
+
+
+def _style() -> str:
+    light, dark = (
+        " ".join(f"--c{number}: {colour};" for number, colour in enumerate(colours)) for colours in (_LIGHT, _DARK)
+    )
+    classes = "".join(
+        f"svg .line.c{n} {{ stroke: var(--c{n}) }} svg .dot.c{n}, svg .bar.c{n} {{ fill: var(--c{n}) }}\n"
+        for n in range(len(_LIGHT))
+    )
+    return _STYLE.replace("LIGHT", light).replace("DARK", dark) + classes
+
+
+def _head(document: Mapping[str, Any], result: WindowResult) -> str:
+    data, machine = document["dataset"], document["machine"]
+    where = machine["gpu"] if result.device == "cuda" else machine["cpu"]
+    way = "first part replayed" if result.replayed else "window"
+    return (
+        f"<h1>A graph kept up to date: {escape(data['name'])}</h1>"
+        f'<p class="soft">{data["edges"]:,} events between {data["vertices"]:,} vertices; {way} of '
+        f"{result.window_events:,} events, {result.batch:,} a step; {escape('; '.join(result.notes))}. "
+        f"Measured on {escape(str(where))} with <code>{escape(document['command'])}</code>.</p>"
+    )
+
+
+def _verdict(job: WindowJob, result: WindowResult) -> str:
+    if result.disagreement is not None:
+        return f'<p class="bad">The run failed: {escape(result.disagreement)}. The figures below do not count.</p>'
+    return (
+        f'<p class="lead">{escape(headline(job, result))}</p><p>After every step all stores held exactly the pairs of '
+        "the raw events and gave the same answers.</p>"
+    )
+
+
+def _figures(job: WindowJob, result: WindowResult, lines: Sequence[Line]) -> str:
+    series = {}
+    for line in lines:
+        operation = "convert" if line.converts else "update"
+        series[line.name] = result.times[line.name, operation, None]
+    stores = [line for line in lines if not line.converts]
+    bars = {line.name: {"update": line.update or 0.0, **line.algorithms} for line in stores}
+    updates = line_chart(series, "Update time of each store at each step", "ms, logarithmic", "step")
+    shares = stacked_bars(bars, "Update and algorithms of each store", "ms a step")
+    return (
+        f"<h2>Update time, step by step</h2><figure>{updates}<figcaption>Delete what leaves, insert what enters, show "
+        "the snapshot; for conversions: the whole window anew. Lower is better.</figcaption></figure>"
+        f"<h2>Where a step's time goes</h2><figure>{shares}<figcaption>Medians; the number behind a bar is the sum of "
+        "its parts.</figcaption></figure>"
+    )
+
+
+def _table(job: WindowJob, lines: Sequence[Line]) -> str:
+    baselines = [name for name in BASELINES if any(name in line.ratios for line in lines)]
+    head = ["store", "update", "p90", *job.algorithms, "total", *(f"vs {name}" for name in baselines), "memory"]
+    body = []
+    for line in lines:
+        cells = [
+            line.name + (" (convert)" if line.converts else ""),
+            format_ms(line.update),
+            format_ms(line.update_p90),
+            *(format_ms(line.algorithms.get(name)) for name in job.algorithms),
+            format_ms(line.total),
+            *(format_ratio(line.ratios.get(name)) for name in baselines),
+            format_bytes(line.max_bytes),
+        ]
+        first = ' class="first"' if line is lines[0] else ""
+        body.append(f"<tr{first}>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    return (
+        '<h2>Medians</h2><div class="scroll"><table><thead><tr>'
+        + "".join(f"<th>{escape(name)}</th>" for name in head)
+        + f"</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        '<p class="soft">Times in ms. "vs" is how many times faster than that store an update is: the median of the '
+        "ratios step by step. Memory is the most the store held after an update.</p>"
+    )
+
+
+def _origin(document: Mapping[str, Any], result: WindowResult) -> str:
+    machine = document["machine"]
+    gpu = f"{machine['gpu']}, driver {machine['driver']}" if machine["gpu"] else "none"
+    facts = {
+        "Device": result.device,
+        "CPU": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB",
+        "GPU": gpu,
+        "System": machine["os"],
+        "Versions": ", ".join(f"{name} {version}" for name, version in document["versions"].items()),
+        "Commit": document["commit"],
+        "Date": document["date"],
+        "Seed": "none" if document["dataset"]["seed"] is None else str(document["dataset"]["seed"]),
+    }
+    rows = "".join(f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items())
+    command = f"<dt>Command</dt><dd><code>{escape(document['command'])}</code></dd>"
+    return f"<h2>Where the figures come from</h2><dl>{rows}{command}</dl>"

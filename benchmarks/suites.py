@@ -1,0 +1,56 @@
+"""The suites that ``dynstore bench --suite`` knows, by name; each is imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dynstore.errors import unknown_name
+
+__all__ = ["SUITES", "Suite", "get_suite"]
+
+# name -> module, which has the suite as SUITE
+SUITES = {"window": "dynstore.benchmarks.window_suite"}
+
+
+@dataclass(frozen=True)
+class Suite:
+    """How one suite is run.
+
+    Attributes
+    ----------
+    name : str
+    make_job : callable
+        From the command line's options (keyword arguments) to a job.
+    check : callable
+        ``check(job)``: raises InputError for what is wrong before any data is read.
+    run : callable
+        ``run(events, job, progress)``: the result; it has ``rows``, ``disagreement`` (a line or None) and ``notes``.
+    show : callable
+        ``show(console, job, result)``: prints the result.
+    render : callable
+        ``render(document, job, result)``: the page.
+    """
+
+    name: str
+    make_job: Callable[..., Any]
+    check: Callable[[Any], Any]
+    run: Callable[..., Any]
+    show: Callable[..., None]
+    render: Callable[..., str]
+
+
+def get_suite(name: str) -> Suite:
+    """Return a suite.
+
+    Raises
+    ------
+    InputError
+        For a name that does not exist, with the list of those that do.
+    """
+    if name not in SUITES:
+        raise unknown_name("bench", "suite", name, SUITES)
+    suite: Suite = importlib.import_module(SUITES[name]).SUITE
+    return suite

@@ -1,0 +1,223 @@
+"""The command: exit codes, one line for each fault, nothing half done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore import cli
+from dynstore.benchmarks.schema import check_document
+
+FAST = ["--store", "gpma+", "--store", "rebuild", "--algorithm", "bfs", "--steps", "2", "--device", "cpu"]
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str, str]:
+    """Run the command in this process; return exit code, stdout and stderr."""
+    monkeypatch.setattr(sys, "argv", ["dynstore", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    out, err = capsys.readouterr()
+    code = ended.value.code
+    assert isinstance(code, int)
+    return code, out, err
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: run(capsys, monkeypatch, *arguments)
+
+
+def test_a_run_writes_json_and_a_page(command, tmp_path: Path) -> None:
+    code, out, err = command("bench", "collegemsg", *FAST, "--json", "out.json", "--report", "out.html")
+    assert (code, err) == (0, "")
+    assert "59,835 events between 1,899 vertices; on cpu" in out
+    assert "  directed\n" in out
+    assert "same answers" in " ".join(out.split())
+    document = json.loads((tmp_path / "out.json").read_text())
+    check_document(document)
+    assert document["agree"] is True
+    assert document["command"] == "dynstore bench collegemsg " + " ".join(FAST) + " --json out.json --report out.html"
+    assert document["dataset"] == {"name": "collegemsg", "vertices": 1899, "edges": 59835, "seed": None}
+    assert "Where the figures come from" in (tmp_path / "out.html").read_text()
+    assert {path.name for path in tmp_path.iterdir()} == {"out.json", "out.html"}
+
+
+def test_a_file_with_named_columns_weights_and_times(command, tmp_path: Path) -> None:
+    rows = "".join(f"2004-{1 + i % 12:02d},{i % 17},{i % 13},{i}.5\n" for i in range(500))
+    (tmp_path / "e.csv").write_text("day,buyer,seller,price\n" + rows)
+    options = "--source buyer --destination seller --time day --weight price --algorithm sssp --steps 2 --store merge"
+    code, _, err = command("bench", "e.csv", *options.split(), "--json", "o.json")
+    assert (code, err) == (0, "")
+    assert json.loads((tmp_path / "o.json").read_text())["dataset"]["edges"] == 500
+
+
+def test_generated_data_with_a_seed_and_updates_only(command, tmp_path: Path) -> None:
+    code, out, _ = command(
+        "bench", "rmat:8:8", "--seed", "5", "--algorithm", "none", "--batch", "20", "--steps", "2", "--json", "o.json",
+        "--store", "gpma+", "--store-option", "build_density=0.7", "--undirected", "--window", "50%",
+    )  # fmt: skip
+    assert code == 0
+    assert "undirected; each pair counts once" in out
+    document = json.loads((tmp_path / "o.json").read_text())
+    assert document["dataset"]["seed"] == 5
+    assert {row["store"] for row in document["rows"]} == {"gpma+", "scipy", "numpy-key-sort"}
+
+
+def test_the_files_order_is_said_where_nothing_sorts(command, tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text("".join(f"{i % 7} {i % 5}\n" for i in range(100)))
+    code, out, _ = command("bench", "e.txt", *FAST, "--batch", "5")
+    assert code == 0
+    assert "in the file's order; --time COLUMN would sort the events" in out
+
+
+def test_disagreement_fails_and_is_written(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dynstore.DynamicGraph, "delete_edges", lambda self, edges: None)
+    code, out, err = command("bench", "collegemsg", *FAST, "--json", "out.json", "--report", "out.html")
+    assert code == 1
+    assert err.startswith("dynstore: error: the warm-up step: store 'gpma+' holds ")
+    assert err.count("\n") == 1
+    assert "same answers" not in out
+    document = json.loads((tmp_path / "out.json").read_text())
+    check_document(document)
+    assert document["agree"] is False
+    assert "The run failed" in (tmp_path / "out.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "message"),
+    [
+        ("1 2\n3\n", [], "e.txt:2: the row has 1 fields; the first row has 2"),
+        ("1 2\n3 -4\n", [], "e.txt:2: destination -4 is negative"),
+        ("1 2\n3 2147483647\n", [], "e.txt:2: destination 2147483647 is too large"),
+        ("1 2\n3 4.5\n", [], "e.txt:2: destination '4.5' is not a whole number"),
+        ("1 2\n3 bob\n", [], "e.txt:2: destination 'bob' is not a whole number"),
+        ("1 2 1\n3 4 nan\n", ["--weight", "2"], "e.txt:2: weight 'nan' is not a number"),
+        ("1 2\n3 4\n", ["--time", "7"], "e.txt: no time column 7; the file has columns 0 to 1"),
+        ("1 2\n3 4\n", ["--delimiter", "tab"], "e.txt: no column is left for the destination; the file has 1"),
+        ("", [], "e.txt: no events; wanted at least a few"),
+        ("1 2\n3 16777216\n" * 50, ["--batch", "1"], "max_vertices is 16777216, set it higher to allow that"),
+    ],
+)
+def test_a_bad_file_is_one_line_with_its_place(
+    command, tmp_path: Path, text: str, options: list[str], message: str
+) -> None:
+    (tmp_path / "e.txt").write_text(text)
+    code, out, err = command("bench", "e.txt", *FAST, *options, "--json", "out.json", "--report", "out.html")
+    assert (code, out) == (2, "")
+    assert err.startswith("dynstore: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert {path.name for path in tmp_path.iterdir()} == {"e.txt"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.txt"], "no file 'nothing.txt'"),
+        (["mathoverflw"], "unknown data 'mathoverflw'; shipped: collegemsg, mathoverflow"),
+        (["collegemsg", "--store", "gpma"], "unknown store 'gpma'; known: 'gpma+', 'merge', 'rebuild'"),
+        (["collegemsg", "--algorithm", "bsf"], "unknown algorithm 'bsf'; known: "),
+        (["collegemsg", "--suite", "w"], "unknown suite 'w'; known: 'window'"),
+        (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),
+        (["collegemsg", "--window", "2"], "window: got 2; wanted a share"),
+        (["collegemsg", "--window", "half"], "window: got 'half'; wanted a share"),
+        (["collegemsg", "--batch", "0"], "batch: got '0'; wanted a count"),
+        (["collegemsg", "--batch", "90%"], "are more than the window's"),
+        (["collegemsg", "--steps", "0"], "steps: got 0; wanted at least 1"),
+        (["collegemsg", "--steps", "50"], "do not fit behind a window of"),
+        (["collegemsg", "--steps", "two"], "Invalid value for '--steps'"),
+        (["collegemsg", "--time", "2"], "time given; columns are chosen for files only"),
+        (["collegemsg", "--store-option", "x"], "store-option: got 'x'; wanted [STORE:]KEY=VALUE"),
+        (["collegemsg", "--store-option", "gpma+:no=1"], "unknown option 'no'; known: "),
+        (["collegemsg", "--store-option", "merge:no=1", "--store", "gpma+"], "'merge', which is not among the stores"),
+        (["collegemsg", "--json", "no/out.json"], "cannot write 'no/out.json': No such file or directory"),
+        (["collegemsg", "--json", "/dev/null"], "cannot write '/dev/null': it is a special file"),
+        (["collegemsg", "--report", "."], "cannot write '.': it is a folder"),
+        (["collegemsg", "--json", "x", "--report", "x"], "--json and --report are both 'x'"),
+        (["collegemsg", "--colour", "red"], "No such option: --colour"),
+        (["collegemsg", "extra"], "unexpected extra argument"),
+        (["rmat:20"], "wanted rmat:SCALE:EDGEFACTOR with two whole numbers"),
+    ],
+)
+def test_bad_arguments_are_one_line(command, tmp_path: Path, arguments: list[str], message: str) -> None:
+    code, out, err = command("bench", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("dynstore: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_that_exists_survives_a_bad_run(command, tmp_path: Path) -> None:
+    (tmp_path / "out.json").write_text("mine")
+    assert command("bench", "nothing.txt", "--json", "out.json")[0] == 2
+    assert (tmp_path / "out.json").read_text() == "mine"
+
+
+def test_cuda_without_a_gpu_is_one_line(command) -> None:
+    from dynstore.backend import cuda_problem
+
+    if cuda_problem() is None:
+        pytest.skip("this machine has a GPU")
+    code, out, err = command("bench", "collegemsg", "--device", "cuda")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("dynstore: error: device 'cuda' cannot be used: ")
+
+
+def test_interruption_is_one_line(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def interrupt(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dynstore.datasets.resolve", interrupt)
+    assert command("bench", "--json", "out.json") == (130, "", "dynstore: error: interrupted; nothing was written\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version_info_and_help(command) -> None:
+    assert command("--version") == (0, f"dynstore {dynstore.__version__}\n", "")
+    code, out, _ = command("info")
+    assert code == 0
+    assert f"NumPy          {np.__version__}" in out
+    code, out, _ = command()
+    assert code == 0
+    assert "bench" in out
+    code, out, _ = command("bench", "--help")
+    assert code == 0
+    for word in ("Examples", "--window", "--batch", "--store", "--json", "rmat:SCALE:EDGEFACTOR", "mathoverflow"):
+        assert word in out
+    code, _, err = command("bnech")
+    assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("launch", [["-m", "dynstore"], ["-m", "dynstore.cli"]])
+def test_it_runs_as_a_module(launch: list[str]) -> None:
+    done = subprocess.run([sys.executable, *launch, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"dynstore {dynstore.__version__}\n"
+    done = subprocess.run(
+        [sys.executable, *launch, "bench", "nothing.txt"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr == "dynstore: error: read_events: no file 'nothing.txt'\n"
+
+
+def test_importing_the_command_is_light() -> None:
+    heavy = ("numpy", "numba", "pandas", "pyarrow", "scipy", "cupy", "rich.table", "dynstore.graph")
+    program = f"import sys, dynstore.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_benchmarks_refuse_to_be_imported_from_the_root() -> None:
+    root = Path(dynstore.__file__).resolve().parent.parent
+    if not (root / "benchmarks").is_dir():
+        pytest.skip("dynstore is installed; there is no folder beside it")
+    program = [sys.executable, "-c", "import benchmarks"]
+    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=root)
+    assert "this folder is a part of dynstore; import dynstore.benchmarks" in done.stderr
