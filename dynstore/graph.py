@@ -10,8 +10,9 @@ import numpy as np
 
 from dynstore.arrays import EdgeColumns, has_weights, read_edges, read_ids
 from dynstore.backend import Backend, get_backend
+from dynstore.config import check_count, check_dtype, check_flag
 from dynstore.edge_batch import EdgeBatch, make_batch
-from dynstore.errors import InputError, InputTypeError, LimitError, OutOfMemoryError, unknown_name
+from dynstore.errors import InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.frames import make_frame
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import get_store
@@ -20,6 +21,7 @@ from dynstore.typing import Array, Device, OnDuplicate, UpdateReport
 
 __all__ = ["DynamicGraph"]
 
+WHO = "DynamicGraph"
 MIN_MAX_VERTICES = 1 << 24
 MAX_VERTICES_FACTOR = 8
 VERTEX_DTYPES = ("int32", "int64")
@@ -72,12 +74,12 @@ class DynamicGraph:
         **store_options: Any,
     ) -> None:
         make_store = get_store(store)
-        self._directed = _flag("directed", directed)
-        self._weighted = _flag("weighted", weighted)
-        self.vertex_dtype = _dtype("vertex_dtype", vertex_dtype, VERTEX_DTYPES)
-        self.weight_dtype = _dtype("weight_dtype", weight_dtype, WEIGHT_DTYPES)
-        self._max_vertices = _count("max_vertices", max_vertices)
-        entries = (_count("capacity", capacity) or 0) * (1 if directed else 2)
+        self._directed = check_flag(WHO, "directed", directed)
+        self._weighted = check_flag(WHO, "weighted", weighted)
+        self.vertex_dtype = check_dtype(WHO, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
+        self.weight_dtype = check_dtype(WHO, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        self._max_vertices = check_count(WHO, "max_vertices", max_vertices)
+        entries = (check_count(WHO, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
         stored_weights = self.weight_dtype if weighted else None
         self.store_name = store
@@ -445,29 +447,3 @@ def _memory_checked(who: str) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise OutOfMemoryError(f"{who}: memory ran out ({error}); the graph is as it was") from error
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(f"DynamicGraph: {name} is {value!r}; wanted True or False")
-    return bool(value)
-
-
-def _dtype(name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
-    try:
-        dtype = np.dtype(value)
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype.name not in known:
-        raise unknown_name("DynamicGraph", name, value, known)
-    return dtype
-
-
-def _count(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"DynamicGraph: {name} is {value!r}; wanted an integer")
-    if value < 0:
-        raise InputError(f"DynamicGraph: {name} is {value}; wanted 0 or more")
-    return int(value)

@@ -81,10 +81,14 @@ class SlotArrays:
         slots.dst.fill(0)
         if slots.weights is not None:
             slots.weights.fill(0)
-        slots.offsets.fill(num_slots)
-        if num_vertices:
-            slots.offsets[0] = 0
+        slots.clear_rows()
         return slots
+
+    def clear_rows(self) -> None:
+        """Write the offsets of a table in which all slots carry (0, 0)."""
+        self.offsets.fill(self.num_slots)
+        if self.num_vertices:
+            self.offsets[0] = 0
 
     def with_vertices(self, backend: Backend, num_vertices: int) -> SlotArrays:
         """Return the same slots with rows added at the end; never writes what an export can see."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dynstore.algorithms._cpu.slots import d_has_edge
+from dynstore.algorithms._cpu.slots import d_has_edge, pack_rows
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -51,7 +51,7 @@ def pagerank(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank, pulling over in-edges.
+    """Iterate PageRank, pulling over in-edges, which are packed first: every iteration reads them all.
 
     Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking", 1999, section 2; the rank of vertices without
     out-edges is handed to all vertices, or as ``personalization`` says, after Langville and Meyer, "Deeper Inside
@@ -83,8 +83,7 @@ def pagerank(
     """
     if into.num_vertices == 0:
         return start.copy(), 0, 0.0
-    weighted = into.weights is not None
-    weights = into.weights if weighted else np.empty(0, dtype=start.dtype)
+    rows = pack_rows(into)
     uniform = personalization is None
     targets = np.empty(0, dtype=start.dtype) if personalization is None else personalization
     ranks, shares = start.copy(), np.empty_like(start)
@@ -92,9 +91,7 @@ def pagerank(
     while iterations < max_iter and not error < tol:
         dangling = k_divide_ranks(ranks, out_weights, shares)
         spread = alpha * dangling + 1.0 - alpha
-        error = k_pull_ranks(
-            into.offsets, into.indices, weights, weighted, into.valid, shares, alpha, spread, targets, uniform, ranks
-        )
+        error = k_pull_ranks(*rows, shares, alpha, spread, targets, uniform, ranks)
         iterations += 1
     return ranks, iterations, error
 
@@ -113,16 +110,16 @@ def k_divide_ranks(ranks, out_weights, shares):
 
 
 @njit(cache=True, nogil=True)
-def k_pull_ranks(in_offsets, in_indices, weights, weighted, valid, shares, alpha, spread, targets, uniform, ranks):
+def k_pull_ranks(starts, neighbours, weights, shares, alpha, spread, targets, uniform, ranks):
     """Replace ``ranks`` by those of the next iteration; sums are float64. Returns the L1 change."""
     num_vertices = ranks.shape[0]
+    weighted = weights.shape[0] > 0
     change = 0.0
     for v in range(num_vertices):
         pulled = 0.0
-        for p in range(in_offsets[v], in_offsets[v + 1]):
-            if d_has_edge(valid, p):
-                share = np.float64(shares[in_indices[p]])
-                pulled += share * weights[p] if weighted else share
+        for p in range(np.uint64(starts[v]), np.uint64(starts[v + 1])):
+            share = np.float64(shares[np.uint64(neighbours[p])])
+            pulled += share * weights[p] if weighted else share
         before = ranks[v]
         ranks[v] = alpha * pulled + spread * (1.0 / num_vertices if uniform else targets[v])
         change += abs(np.float64(ranks[v]) - before)

@@ -76,6 +76,8 @@ class GPMAPlusStore(Store):
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._kernels, on_duplicate == "add"
         slots = self.slots.with_vertices(backend, num_vertices)
+        if slots.num_edges == 0:
+            return self._plan_build(batch, slots.num_vertices)
         located = kernels.locate(backend, slots, batch)
         loops = self._count_loops(batch, located.states == PRESENT)
         total = slots.num_edges + len(batch) - located.found
@@ -119,22 +121,43 @@ class GPMAPlusStore(Store):
 
         return Plan(located.found, loops, commit, path="in-place")
 
+    def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+        """Plan to spread a batch over fresh slots, nothing else being there."""
+        new = self._fresh(len(batch), num_vertices)
+        kernels, backend = self._kernels, self.backend
+        building = kernels.plan_build(backend, batch, new) if len(batch) else None
+
+        def commit() -> None:
+            if building is not None:
+                kernels.build(backend, new, building)
+            self._take(new)
+
+        return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
+
     def _plan_merge(
         self, old: SlotArrays, batch: EdgeBatch, located: Any, add: bool, total: int, found: int, loops: int
     ) -> Plan:
-        """Plan to merge everything into fresh slots at the build density."""
-        backend, kernels = self.backend, self._kernels
-        num_slots = self._slots_for(total)
-        self._check_num_slots(num_slots)
-        new = SlotArrays.without_edges(backend, num_slots, old.num_vertices, self.vertex_dtype, self.weight_dtype)
-        new.num_edges = total
-        merging = kernels.plan_merge(backend, old, batch, located, new)
+        """Plan to merge everything into fresh slots."""
+        new = self._fresh(total, old.num_vertices)
+        kernels, backend = self._kernels, self.backend
+        merging = kernels.plan_merge(backend, old, batch, located, new) if total else None
 
         def commit() -> None:
-            kernels.merge(backend, old, batch, located, add, new, merging)
+            if merging is not None:
+                kernels.merge(backend, old, batch, located, add, new, merging)
             self._take(new)
 
-        return Plan(found, loops, commit, grown=num_slots > self.slots.num_slots)
+        return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
+
+    def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
+        """Reserve slots for so many edges at the build density; their rows are those of a table without edges."""
+        num_slots = self._slots_for(num_edges)
+        self._check_num_slots(num_slots)
+        make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
+        new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+        new.clear_rows()
+        new.num_edges = num_edges
+        return new
 
     @property
     def _kernels(self) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,9 @@ def _frames() -> dict[str, Any]:
     def cudf_frame(columns: dict[str, list[Any]]) -> Any:
         return pytest.importorskip("cudf").DataFrame(columns)
 
-    makers = (pandas_frame, pandas_nullable, pandas_reversed, arrow_table, arrow_chunks, polars_frame, cudf_frame)
+    makers = [pandas_frame, pandas_nullable, pandas_reversed, arrow_table, arrow_chunks, polars_frame]
+    if importlib.util.find_spec("cudf") is not None:
+        makers.append(cudf_frame)
     return {maker.__name__.replace("_", "-"): maker for maker in makers}
 
 

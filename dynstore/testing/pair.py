@@ -14,7 +14,7 @@ from dynstore.testing.model import ModelGraph
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
-    from dynstore.typing import UpdateReport
+    from dynstore.typing import Device, UpdateReport
 
 __all__ = ["Contract", "Pair", "same_arrays"]
 
@@ -145,7 +145,7 @@ class Contract:
     """
 
     store = "gpma+"
-    device = "cpu"
+    device: Device = "cpu"
     options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, nobody changes it)
 
     def pair(self, *, transposed: bool = False, **options: Any) -> Pair:
