@@ -17,39 +17,44 @@ if TYPE_CHECKING:
 __all__ = ["locate_edges"]
 
 
-# Keys searched side by side: their cache misses overlap.
-LANES = 16
+# Keys searched side by side, so that their cache misses overlap; ranges so short are counted instead of halved.
+LANES = 32
+SHORT = 32
 
 
 @njit(cache=True)
 def _locate(offsets, dst, valid, edge_src, edge_dst, positions, states):
-    """Search the rows of LANES keys in lockstep, a halving of each in turn."""
+    """Search the rows of LANES keys in lockstep, without branches on what is read."""
     num_vertices = offsets.shape[0] - 1
-    low, high, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    low, size, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     for first in range(0, edge_src.shape[0], LANES):
         lanes = min(LANES, edge_src.shape[0] - first)
-        longest = 0
+        longest = np.int64(0)
         for lane in range(lanes):
-            row = edge_src[first + lane]
-            low[lane] = offsets[row] if row < num_vertices else dst.shape[0]
-            end[lane] = offsets[row + 1] if row < num_vertices else dst.shape[0]
-            high[lane] = end[lane]
-            longest = max(longest, end[lane] - low[lane])
-        while longest > 0:
+            row = np.int64(edge_src[first + lane])
+            known = row < num_vertices
+            low[lane] = offsets[row] if known else dst.shape[0]
+            end[lane] = offsets[row + 1] if known else dst.shape[0]
+            size[lane] = end[lane] - low[lane]
+            longest = max(longest, size[lane])
+        while longest > SHORT:
             for lane in range(lanes):
-                if low[lane] < high[lane]:
-                    middle = (low[lane] + high[lane]) >> 1
-                    below = dst[middle] < edge_dst[first + lane]
-                    low[lane] = middle + 1 if below else low[lane]
-                    high[lane] = high[lane] if below else middle
-            longest >>= 1
+                half = size[lane] >> 1
+                if half > 0:
+                    low[lane] += half if dst[low[lane] + half - 1] < edge_dst[first + lane] else 0
+                    size[lane] -= half
+            longest -= longest >> 1
         for lane in range(lanes):
-            position = low[lane]
-            positions[first + lane] = position
+            key = edge_dst[first + lane]
+            rest = dst[low[lane] : low[lane] + size[lane]]
+            below = np.int32(0)
+            for i in range(rest.shape[0]):
+                below += np.int32(rest[i] < key)
+            position = low[lane] + below
             state = ABSENT
-            if position < end[lane] and dst[position] == edge_dst[first + lane]:
+            if position < end[lane] and dst[position] == key:
                 state = PRESENT if (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1) else DEAD
-            states[first + lane] = state
+            positions[first + lane], states[first + lane] = position, state
 
 
 def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
