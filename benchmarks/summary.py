@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from dynstore.benchmarks.window_suite import WindowJob, WindowResult
 
-__all__ = ["BASELINES", "Line", "format_bytes", "format_ms", "format_ratio", "headline", "summarise"]
+__all__ = ["BASELINES", "Line", "format_bytes", "format_ms", "format_ratio", "headline", "ratio_of", "summarise"]
 
 BASELINES = ("rebuild", "merge")
 

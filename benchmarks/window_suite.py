@@ -262,25 +262,25 @@ class _Run:
         moved = DeviceSlide(self.backend, slide)
         values: dict[str, dict[str, np.ndarray]] = {}
         contestants: list[StoreRun | Conversion] = [*self.stores, *self.conversions]
-        for contestant in self._turn(contestants, number):
-            if isinstance(contestant, StoreRun):
-                values[contestant.name] = self._step_store(contestant, moved, timed)
-            else:
-                self._step_conversion(contestant, slide, timed)
+        with quiet():
+            for contestant in self._turn(contestants, number):
+                if isinstance(contestant, StoreRun):
+                    values[contestant.name] = self._step_store(contestant, moved, timed)
+                else:
+                    self._step_conversion(contestant, slide, timed)
         when = f"step {number}" if timed else "the warm-up step"
         self._check_edges(slide, when)
         self._check_answers(values, when)
 
     def _step_store(self, run: StoreRun, moved: DeviceSlide, timed: bool) -> dict[str, np.ndarray]:
-        with quiet():
-            times = run.update(moved)
-            frames = {}
-            total = times["update"]
-            for query in self.queries:
-                frames[query.name], passed = run.run(query.call)
-                total += passed
-                if timed:
-                    self._note(run.name, "algorithm", query.name, passed)
+        times = run.update(moved)
+        frames = {}
+        total = times["update"]
+        for query in self.queries:
+            frames[query.name], passed = run.run(query.call)
+            total += passed
+            if timed:
+                self._note(run.name, "algorithm", query.name, passed)
         if timed:
             for operation in STORE_OPERATIONS:
                 self._note(run.name, operation, None, times[operation])
@@ -289,8 +289,7 @@ class _Run:
 
     def _step_conversion(self, conversion: Conversion, slide: Slide, timed: bool) -> None:
         src, dst = (column[slide.low : slide.high] for column in self.raw_on_device)
-        with quiet():
-            passed = conversion.run(src, dst, self.stream.num_vertices, self.stream.directed)
+        passed = conversion.run(src, dst, self.stream.num_vertices, self.stream.directed)
         if timed:
             self._note(conversion.name, "convert", None, passed)
 

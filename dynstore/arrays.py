@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["EdgeColumns", "read_edges", "read_ids"]
+__all__ = ["EdgeColumns", "has_weights", "read_edges", "read_ids"]
 
 FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from dynstore.arguments import check_count, check_dtype, check_flag
 from dynstore.arrays import EdgeColumns, has_weights, read_edges, read_ids
 from dynstore.backend import Backend, get_backend
-from dynstore.config import check_count, check_dtype, check_flag
 from dynstore.edge_batch import EdgeBatch, make_batch
 from dynstore.errors import InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.frames import make_frame

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from dynstore._cpu.leaves import clear_located, gather_all, set_located, spread, write_windows
+from dynstore._cpu.leaf_loops import clear_located, gather_all, set_located, spread, write_windows
 from dynstore._cpu.search import locate_edges
-from dynstore._cpu.windows import choose_windows, count_states, group_by_leaf
+from dynstore._cpu.window_loops import choose_windows, count_states, group_by_leaf
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

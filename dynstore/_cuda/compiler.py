@@ -17,11 +17,29 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    from numba import cuda
+    from numba import cuda as _numba_cuda
 
 __all__ = ["SIMULATED", "THREADS", "WARP", "Kernel", "cuda", "device", "kernel", "unavailable"]
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
+cuda: Any = _numba_cuda
+
+if SIMULATED:
+    from numba.cuda.simulator import kernel as _simulator
+
+    class _RunningLaunch:
+        """``cuda`` inside kernels: that of the running launch.
+
+        The simulator swaps the global ``cuda`` of a device function's module for each call, and swaps it back when the
+        first thread leaves; the other threads of the block then find Numba's own, which has no ``threadIdx``.
+        """
+
+        def __getattr__(self, name: str) -> Any:
+            launch = _simulator._get_kernel_context()
+            return getattr(_numba_cuda if launch is None else launch, name)
+
+    cuda = _RunningLaunch()
+
 WARP = 32
 THREADS = WARP if SIMULATED else 256
 # The simulator starts a Python thread for each GPU thread, so grid-stride kernels get one small grid there.
@@ -61,7 +79,7 @@ def kernel(function: Callable[..., None]) -> Kernel:
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a device function ``d_verb_noun``."""
-    return cuda.jit(device=True)(function)
+    return function if SIMULATED else cuda.jit(device=True)(function)
 
 
 def _current_stream() -> Any:

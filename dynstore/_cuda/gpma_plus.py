@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Located",
+    "Scratch",
     "Writing",
     "build",
     "clear_copy",

@@ -1,11 +1,12 @@
 """Warp-wide operations: the intrinsics on a device, an emulation in the simulator.
 
 Precondition of each: all 32 lanes of the warp call it. The simulator knows no warp operations; it runs one
-block of 32 threads at a time, so one buffer and ``syncthreads`` stand in for them.
+block of 32 threads at a time, so two boards and ``syncthreads`` stand in for them.
 """
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,16 @@ __all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_shuffle", "d_sum_lanes", "d_syn
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    _exchange: list[Any] = [0] * WARP
+    _thread = threading.local()
+    _boards: tuple[list[Any], list[Any]] = ([0] * WARP, [0] * WARP)
+
+    def _exchange(value: Any) -> list[Any]:
+        """Return every lane's value. Two boards take turns: nobody writes one while another lane still reads it."""
+        _thread.turn = 1 - getattr(_thread, "turn", 0)
+        board = _boards[_thread.turn]
+        board[cuda.threadIdx.x & 31] = value
+        cuda.syncthreads()
+        return board
 
     @device
     def d_lane():
@@ -32,33 +42,21 @@ if SIMULATED:
     @device
     def d_ballot(predicate):
         """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
-        _exchange[cuda.threadIdx.x & 31] = bool(predicate)
-        cuda.syncthreads()
-        word = 0
-        for lane in range(WARP):
-            if _exchange[lane]:
-                word |= 1 << lane
-        cuda.syncthreads()
-        return np.uint32(word)
+        votes = _exchange(bool(predicate))
+        return np.uint32(sum(1 << lane for lane in range(WARP) if votes[lane]))
 
     @device
     def d_shuffle(value, source_lane):
         """Return lane ``source_lane``'s value."""
-        _exchange[cuda.threadIdx.x & 31] = value
-        cuda.syncthreads()
-        taken = _exchange[int(source_lane) & 31]
-        cuda.syncthreads()
-        return taken
+        return _exchange(value)[int(source_lane) & 31]
 
     @device
     def d_sum_lanes(value):
         """Return the sum of the value over all lanes, in every lane."""
-        _exchange[cuda.threadIdx.x & 31] = value
-        cuda.syncthreads()
-        total = _exchange[0]
+        values = _exchange(value)
+        total = values[0]
         for lane in range(1, WARP):
-            total = total + _exchange[lane]
-        cuda.syncthreads()
+            total = total + values[lane]
         return total
 
 else:

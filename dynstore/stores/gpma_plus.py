@@ -152,7 +152,6 @@ class GPMAPlusStore(Store):
     def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
         """Reserve slots for so many edges at the build density; their rows are those of a table without edges."""
         num_slots = self._slots_for(num_edges)
-        self._check_num_slots(num_slots)
         make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
         new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
         new.clear_rows()
@@ -166,7 +165,9 @@ class GPMAPlusStore(Store):
     def _slots_for(self, num_edges: int) -> int:
         """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""
         wanted = max(num_edges, self.capacity, 1) / (self.options.build_density * LEAF)
-        return int(np.ceil(wanted)) * LEAF
+        num_slots = int(np.ceil(wanted)) * LEAF
+        self._check_num_slots(num_slots)
+        return num_slots
 
     def _limits(self, leaf: float, root: float) -> np.ndarray:
         """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""

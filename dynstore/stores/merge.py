@@ -44,10 +44,10 @@ class MergeStore(Store):
         num_new = int(xp.count_nonzero(new))
         added = EdgeBatch(batch.src[new], batch.dst[new], None if batch.weights is None else batch.weights[new])
         places = positions[new]
-        # Where a found key will be: its present place, and the new keys before it.
-        found_places = (positions + xp.cumsum(new))[found]
-        found_weights = None
+        found_places = found_weights = None
         if batch.weights is not None and old.weights is not None:
+            # Where a found key will be: its present place, and the new keys before it.
+            found_places = (positions + xp.cumsum(new))[found]
             found_weights = batch.weights[found]
             if on_duplicate == "add":
                 found_weights += old.weights[positions[found]]

@@ -1,0 +1,49 @@
+# python3 and make are enough: the targets that need packages make their own .venv.
+
+PYTHON ?= python3
+VENV ?= .venv
+RUN := $(VENV)/bin/python
+DEMO_STEPS ?= 20
+
+# One stamp a set of packages: they are installed again only when pyproject.toml changes.
+RUN_STAMP := $(VENV)/.stamp-run
+TEST_STAMP := $(VENV)/.stamp-test
+
+CHECKED := dynstore algorithms adapters benchmarks tests examples
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-gpu lint clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUN_STAMP) ## Slide a window over the mathoverflow stream on three stores; writes demo.json and demo.html
+	$(VENV)/bin/dynstore bench mathoverflow --store gpma+ --store rebuild --store merge \
+		--algorithm bfs --algorithm pagerank --algorithm triangle_count \
+		--window 0.5 --batch 1% --steps $(DEMO_STEPS) --json demo.json --report demo.html
+
+test: lint ## Lint, types and all tests (on the host; CUDA kernels in Numba's simulator)
+	$(RUN) -m pytest -n auto
+
+test-gpu: ## The same tests with CUDA for real; uses PYTHON's packages, makes no .venv
+	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest
+
+lint: $(TEST_STAMP) ## ruff and mypy
+	$(RUN) -m ruff check $(wildcard $(CHECKED))
+	$(RUN) -m ruff format --check $(wildcard $(CHECKED))
+	$(RUN) -m mypy
+
+clean: ## Remove .venv and everything built or cached
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.json demo.html
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+$(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@ $(RUN_STAMP)

@@ -1,0 +1,40 @@
+"""Checking the plain arguments of a call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError, unknown_name
+
+__all__ = ["check_count", "check_dtype", "check_flag"]
+
+
+def check_flag(who: str, name: str, value: Any) -> bool:
+    """Return ``value`` as a bool, refusing what is none."""
+    if not isinstance(value, bool | np.bool_):
+        raise InputTypeError(f"{who}: {name} is {value!r}; wanted True or False")
+    return bool(value)
+
+
+def check_dtype(who: str, name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
+    """Return ``value`` as a dtype, refusing those that are not among the known names."""
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        raise unknown_name(who, name, value, known) from None
+    if dtype.name not in known:
+        raise unknown_name(who, name, value, known)
+    return dtype
+
+
+def check_count(who: str, name: str, value: Any) -> int | None:
+    """Return ``value`` as an int of 0 or more, or None as it is."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InputTypeError(f"{who}: {name} is {value!r}; wanted an integer")
+    if value < 0:
+        raise InputError(f"{who}: {name} is {value}; wanted 0 or more")
+    return int(value)

@@ -1,0 +1,74 @@
+"""Devices, seeds and Hypothesis profiles of the whole suite.
+
+``DYNSTORE_TEST_DEVICES``  devices to test on, by comma. Default ``cpu,cuda-sim``: the CUDA kernels run in
+                           Numba's simulator. ``cuda`` means ``cpu,cuda``: for real.
+``DYNSTORE_TEST_SEED``     replays a run: every random input follows from it.
+``DYNSTORE_TEST_PROFILE``  ``quick`` (default) or ``thorough`` (Hypothesis tries many more).
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+import zlib
+
+DEVICES = [name for name in os.environ.get("DYNSTORE_TEST_DEVICES", "").replace(" ", "").split(",") if name]
+if DEVICES == ["cuda"]:
+    DEVICES = ["cpu", "cuda"]
+DEVICES = DEVICES or ["cpu", "cuda-sim"]
+if "cuda" not in DEVICES:
+    # Read once, when Numba is imported, so it must come first.
+    assert "numba" not in sys.modules, "Numba was imported before tests/conftest.py"
+    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
+    # The simulator polls its threads; letting go of the interpreter sooner makes its barriers ten times faster.
+    sys.setswitchinterval(1e-5)
+# Set here so that the workers of pytest-xdist inherit it.
+SEED = int(os.environ.setdefault("DYNSTORE_TEST_SEED", str(secrets.randbelow(2**32))))
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
+
+COMMON = {
+    "deadline": None,
+    "database": None,  # a run depends on its seed alone
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("quick", max_examples=100, stateful_step_count=30, **COMMON)
+settings.register_profile("thorough", max_examples=1000, stateful_step_count=60, **COMMON)
+settings.load_profile(os.environ.get("DYNSTORE_TEST_PROFILE", "quick"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--hypothesis-seed", None) is None:
+        config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_report_header() -> str:
+    return f"dynstore: devices {', '.join(DEVICES)}; DYNSTORE_TEST_SEED={SEED}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.write_line(f"devices {', '.join(DEVICES)}; to replay the random inputs: DYNSTORE_TEST_SEED={SEED}")
+
+
+@pytest.fixture(params=DEVICES, scope="session")
+def backend_name(request: pytest.FixtureRequest) -> str:
+    """Every device under test in turn."""
+    return request.param
+
+
+@pytest.fixture
+def backend(backend_name: str):
+    from dynstore.backend import get_backend
+
+    return get_backend(backend_name)
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Random numbers of this test alone, replayable through DYNSTORE_TEST_SEED."""
+    return np.random.default_rng([SEED, zlib.crc32(request.node.nodeid.encode())])

@@ -1,0 +1,75 @@
+"""Every store keeps the whole contract on the host and on CUDA, and its core in the CUDA simulator."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dynstore.stores import STORES
+from dynstore.testing.contract import CoreContract, StoreContract
+
+ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
+
+
+class TestGpmaPlusOnCpu(StoreContract):
+    store, device = "gpma+", "cpu"
+
+
+class TestGpmaPlusAlwaysInPlaceOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", {"merge_cost": 0.0}
+
+
+class TestGpmaPlusAlwaysMergingOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", {"merge_cost": 1e9}
+
+
+class TestGpmaPlusDenseOnCpu(StoreContract):
+    """Limits so close to each other that windows are large and the array grows and shrinks often."""
+
+    store, device = "gpma+", "cpu"
+    options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
+
+
+class TestMergeOnCpu(StoreContract):
+    store, device = "merge", "cpu"
+
+
+class TestRebuildOnCpu(StoreContract):
+    store, device = "rebuild", "cpu"
+
+
+if ON_GPU:
+
+    class TestGpmaPlusOnCuda(StoreContract):
+        store, device = "gpma+", "cuda"
+
+    class TestGpmaPlusAlwaysInPlaceOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
+
+    class TestMergeOnCuda(StoreContract):
+        store, device = "merge", "cuda"
+
+    class TestRebuildOnCuda(StoreContract):
+        store, device = "rebuild", "cuda"
+
+else:
+
+    class TestGpmaPlusSimulated(CoreContract):
+        store, device = "gpma+", "cuda-sim"
+
+    class TestGpmaPlusAlwaysInPlaceSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
+
+    class TestMergeSimulated(CoreContract):
+        store, device = "merge", "cuda-sim"
+
+    class TestRebuildSimulated(CoreContract):
+        store, device = "rebuild", "cuda-sim"
+
+
+@pytest.mark.parametrize("store", sorted(STORES))
+def test_every_store_is_under_contract(store: str) -> None:
+    here = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, CoreContract)]
+    devices = {kind.device for kind in here if kind.store == store and kind not in (CoreContract, StoreContract)}
+    assert devices == ({"cpu", "cuda"} if ON_GPU else {"cpu", "cuda-sim"})

@@ -1,0 +1,111 @@
+"""Choosing a device, allocating on it, and finding its kernels."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import pkgutil
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynstore.backend as backends
+from dynstore.backend import Backend, cuda_problem, get_backend
+from dynstore.errors import InputError, OutOfMemoryError
+
+
+def test_names(backend: Backend, backend_name: str) -> None:
+    assert backend.name == backend_name
+    assert backend is get_backend(backend_name)
+    assert backend.family == ("cpu" if backend_name == "cpu" else "cuda")
+    assert backend.on_gpu == (backend_name == "cuda")
+    assert backend_name in repr(backend)
+
+
+def test_arrays_go_there_and_back(backend: Backend) -> None:
+    values = np.arange(5, dtype=np.int32)
+    array = backend.asarray(values)
+    assert isinstance(array, backend.xp.ndarray)
+    np.testing.assert_array_equal(backend.to_host(array), values, strict=True)
+    np.testing.assert_array_equal(backend.to_host(backend.asarray([1, 2], np.int64)), np.array([1, 2]), strict=True)
+    np.testing.assert_array_equal(backend.to_host(backend.zeros((2, 3), np.float32)), np.zeros((2, 3), np.float32))
+    assert backend.empty(7, np.uint32).shape == (7,)
+    backend.synchronize()
+
+
+def test_no_copy_where_none_is_needed(backend: Backend) -> None:
+    array = backend.zeros(4, np.int32)
+    assert backend.asarray(array) is array
+
+
+@pytest.mark.parametrize("shape", [1 << 60, (1 << 40, 1 << 20)])
+def test_too_large_allocations_say_how_large(backend: Backend, shape: Any) -> None:
+    with pytest.raises(OutOfMemoryError, match=f"{backend.name}: could not allocate {8 << 60} bytes") as caught:
+        backend.empty(shape, np.int64)
+    assert isinstance(caught.value, MemoryError)
+
+
+def test_kernels_are_found_by_family(backend: Backend) -> None:
+    module = backend.kernels("dynstore", "search")
+    assert module.__name__ == f"dynstore._{backend.family}.search"
+
+
+@pytest.mark.parametrize("package", ["dynstore", "dynstore.algorithms"])
+def test_both_families_offer_the_same_launchers(package: str) -> None:
+    """Modules of one name are two versions of the same thing; only CUDA ones share device functions."""
+    families = [importlib.import_module(f"{package}._{family}") for family in ("cpu", "cuda")]
+    names = [{info.name for info in pkgutil.iter_modules(family.__path__)} for family in families]
+    both = sorted(names[0] & names[1])
+    assert both
+    for name in both:
+        cpu, cuda = (_launchers(f"{family.__name__}.{name}") for family in families)
+        assert cpu == cuda, name
+
+
+def _launchers(module_name: str) -> set[str]:
+    module = importlib.import_module(module_name)
+    return {name for name in module.__all__ if name.islower() and not name.startswith(("d_", "k_"))}
+
+
+def test_unknown_devices_are_refused() -> None:
+    with pytest.raises(InputError, match=r"unknown device 'cudaa'; known: 'auto', 'cpu', 'cuda'\. Did you mean 'cuda'"):
+        get_backend("cudaa")
+
+
+def test_auto_takes_cuda_where_it_works_and_says_so_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backends._automatic.cache_clear()
+    with caplog.at_level(logging.INFO, logger="dynstore"):
+        first, second = get_backend("auto"), get_backend("auto")
+    assert first is second
+    assert first.name == ("cpu" if cuda_problem() else "cuda")
+    assert len(caplog.records) == 1
+    assert f"device 'auto' is {first.name!r}" in caplog.text
+
+
+def test_cuda_without_a_gpu_says_why() -> None:
+    problem = cuda_problem()
+    if problem is None:
+        assert get_backend("cuda").on_gpu
+        return
+    with pytest.raises(InputError, match="device 'cuda' cannot be used: ") as caught:
+        get_backend("cuda")
+    assert problem in str(caught.value)
+
+
+def test_the_simulator_must_be_asked_for() -> None:
+    code = "from dynstore.backend import get_backend\nget_backend('cuda-sim')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=_environment(NUMBA_ENABLE_CUDASIM="0")
+    )
+    assert done.returncode == 1
+    assert "needs NUMBA_ENABLE_CUDASIM=1 set before Numba is imported" in done.stderr
+
+
+def _environment(**changes: str) -> dict[str, str]:
+    return {**os.environ, **changes}

@@ -1,0 +1,56 @@
+"""The exception tree, and messages that help."""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+
+import pytest
+
+from dynstore import errors
+
+
+def test_the_doctests_of_the_module() -> None:
+    result = doctest.testmod(errors)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_every_exception_is_ours_and_one_of_pythons() -> None:
+    python = {
+        errors.InputError: ValueError,
+        errors.InputTypeError: TypeError,
+        errors.FileFormatError: ValueError,
+        errors.LimitError: ValueError,
+        errors.StaleSnapshotError: RuntimeError,
+        errors.OutOfMemoryError: MemoryError,
+        errors.FailedToConvergeError: RuntimeError,
+        errors.MissingDependencyError: ImportError,
+        errors.UnweightedGraphError: RuntimeError,
+    }
+    ours = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
+    assert ours == {errors.DynstoreError, *python}
+    for kind, base in python.items():
+        assert issubclass(kind, errors.DynstoreError)
+        assert issubclass(kind, base)
+        assert kind.__name__ in (errors.__doc__ or ""), "the tree in the module docstring is incomplete"
+
+
+@pytest.mark.parametrize(
+    ("got", "hint"),
+    [
+        ("xyz", ""),
+        ("rebuilt", ". Did you mean 'rebuild'?"),
+        ("gpma", ". Did you mean 'gpma+'?"),
+        (7, ""),
+        (None, ""),
+    ],
+)
+def test_unknown_names_come_with_the_known_ones(got: object, hint: str) -> None:
+    error = errors.unknown_name("DynamicGraph", "store", got, ["rebuild", "gpma+", "merge"])
+    assert str(error) == f"DynamicGraph: unknown store {got!r}; known: 'gpma+', 'merge', 'rebuild'{hint}"
+
+
+def test_unknown_names_where_there_are_none() -> None:
+    error = errors.unknown_name("store 'rebuild'", "option", "tau", [])
+    assert str(error) == "store 'rebuild': unknown option 'tau'; known: none"

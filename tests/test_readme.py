@@ -1,0 +1,59 @@
+"""The README tells the truth: its lines print what is shown, its targets, extras, files and options exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import dynstore.stores
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def _block(language: str) -> str:
+    (text,) = re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+    return text
+
+
+def test_the_eight_lines_print_what_is_shown() -> None:
+    program = _block("python")
+    assert len([line for line in program.splitlines() if line.strip()]) == 8
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == _block("text")
+
+
+def test_the_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(re.findall(r"make ([a-z-]+)", README)) | {"help"}
+    targets = set(re.findall(r"^([a-z-]+):", makefile, flags=re.MULTILINE))
+    assert {"demo", "test", "test-gpu", "help"} <= named <= targets
+    help_text = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert all(f"make {target}" in help_text for target in targets)
+    assert subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout == help_text
+
+
+def test_the_install_table_is_the_extras() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    shown = set(re.findall(r"pip install (?:-e )?'\.\[([a-z0-9]+)\]'", README))
+    assert shown == set(project["optional-dependencies"])
+
+
+def test_every_link_leads_somewhere() -> None:
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert links
+    for link in links:
+        assert link.startswith("https://") or (ROOT / link).exists(), link
+
+
+def test_every_store_is_named() -> None:
+    for name in dynstore.stores.STORES:
+        assert f'`"{name}"`' in README
