@@ -144,12 +144,14 @@ def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
             row = int(np.argmax(np.asarray(column.isna())))
             raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
-    if not hasattr(column, "__cuda_array_interface__"):
+    if hasattr(column, "__cuda_array_interface__"):
+        column = backend.asarray(column)
+    else:
         column = _host_array(who, name, column)
-    array = backend.asarray(column)
-    if array.ndim != 1:
-        raise InputError(f"{who}: `{name}` has {array.ndim} dimensions; wanted one")
-    return array
+    if column.ndim != 1:
+        raise InputError(f"{who}: `{name}` has {column.ndim} dimensions; wanted one")
+    # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
+    return backend.asarray(column) if column.dtype.kind in "biuf" else column
 
 
 def _host_array(who: str, name: str, column: Any) -> np.ndarray:

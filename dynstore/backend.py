@@ -72,7 +72,7 @@ class Backend:
         """
         try:
             return self.xp.empty(shape, dtype=dtype)
-        except (MemoryError, ValueError) as error:  # NumPy refuses absurd sizes with a ValueError
+        except (MemoryError, OverflowError, ValueError) as error:  # the last two: absurd sizes
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
 

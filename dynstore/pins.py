@@ -42,6 +42,8 @@ class _Pin:
 
 def export(array: Array, pins: Pins) -> Any:
     """Return a read-only view (NumPy) or a view (CuPy) of ``array`` that keeps a pin alive."""
+    if array.nbytes == 0:  # no memory that an update could change
+        return array
     pin = _Pin(array)
     pins.add(pin)
     if isinstance(array, np.ndarray):

@@ -61,7 +61,7 @@ def test_a_file_with_named_columns_weights_and_times(command, tmp_path: Path) ->
 def test_generated_data_with_a_seed_and_updates_only(command, tmp_path: Path) -> None:
     code, out, _ = command(
         "bench", "rmat:8:8", "--seed", "5", "--algorithm", "none", "--batch", "20", "--steps", "2", "--json", "o.json",
-        "--store", "gpma+", "--store-option", "build_density=0.7", "--undirected", "--window", "50%",
+        "--store", "gpma+", "--store-option", "build_density=0.7", "--undirected", "--window", "50%", "--device", "cpu",
     )  # fmt: skip
     assert code == 0
     assert "undirected; each pair counts once" in out

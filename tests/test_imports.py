@@ -39,7 +39,7 @@ def test_importing_dynstore_loads_nothing_else() -> None:
     assert {name for name in loaded if name.startswith("dynstore")} == {"dynstore"}
 
 
-@pytest.mark.parametrize("name", ["dynstore.errors", "dynstore.typing", "dynstore.config"])
+@pytest.mark.parametrize("name", ["dynstore.errors", "dynstore.typing"])
 def test_the_lowest_layer_needs_nothing(name: str) -> None:
     assert foreign(loaded_by(f"import {name}")) == set()
 

@@ -7,13 +7,11 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 
 import dynstore
 from dynstore.errors import DynstoreError, InputError, InputTypeError, UnweightedGraphError
-from tests.algorithms.kites import both_dtypes, check_frame, host, kite, reference
+from tests.algorithms.kites import both_dtypes, check_frame, frame, host, kite, reference
 
 
 @both_dtypes
@@ -36,12 +34,14 @@ def test_bfs(device: str, directed: bool, options: dict) -> None:
         np.array([0, 4, 4]),
         pd.Series([4, 0]),
         pd.DataFrame({"any": [0, 4]}),
-        pl.DataFrame({"any": [0, 4]}),
-        pa.table({"any": [0, 4]}),
+        "polars",
+        "pyarrow",
     ],
     ids=["list", "tuple", "array", "series", "pandas", "polars", "pyarrow"],
 )
 def test_bfs_from_several_vertices(device: str, start: Any) -> None:
+    if isinstance(start, str):
+        start = frame(start, {"any": [0, 4]})
     table = host(dynstore.bfs(kite(device), start))
     assert table["distance"].tolist() == [0, 1, 1, 1, 0, 1, np.iinfo(np.int32).max]
     assert table["predecessor"].tolist() == [-1, 0, 0, 4, -1, 4, -1]
