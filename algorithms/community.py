@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynstore.algorithms.inputs import all_vertices, read_vertices
+from dynstore.algorithms.inputs import all_vertices, read_vertices, to_ids
 from dynstore.algorithms.registry import algorithm
 from dynstore.frames import make_frame
 
@@ -45,4 +45,4 @@ def triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
     counts = kernels.count_triangles(G.snapshot())
     if chosen is None:
         return make_frame(backend, {"vertex": all_vertices(G), "counts": counts})
-    return make_frame(backend, {"vertex": chosen.astype(G.vertex_dtype), "counts": counts[chosen]})
+    return make_frame(backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})

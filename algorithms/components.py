@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynstore.algorithms.inputs import all_vertices, refuse_arguments
+from dynstore.algorithms.inputs import all_vertices, refuse_arguments, to_ids
 from dynstore.algorithms.registry import algorithm
 from dynstore.errors import InputTypeError
 from dynstore.frames import make_frame
@@ -47,4 +47,4 @@ def weakly_connected_components(
         raise InputTypeError(f"weakly_connected_components: connection is {connection!r}; it must be 'weak'")
     kernels = G.backend.kernels("dynstore.algorithms", "components")
     labels = kernels.label_components(G.snapshot())
-    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": labels})
+    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)})

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arrays import read_edges, read_ids
 from dynstore.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -14,12 +13,17 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments"]
+__all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments", "to_ids"]
 
 
 def all_vertices(G: DynamicGraph) -> Array:
-    """Return 0 .. V-1, shape (V,), in the vertex dtype: the ``vertex`` column of every result."""
-    return G.backend.xp.arange(G.number_of_vertices(), dtype=G.vertex_dtype)
+    """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result."""
+    return G.vertex_ids()
+
+
+def to_ids(G: DynamicGraph, numbers: Array) -> Array:
+    """Return the ids of vertices that a kernel names by their rows; -1 stays -1, among strings it becomes None."""
+    return G.ids.of(numbers, G.number_of_vertices())
 
 
 def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.ndarray:
@@ -27,7 +31,7 @@ def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.nda
 
     Returns
     -------
-    numpy.ndarray, int64, in the order given
+    numpy.ndarray, int64: their rows, in the order given
 
     Raises
     ------
@@ -41,21 +45,19 @@ def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.nda
         names = getattr(vertices, "column_names", columns)
         vertices = vertices[names[0]]
     if isinstance(vertices, bool | float | str):
-        vertices = [vertices]  # refused for its type, not for its shape
+        vertices = [vertices]  # where it is refused, for its type and not for its shape
+    num_vertices = G.number_of_vertices()
     try:
-        ids, highest = read_ids(what, G.backend, vertices, np.dtype(np.int64))
+        numbers, stranger = G.ids.find(what, vertices, num_vertices)
     except InputTypeError as error:
         raise InputTypeError(f"{who}: {error}") from error
     except InputError as error:
         raise InputError(f"{who}: Found invalid vertex in {error}") from error
-    if ids.shape[0] == 0:
+    if numbers.shape[0] == 0:
         raise InputError(f"{who}: {what} has no vertex; wanted at least one")
-    num_vertices = G.number_of_vertices()
-    if highest >= num_vertices:
-        raise InputError(
-            f"{who}: Found invalid vertex in {what}: got {highest}; the graph has {num_vertices} vertices, ids from 0"
-        )
-    return G.backend.to_host(ids)
+    if stranger is not None:
+        raise InputError(f"{who}: Found invalid vertex in {what}: got {stranger!r}; the graph has {_vertices_of(G)}")
+    return G.backend.to_host(numbers)
 
 
 def read_values(
@@ -86,12 +88,13 @@ def read_values(
         )
     # A table of vertices and values is read as a table of edges from each vertex to itself.
     names = ("vertex", "vertex", column)
-    table = read_edges(label, G.backend, frame, names, np.dtype(np.int64), np.dtype(dtype))
-    ids, highest = table.src, table.max_id
-    values: Array = table.weights
     xp, num_vertices = G.backend.xp, G.number_of_vertices()
-    if highest >= num_vertices:
-        raise InputError(f"{label} names vertex {highest}; the graph has {num_vertices} vertices, ids from 0")
+    table = G.ids.find_edges(label, frame, names, np.dtype(dtype), num_vertices)
+    ids: Array = table.src
+    values: Array = table.weights
+    if bool((ids >= num_vertices).any()):
+        _, stranger = G.ids.find(label, frame["vertex"], num_vertices)
+        raise InputError(f"{label} names vertex {stranger!r}; the graph has {_vertices_of(G)}")
     if xp.unique(ids).shape[0] != ids.shape[0]:
         raise InputError(f"{label} names a vertex twice; wanted each once")
     lowest = float(values.min()) if values.shape[0] else 0.0
@@ -103,6 +106,10 @@ def read_values(
     spread = G.backend.zeros(num_vertices, dtype)
     spread[ids] = values
     return spread
+
+
+def _vertices_of(G: DynamicGraph) -> str:
+    return f"{G.number_of_vertices()} vertices" + ("" if G.is_renumbered() else ", ids from 0")
 
 
 def has_negative_weights(csr: GapCSR) -> bool:

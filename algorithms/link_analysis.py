@@ -20,8 +20,8 @@ __all__ = ["pagerank"]
 
 DEFAULT_MAX_ITER = 100
 
-# The ranks last computed for a graph, whatever its version was then; gone when the graph is.
-_last_ranks: WeakKeyDictionary[DynamicGraph, Array] = WeakKeyDictionary()
+# The ranks last computed for a graph, whatever its version was then, and what its rows meant; gone when the graph is.
+_last_ranks: WeakKeyDictionary[DynamicGraph, tuple[Array, int]] = WeakKeyDictionary()
 
 
 @algorithm(
@@ -102,7 +102,7 @@ def pagerank(
     limit = int(max_iter) if max_iter > 0 else DEFAULT_MAX_ITER
     ranks, iterations, error = kernels.pagerank(into, out_weights, float(alpha), targets, start, limit, float(tol))
     if np.isfinite(error):  # infinite weights make ranks that are no numbers
-        _last_ranks[G] = ranks.copy()
+        _last_ranks[G] = ranks.copy(), G.ids.epoch
     converged = error < tol or into.num_vertices == 0
     if fail_on_nonconvergence and not converged:
         raise FailedToConvergeError(
@@ -120,9 +120,9 @@ def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype
     num_vertices = G.number_of_vertices()
     ranks = G.backend.empty(num_vertices, dtype)
     ranks.fill(1.0 / max(num_vertices, 1))
-    last = _last_ranks.get(G) if warm_start else None
-    # A graph that was cleared has fewer vertices than before: its old ranks say nothing.
-    if last is not None and last.shape[0] <= num_vertices:
+    last, epoch = _last_ranks.get(G, (None, 0)) if warm_start else (None, 0)
+    # A graph that was cleared has fewer vertices than before, one that was reordered has others in its rows.
+    if last is not None and last.shape[0] <= num_vertices and epoch == G.ids.epoch:
         ranks[: last.shape[0]] = last
         ranks = _normalised(ranks)
     return ranks

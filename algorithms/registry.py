@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, unknown_name
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
@@ -71,6 +72,7 @@ def algorithm(
                     f"{name}: requires the input graph to be weighted; got DynamicGraph(weighted=False). "
                     "For paths in an unweighted graph use bfs"
                 )
+            note_call(G, Call(name, "own kernel", G.version, "nothing: kernels read the store's slots"))
             return function(G, *args, **kwargs)
 
         _records[name] = Algorithm(name, checked, paper, needs_undirected, needs_weights, uses_in_edges)

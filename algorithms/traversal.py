@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments
+from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
 from dynstore.algorithms.registry import algorithm
 from dynstore.errors import InputError, InputTypeError
 from dynstore.frames import make_frame
@@ -69,7 +69,8 @@ def bfs(
     distances, predecessors = kernels.bfs(out, into, sources, limit, bool(return_predecessors))
     if predecessors is None:
         predecessors = G.backend.xp.full(out.num_vertices, -1, dtype=G.vertex_dtype)
-    return make_frame(G.backend, {"vertex": all_vertices(G), "distance": distances, "predecessor": predecessors})
+    columns = {"vertex": all_vertices(G), "distance": distances, "predecessor": to_ids(G, predecessors)}
+    return make_frame(G.backend, columns)
 
 
 @algorithm(
@@ -134,7 +135,8 @@ def sssp(
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
     kernels = G.backend.kernels("dynstore.algorithms", "traversal")
     distances, predecessors = kernels.sssp(out, int(sources[0]), limit)
-    return make_frame(G.backend, {"distance": distances, "vertex": all_vertices(G), "predecessor": predecessors})
+    columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
+    return make_frame(G.backend, columns)
 
 
 def _one_of(who: str, name: str, value: Any, alias: str, other: Any) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dynstore
+from dynstore.adapters.borrowed.loading import describe
 from dynstore.backend import cuda_problem
 
 __all__ = ["Finding", "describe_machine", "find_commit", "find_versions", "look_around"]
@@ -83,6 +84,7 @@ def look_around() -> list[Finding]:
         Finding("numba-cuda", _version_of("numba_cuda"), cuda),
         Finding("cuDF", _version_of("cudf"), rapids),
         Finding("cuGraph", _version_of("cugraph"), rapids),
+        Finding("cuGraph path", describe(), rapids),
         Finding("pyarrow", _version_of("pyarrow"), "pip install 'dynstore[arrow]'"),
         Finding("SciPy", _version_of("scipy"), "pip install 'dynstore[bench]'"),
         Finding("NetworkX", _version_of("networkx"), "pip install 'dynstore[networkx]'"),

@@ -10,6 +10,7 @@ __version__ = "0.1.0"
 __all__ = [
     "DynamicGraph",
     "GapCSR",
+    "ReorderReport",
     "UpdateReport",
     "__version__",
     "algorithms",
@@ -17,6 +18,7 @@ __all__ = [
     "bfs",
     "datasets",
     "errors",
+    "explain",
     "pagerank",
     "sssp",
     "triangle_count",
@@ -27,9 +29,11 @@ __all__ = [
 _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
+    "ReorderReport": "dynstore.typing",
     "UpdateReport": "dynstore.typing",
     "betweenness_centrality": "dynstore.algorithms",
     "bfs": "dynstore.algorithms",
+    "explain": "dynstore.adapters.explanation",
     "pagerank": "dynstore.algorithms",
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
@@ -39,6 +43,7 @@ _SUBPACKAGES = ("algorithms", "datasets", "errors")
 
 if TYPE_CHECKING:
     from dynstore import algorithms, datasets, errors
+    from dynstore.adapters.explanation import explain
     from dynstore.algorithms import (
         betweenness_centrality,
         bfs,
@@ -49,7 +54,7 @@ if TYPE_CHECKING:
     )
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
-    from dynstore.typing import UpdateReport
+    from dynstore.typing import ReorderReport, UpdateReport
 
 
 def __getattr__(name: str) -> Any:

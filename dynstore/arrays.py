@@ -11,15 +11,28 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError
+from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["EdgeColumns", "has_weights", "read_edges", "read_ids"]
+__all__ = [
+    "GAPS_MARK",
+    "EdgeColumns",
+    "has_weights",
+    "read_column",
+    "read_edges",
+    "read_ids",
+    "read_weights",
+    "split_columns",
+]
 
 FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
+# Marks a table made by to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
+GAPS_MARK = "dynstore.gaps"
+# kDLCPU and kDLCUDAHost
+DLPACK_HOST = (1, 3)
 
 
 class EdgeColumns(NamedTuple):
@@ -64,15 +77,23 @@ def read_edges(
     InputError
         Naming the column and the first bad row.
     """
-    columns = _split(who, edges, names)
-    src, src_max = _ids(who, backend, *columns[0], vertex_dtype)
-    dst, dst_max = _ids(who, backend, *columns[1], vertex_dtype)
-    _same_length(who, columns[1][0], dst, columns[0][0], src)
-    weights = None
-    if weight_dtype is not None and len(columns) == 3:
-        weights = _weights(who, backend, *columns[2], weight_dtype)
-        _same_length(who, columns[2][0], weights, columns[0][0], src)
+    columns = split_columns(who, edges, names)
+    src, src_max = read_column(who, backend, *columns[0], vertex_dtype)
+    dst, dst_max = read_column(who, backend, *columns[1], vertex_dtype)
+    weights = read_weights(who, backend, columns, src, dst, weight_dtype)
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
+
+
+def read_weights(
+    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None
+) -> Array | None:
+    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree."""
+    _same_length(who, columns[1][0], dst, columns[0][0], src)
+    if weight_dtype is None or len(columns) < 3:
+        return None
+    weights = _weights(who, backend, *columns[2], weight_dtype)
+    _same_length(who, columns[2][0], weights, columns[0][0], src)
+    return weights
 
 
 def has_weights(edges: Any, weight: str | None) -> bool:
@@ -86,7 +107,7 @@ def read_ids(who: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tu
         if not isinstance(ids, int | np.integer) or isinstance(ids, bool):
             raise InputTypeError(f"{who}: got {ids!r}; a vertex is an integer")
         ids = [int(ids)]
-    return _ids(who, backend, "ids", ids, vertex_dtype)
+    return read_column(who, backend, "ids", ids, vertex_dtype)
 
 
 def _is_frame(edges: Any) -> bool:
@@ -97,7 +118,8 @@ def _is_frame(edges: Any) -> bool:
     return False
 
 
-def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+    """Return the columns of a frame or a tuple by name, each as it came; refuse what is neither."""
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
             raise InputError(
@@ -108,6 +130,7 @@ def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tup
                 f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
             )
         return list(zip(("src", "dst", "weights"), edges, strict=False))
+    edges = _open_stream(who, edges)
     if not _is_frame(edges):
         raise InputTypeError(
             f"{who}: edges is a {type(edges).__module__}.{type(edges).__qualname__}; wanted a pandas, pyarrow, polars "
@@ -122,7 +145,43 @@ def _split(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tup
         raise InputError(
             f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
         )
+    edges = _without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
+
+
+def _open_stream(who: str, edges: Any) -> Any:
+    """Return what hands out tables as an Arrow stream as a pyarrow table, all else as it is."""
+    if _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
+        return edges
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{who}: reading a {type(edges).__module__}.{type(edges).__qualname__} needs pyarrow: "
+            "pip install 'dynstore[arrow]'"
+        ) from error
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(edges)
+    except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
+        return edges
+    return reader.read_all()
+
+
+def _without_gaps(edges: Any, wanted: list[str]) -> Any:
+    """Drop the rows of a table of our own that are null in all columns wanted; other tables stay as they are."""
+    if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
+        if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
+            return edges
+        import pyarrow.compute
+
+        held = None
+        for name in wanted:
+            valid = pyarrow.compute.is_valid(edges[name])
+            held = valid if held is None else pyarrow.compute.or_(held, valid)
+        return edges.filter(held)
+    if getattr(edges, "attrs", {}).get(GAPS_MARK) and hasattr(edges, "to_arrow"):  # cuDF; pandas has attrs, too
+        return edges[list(dict.fromkeys(wanted))].dropna(how="all")
+    return edges
 
 
 def _same_length(who: str, name: str, array: Array, other_name: str, other: Array) -> None:
@@ -134,6 +193,7 @@ def _same_length(who: str, name: str, array: Array, other_name: str, other: Arra
 
 def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
     """Bring one column to the device in its own dtype, refusing nulls."""
+    column = _open_dlpack(column)
     if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
         nulls = column.null_count() if callable(column.null_count) else column.null_count
         if nulls:
@@ -144,14 +204,23 @@ def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
             row = int(np.argmax(np.asarray(column.isna())))
             raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
-    if hasattr(column, "__cuda_array_interface__"):
-        column = backend.asarray(column)
-    else:
-        column = _host_array(who, name, column)
+    column = backend.asarray(column) if hasattr(column, "__cuda_array_interface__") else _host_array(who, name, column)
     if column.ndim != 1:
         raise InputError(f"{who}: `{name}` has {column.ndim} dimensions; wanted one")
     # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
     return backend.asarray(column) if column.dtype.kind in "biuf" else column
+
+
+def _open_dlpack(column: Any) -> Any:
+    """Return an array that speaks DLPack and nothing else as a NumPy or CuPy array, all else as it is."""
+    protocols = ("__array__", "__array_interface__", "__cuda_array_interface__")
+    if not hasattr(column, "__dlpack__") or any(hasattr(column, protocol) for protocol in protocols):
+        return column
+    if column.__dlpack_device__()[0] in DLPACK_HOST:
+        return np.from_dlpack(column)
+    import cupy
+
+    return cupy.from_dlpack(column)
 
 
 def _host_array(who: str, name: str, column: Any) -> np.ndarray:
@@ -175,7 +244,8 @@ def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
     raise InputTypeError(f"{who}: `{name}` mixes types; wanted integers")
 
 
-def _ids(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
+def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
+    """Read one column of integer ids; return them and the highest (-1 for none)."""
     array = _to_array(who, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype), -1

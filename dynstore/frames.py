@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
@@ -20,11 +22,22 @@ def _has_cudf() -> bool:
 
 
 def make_frame(backend: Backend, columns: Mapping[str, Array]) -> Any:
-    """Make a data frame of equally long arrays of ``backend``, columns in the order given."""
+    """Make a data frame of equally long arrays of ``backend``, columns in the order given.
+
+    Columns of strings are NumPy arrays of objects, whatever the backend; None in them is a missing value.
+    """
     if backend.on_gpu and _has_cudf():
         import cudf
 
-        return cudf.DataFrame(dict(columns))
+        return cudf.DataFrame(
+            {name: cudf.Series(array.tolist()) if _on_host(array) else array for name, array in columns.items()}
+        )
     import pandas
 
-    return pandas.DataFrame({name: backend.to_host(array) for name, array in columns.items()})
+    return pandas.DataFrame(
+        {name: array if _on_host(array) else backend.to_host(array) for name, array in columns.items()}
+    )
+
+
+def _on_host(array: Array) -> bool:
+    return isinstance(array, np.ndarray)

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, has_weights, read_edges, read_ids
+from dynstore.arrays import EdgeColumns, has_weights
 from dynstore.backend import Backend, get_backend
-from dynstore.edge_batch import EdgeBatch, make_batch
-from dynstore.errors import InputError, LimitError, OutOfMemoryError, unknown_name
-from dynstore.frames import make_frame
+from dynstore.config import check_share
+from dynstore.conversions import Conversions
+from dynstore.edge_batch import EdgeBatch, make_batch, sort_unique
+from dynstore.errors import InputError, OutOfMemoryError, unknown_name
+from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import get_store
 from dynstore.stores.base import Plan, Store
-from dynstore.typing import Array, Device, OnDuplicate, UpdateReport
+from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
+from dynstore.vertex_ids import DenseIds, VertexIds
+from dynstore.vertex_map import MappedIds
 
 __all__ = ["DynamicGraph"]
 
 WHO = "DynamicGraph"
-MIN_MAX_VERTICES = 1 << 24
-MAX_VERTICES_FACTOR = 8
 VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph:
+class DynamicGraph(Conversions, Queries):
     """A graph that takes batches of edge insertions and deletions in place.
 
-    Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept. An edge is there once or
-    not at all. An update either happens as a whole or, when it raises, not at all.
+    Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
+    integers or strings. An edge is there once or not at all. An update either happens as a whole or, when it raises,
+    not at all.
 
     Parameters
     ----------
@@ -45,13 +48,18 @@ class DynamicGraph:
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where it works.
     vertex_dtype : {"int32", "int64"}
-        int32 ids go to 2**31 - 2, and hold fewer than 2**31 slots.
+        int32 ids go to 2**31 - 2, and hold fewer than 2**31 slots. With ``renumber=True``, of the rows' numbers.
     weight_dtype : {"float32", "float64"}
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
         Ids from here on are refused, because an id makes rows for all ids below it. By default 8 times the
-        vertices there are, and at least 2**24.
+        vertices there are, and at least 2**24. With ``renumber=True``: the most vertices; no limit by default.
+    renumber : bool
+        Take any int64 ids from 0 on, or strings, and give them back in all results; see ``docs/vertex-ids.md``.
+    reuse_ids : bool
+        With ``renumber=True``: a new id may take the place of a deleted vertex, which then is no vertex any more,
+        instead of making V larger.
     **store_options
         Options of the store, see its documentation.
 
@@ -71,6 +79,8 @@ class DynamicGraph:
         weight_dtype: Any = "float32",
         capacity: int | None = None,
         max_vertices: int | None = None,
+        renumber: bool = False,
+        reuse_ids: bool = False,
         **store_options: Any,
     ) -> None:
         make_store = get_store(store)
@@ -78,9 +88,16 @@ class DynamicGraph:
         self._weighted = check_flag(WHO, "weighted", weighted)
         self.vertex_dtype = check_dtype(WHO, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
         self.weight_dtype = check_dtype(WHO, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
-        self._max_vertices = check_count(WHO, "max_vertices", max_vertices)
+        most = check_count(WHO, "max_vertices", max_vertices)
+        if check_flag(WHO, "reuse_ids", reuse_ids) and not renumber:
+            raise InputError(f"{WHO}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
         entries = (check_count(WHO, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
+        self.ids: VertexIds
+        if check_flag(WHO, "renumber", renumber):
+            self.ids = MappedIds(self.backend, self.vertex_dtype, most, reuse_ids)
+        else:
+            self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
         self.store_name = store
         with _memory_checked("DynamicGraph"):
@@ -154,15 +171,17 @@ class DynamicGraph:
                 "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
             )
         with _memory_checked("insert_edges"):
-            columns = self._read("insert_edges", edges, source, destination, weight)
-            num_vertices = self._vertices_for("insert_edges", columns.max_id)
+            names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
+            columns, naming = self.ids.plan_edges("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
             batch, num_edges = self._batch(columns, on_duplicate)
-            plan = self._out.plan_insert(batch, num_vertices, on_duplicate)
+            if naming.arrange is not None:
+                batch = naming.arrange(batch)
+            plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
             mirror = None
             if self._in is not None:
-                mirror = self._in.plan_insert(batch.transposed(self.backend), num_vertices, on_duplicate)
+                mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
         replaced = self._found_edges(plan)
-        self._commit(plan, mirror)
+        self._commit(plan, mirror, naming.commit)
         self._num_edges += num_edges - replaced
         return UpdateReport(
             inserted=num_edges - replaced,
@@ -178,27 +197,32 @@ class DynamicGraph:
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
         with _memory_checked("delete_edges"):
-            columns = self._read("delete_edges", edges, source, destination, None, weighted=False)
+            columns = self._find_edges("delete_edges", edges, source, destination)
             plan, mirror, num_edges = self._plan_delete(columns)
         return self._commit_delete(plan, mirror, num_edges, int(columns.src.shape[0]) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make sure that the vertices exist: V becomes at least the highest id + 1."""
+        """Make sure that the vertices exist: V becomes at least the highest id + 1.
+
+        With ``renumber=True``: by one larger for each new id.
+        """
         with _memory_checked("insert_vertices"):
-            _, highest = read_ids("insert_vertices", self.backend, ids, self.vertex_dtype)
-            num_vertices = self._vertices_for("insert_vertices", highest)
-            plan = self._out.plan_vertices(num_vertices)
-            mirror = None if self._in is None else self._in.plan_vertices(num_vertices)
-        self._commit(plan, mirror)
+            naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
+            plan = self._out.plan_vertices(naming.num_vertices)
+            mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
+        self._commit(plan, mirror, naming.commit)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
-        """Delete all edges of the vertices; they stay as isolated vertices, V does not change."""
+        """Delete all edges of the vertices; they stay as isolated vertices, V does not change.
+
+        With ``reuse_ids=True`` they stay until a new id needs a number.
+        """
         xp = self.backend.xp
         with _memory_checked("delete_vertices"):
-            ids, _ = read_ids("delete_vertices", self.backend, ids, self.vertex_dtype)
+            numbers, forget = self.ids.plan_deletion("delete_vertices", ids, self.number_of_vertices())
             gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
-            gone[ids[ids < gone.shape[0]]] = True
+            gone[numbers] = True
             slots = self._out.slots
             concerned = (
                 gone[slots.src] | gone[slots.dst] if gone.shape[0] else self.backend.zeros(slots.num_slots, bool)
@@ -206,14 +230,51 @@ class DynamicGraph:
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             columns = EdgeColumns(slots.src[chosen], slots.dst[chosen], None, -1)
             plan, mirror, num_edges = self._plan_delete(columns)
-        return self._commit_delete(plan, mirror, num_edges, 0)
+        return self._commit_delete(plan, mirror, num_edges, 0, forget)
+
+    def reorder(self, threshold: float | None = None) -> ReorderReport:
+        """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
+
+        It writes the graph once; ids do not change, only the order of rows. Needs ``renumber=True``.
+
+        Parameters
+        ----------
+        threshold : float, optional
+            Do nothing, and keep the version, where no more than this share of the edges is out of order; 1 only
+            measures. By default the order is restored in any case.
+
+        Returns
+        -------
+        ReorderReport
+            How far the order had drifted.
+
+        Raises
+        ------
+        OutOfMemoryError
+            When a second copy of the graph does not fit; the graph is unchanged.
+        """
+        limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
+        with _memory_checked("reorder"):
+            view, xp = self.snapshot().compact(), self.backend.xp
+            degrees = xp.diff(view.offsets) + xp.bincount(view.indices, minlength=self.number_of_vertices())
+            order = self.ids.plan_order(degrees)
+            if order.edge_drift <= limit:
+                return ReorderReport(order.vertex_drift, order.edge_drift, moved=0)
+            columns = sort_unique(self.backend, order.ranks[view.sources], order.ranks[view.indices], view.weights)
+            batch = EdgeBatch(*columns)
+            out = self._store_of(batch)
+            into = None if self._in is None else self._store_of(batch.transposed(self.backend))
+        self._out, self._in = out, into
+        order.commit()
+        self._end_version()
+        return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
 
     def clear(self) -> None:
         """Remove all edges and all vertices."""
         with _memory_checked("clear"):
-            plan = self._out.plan_clear()
+            plan, forget = self._out.plan_clear(), self.ids.plan_clear()
         self._in = None
-        self._commit(plan, None)
+        self._commit(plan, None, forget)
         self._num_edges = 0
 
     def copy(self) -> DynamicGraph:
@@ -223,137 +284,12 @@ class DynamicGraph:
         with _memory_checked("copy"):
             twin._out = self._out.copy()
             twin._in = None if self._in is None else self._in.copy()
+            twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
         return twin
 
-    # ------------------------------------------------------------------ queries
-
-    @property
-    def version(self) -> int:
-        """A number that every update raises by one."""
-        return self._lease.version
-
-    @property
-    def device(self) -> str:
-        """The backend's name: "cpu" or "cuda"."""
-        return self.backend.name
-
-    def is_directed(self) -> bool:
-        """Whether (u, v) and (v, u) are different edges."""
-        return self._directed
-
-    def is_weighted(self) -> bool:
-        """Whether edges carry weights."""
-        return self._weighted
-
-    def number_of_vertices(self) -> int:
-        """Return V, the highest id seen + 1."""
-        return self._out.slots.num_vertices
-
-    def number_of_edges(self) -> int:
-        """Return how many edges there are; an undirected pair counts once."""
-        return self._num_edges
-
-    def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return a bool array, shape (B,): which of the edges are there; False for ids never seen."""
-        found: Array = self._find("has_edges", edges, source, destination) >= 0
-        return found
-
-    def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return the weights, shape (B,), weight dtype: NaN where absent, 1 in an unweighted graph."""
-        found = self._find("edge_weights", edges, source, destination)
-        weights = self.backend.empty(found.shape[0], self.weight_dtype)
-        weights.fill(np.nan)
-        there = found >= 0
-        stored = self._out.slots.weights
-        weights[there] = 1 if stored is None else stored[found[there]]
-        return weights
-
-    def successors(self, vertex: int) -> Array:
-        """Return the ids that edges from ``vertex`` lead to, ascending.
-
-        Raises
-        ------
-        InputError
-            For an id that is not among the vertices.
-        """
-        return self._row("successors", vertex, transposed=False)
-
-    def neighbors(self, vertex: int) -> Array:
-        """Return the successors, as NetworkX and cuGraph do."""
-        return self._row("neighbors", vertex, transposed=False)
-
-    def predecessors(self, vertex: int) -> Array:
-        """Return the ids that edges to ``vertex`` come from, ascending.
-
-        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
-        """
-        return self._row("predecessors", vertex, transposed=True)
-
-    def out_degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of out-degrees."""
-        return self._degree_frame(self._row_counts(transposed=False))
-
-    def in_degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of in-degrees."""
-        return self._degree_frame(self._row_counts(transposed=True))
-
-    def degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of in- plus out-degrees (so twice the neighbours if undirected)."""
-        return self._degree_frame(self._row_counts(transposed=False) + self._row_counts(transposed=True))
-
-    def edge_table(self) -> Any:
-        """Return a frame ``source, destination[, weight]``; undirected edges once, source <= destination."""
-        slots = self._out.slots
-        chosen = self.snapshot().mask()
-        if not self._directed:
-            chosen = chosen & (slots.src <= slots.dst)
-        columns = {"source": slots.src[chosen], "destination": slots.dst[chosen]}
-        if slots.weights is not None:
-            columns["weight"] = slots.weights[chosen]
-        return make_frame(self.backend, columns)
-
-    def snapshot(self, transposed: bool = False) -> GapCSR:
-        """Return the present version as a gap-aware CSR: no copy, readable until the next update.
-
-        Parameters
-        ----------
-        transposed : bool
-            Rows are destinations: the in-edges. For an undirected graph that is the same; a directed graph
-            makes this second orientation when it is first asked for, and keeps it from then on.
-        """
-        transposed = transposed and self._directed
-        view = self._views.get(transposed)
-        if view is None:
-            slots = (self._in_store() if transposed else self._out).slots
-            view = self._views[transposed] = GapCSR(
-                self.backend,
-                slots.offsets,
-                slots.src,
-                slots.dst,
-                slots.valid,
-                slots.weights,
-                slots.num_edges,
-                self._lease,
-                slots.pins,
-            )
-        return view
-
-    def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part and in "total"; parts of the in-edge orientation begin with "in_"."""
-        parts = self._out.memory_usage()
-        if self._in is not None:
-            parts |= {f"in_{part}": size for part, size in self._in.memory_usage().items()}
-        return parts | {"total": sum(parts.values())}
-
     # ------------------------------------------------------------------ inside
-
-    def _read(
-        self, who: str, edges: Any, source: str, destination: str, weight: str | None, weighted: bool = True
-    ) -> EdgeColumns:
-        weight_dtype = self.weight_dtype if weighted and self._weighted else None
-        return read_edges(who, self.backend, edges, (source, destination, weight), self.vertex_dtype, weight_dtype)
 
     def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> tuple[EdgeBatch, int]:
         src, dst, weights, _ = columns
@@ -362,26 +298,16 @@ class DynamicGraph:
             weights.fill(1)
         return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
 
-    def _vertices_for(self, who: str, max_id: int) -> int:
-        there = self.number_of_vertices()
-        limit = self._max_vertices
-        if limit is None:
-            limit = max(MIN_MAX_VERTICES, MAX_VERTICES_FACTOR * there)
-        if max_id >= max(limit, there):
-            raise LimitError(
-                f"{who}: id {max_id} would make rows for all {max_id + 1} ids up to it; "
-                f"max_vertices is {limit}, set it higher to allow that"
-            )
-        return max(there, max_id + 1)
-
     def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, int]:
         batch, num_edges = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
         mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
         return self._out.plan_delete(batch), mirror, num_edges
 
-    def _commit_delete(self, plan: Plan, mirror: Plan | None, num_edges: int, duplicates: int) -> UpdateReport:
+    def _commit_delete(
+        self, plan: Plan, mirror: Plan | None, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None
+    ) -> UpdateReport:
         deleted = self._found_edges(plan)
-        self._commit(plan, mirror)
+        self._commit(plan, mirror, forget)
         self._num_edges -= deleted
         return UpdateReport(
             deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=plan.grown, path=plan.path
@@ -391,10 +317,15 @@ class DynamicGraph:
         """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
-    def _commit(self, plan: Plan, mirror: Plan | None) -> None:
+    def _commit(self, plan: Plan, mirror: Plan | None, naming: Callable[[], None] | None = None) -> None:
         plan.commit()
         if mirror is not None:
             mirror.commit()
+        if naming is not None:
+            naming()
+        self._end_version()
+
+    def _end_version(self) -> None:
         self._lease.ended_by = self.version + 1
         self._lease = Lease(self.version + 1)
         self._views = {}
@@ -404,40 +335,17 @@ class DynamicGraph:
             with _memory_checked("the in-edge orientation"):
                 out = self.snapshot().compact()
                 batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
-                store = type(self._out)(
-                    self.backend, self.vertex_dtype, self._out.weight_dtype, self._out.capacity, self._store_options
-                )
-                store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
+                store = self._store_of(batch)
             self._in = store
         return self._in
 
-    def _find(self, who: str, edges: Any, source: str, destination: str) -> Array:
-        columns = self._read(who, edges, source, destination, None, weighted=False)
-        return self._out.find(columns.src, columns.dst)
-
-    def _row(self, who: str, vertex: int, transposed: bool) -> Array:
-        ids, highest = read_ids(who, self.backend, vertex, self.vertex_dtype)
-        if ids.shape[0] != 1:
-            raise InputError(f"{who}: got {ids.shape[0]} vertices; wanted one id")
-        if highest >= self.number_of_vertices():
-            raise InputError(f"{who}: vertex {highest} is not in the graph; ids go to {self.number_of_vertices() - 1}")
-        view = self.snapshot(transposed)
-        start, end = (int(view.offsets[highest + k]) for k in (0, 1))
-        first = start >> 5
-        words = view.valid[first : (end + 31) >> 5]
-        bits = self.backend.xp.unpackbits(words.view(np.uint8), bitorder="little")
-        return view.indices[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
-
-    def _row_counts(self, transposed: bool) -> Array:
-        view, xp = self.snapshot(transposed), self.backend.xp
-        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
-        xp.cumsum(view.mask(), out=before[1:])
-        starts = before[view.offsets]
-        return starts[1:] - starts[:-1]
-
-    def _degree_frame(self, degrees: Array) -> Any:
-        vertices = self.backend.xp.arange(degrees.shape[0], dtype=self.vertex_dtype)
-        return make_frame(self.backend, {"vertex": vertices, "degree": degrees})
+    def _store_of(self, batch: EdgeBatch) -> Store:
+        """Make a store of the graph's own kind that holds exactly these edges."""
+        store = type(self._out)(
+            self.backend, self.vertex_dtype, self._out.weight_dtype, self._out.capacity, self._store_options
+        )
+        store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
+        return store
 
 
 @contextmanager

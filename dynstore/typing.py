@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-__all__ = ["Array", "Device", "OnDuplicate", "Path", "UpdateReport"]
+__all__ = ["Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
@@ -46,3 +46,25 @@ class UpdateReport:
     duplicates: int = 0
     grown: bool = False
     path: Path = "in-place"
+
+
+@dataclass(frozen=True, slots=True)
+class ReorderReport:
+    """How far the order of the vertices had drifted from falling degree.
+
+    Degrees count by class: 0, 1, 2-3, 4-7, 8-15 and so on. A vertex is out of order if its class is not the one that
+    stands at its place when all vertices are sorted by degree.
+
+    Attributes
+    ----------
+    vertex_drift : float
+        The share of vertices that were out of order, 0 to 1.
+    edge_drift : float
+        The share of edge ends at them, 0 to 1.
+    moved : int
+        Vertices that have got another number; 0 where nothing was done.
+    """
+
+    vertex_drift: float
+    edge_drift: float
+    moved: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -22,12 +23,16 @@ MAX_LINES = 450
 LAYERS = [
     ("errors", "config", "typing"),
     ("arguments", "arrays", "bits", "frames", "pins"),
-    ("edge_batch", "slots"),
+    ("id_columns",),
+    ("edge_batch", "hash_table", "slots"),
     ("_cpu", "_cuda"),
     ("backend",),
     ("snapshot",),
     ("stores",),
-    ("graph",),
+    ("vertex_ids", "id_tables"),
+    ("vertex_map",),
+    ("queries",),
+    ("conversions", "graph"),
     ("io", "datasets"),
     ("algorithms",),
     ("adapters",),
@@ -46,7 +51,7 @@ LIBRARIES = {
     "hypothesis": ("testing",),
     "networkx": ("adapters",),
     "numba": ("_cpu", "_cuda", "algorithms._cpu", "algorithms._cuda", "benchmarks"),
-    "pandas": ("arrays", "frames", "io", "adapters", "benchmarks"),
+    "pandas": ("arrays", "id_columns", "id_tables", "frames", "io", "adapters", "benchmarks"),
     "polars": ("arrays", "io", "adapters"),
     "pyarrow": ("arrays", "io", "adapters"),
     "pylibcudf": ("frames", "adapters"),
@@ -65,6 +70,10 @@ AT_IMPORT = {
     "rich": ("benchmarks.console",),
     "typer": ("cli",),
 }
+
+
+# module -> the higher layer that it may name in a string, to be imported when a method is called
+BY_NAME = {"conversions": "adapters"}
 
 
 class Import(NamedTuple):
@@ -97,6 +106,15 @@ def imports_of(source: str) -> Iterator[Import]:
     yield from walk(ast.parse(source), True)
 
 
+def named_in_strings(source: str) -> Iterator[tuple[str, int]]:
+    """Yield the modules of dynstore that a source names in strings, as importlib gets them, and the lines."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found = re.fullmatch(r"dynstore\.(\w+)[\w.]*", node.value)
+            if found:
+                yield found[1], node.lineno
+
+
 def below(name: str, places: tuple[str, ...]) -> bool:
     return any(name == place or name.startswith(f"{place}.") for place in places)
 
@@ -123,6 +141,9 @@ def problems(module: str, source: str) -> list[str]:
                 found.append(f"{where}{top} must be imported where it is needed, not with the module")
         if (name == "numba.cuda" or name.startswith("numba.cuda.")) and module != "_cuda.compiler":
             found.append(f"{where}only _cuda.compiler names numba.cuda")
+    for other, line in named_in_strings(source):
+        if RANK.get(other, -1) > RANK[mine] and BY_NAME.get(module) != other:
+            found.append(f"{module}:{line}: {mine} is below {other}, and may not name it in a string either")
     return found
 
 
@@ -183,6 +204,10 @@ def test_a_module_has_not_the_name_of_what_it_exports(module: str) -> None:
         ("_cuda.merge", "import numba.cuda.random", "only _cuda.compiler"),
         ("algorithms._cuda.x", "def f():\n    from numba.cuda import jit", "only _cuda.compiler"),
         ("graph", "import algorithms", "import dynstore.algorithms"),
+        ("graph", "import_module('dynstore.adapters.arrow')", "graph is below adapters, and may not name it"),
+        ("graph", "import_module(f'dynstore.adapters.{name}')", "graph is below adapters, and may not name it"),
+        ("conversions", "import_module('dynstore.algorithms')", "conversions is below algorithms"),
+        ("conversions", "from dynstore.adapters import arrow", "conversions is below adapters"),
         ("graph", "def f():\n    import cudf", "graph must not name cudf"),
         ("stores.merge", "def f():\n    import cupy", "stores.merge must not name cupy"),
         ("frames", "import cudf", "imported where it is needed"),
@@ -201,6 +226,8 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("frames", "def f():\n    import cudf"),
         ("_cpu.merge", "from numba import njit"),
         ("_cuda.compiler", "from numba import cuda"),
+        ("conversions", "import_module('dynstore.adapters.arrow')"),
+        ("adapters.arrow", "import_module('dynstore.algorithms')"),
         ("_cuda.merge", "from dynstore._cuda.compiler import cuda"),
         ("cli", "import typer\nfrom dynstore.benchmarks import suites"),
     ],

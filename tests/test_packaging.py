@@ -31,6 +31,10 @@ def _tree() -> set[str]:
             if folder == "dynstore" and parts[1] in PACKAGE_DIRS:
                 continue  # the links to the folders beside
             wanted.add("/".join(parts if folder == "dynstore" else ("dynstore", *parts)))
+    for suffix in ("cpp", "hpp", "pyx"):
+        wanted |= {
+            f"dynstore/adapters/borrowed/{path.name}" for path in (ROOT / "adapters/borrowed").glob(f"*.{suffix}")
+        }
     for path in (ROOT / "dynstore" / "datasets" / "data").iterdir():
         wanted.add(path.relative_to(ROOT).as_posix())
     return wanted

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynstore.graph import DynamicGraph
-from dynstore.testing.invariants import check_graph, live_edges
+from dynstore.testing.invariants import check_graph, named_edges
 from dynstore.testing.pair import Contract
 
 __all__ = ["ShapeCases"]
@@ -137,7 +137,7 @@ class ShapeCases(Contract):
     def test_max_vertices_is_a_limit_of_ids(self) -> None:
         pair = self.pair(max_vertices=10)
         pair.insert([9, 0], [0, 9])
-        assert pair.graph.number_of_vertices() == 10
+        assert pair.graph.number_of_vertices() == (2 if self.renumbered else 10)
 
     def test_vertices_and_edges_of_wide_ids(self) -> None:
         pair = self.pair(vertex_dtype="int64", weighted=True, weight_dtype="float64")
@@ -169,7 +169,7 @@ class ShapeCases(Contract):
                 frame, weight="weight", directed=directed, store=self.store, device=self.device, **self.options
             )
             check_graph(twin)
-            assert live_edges(twin.snapshot()) == pair.model.arcs()
+            assert named_edges(twin) == pair.model.arcs()
             report = pair.graph.insert_edges(frame, weight="weight")
             assert (report.inserted, report.replaced) == (0, 3)
 
@@ -179,4 +179,4 @@ class ShapeCases(Contract):
         graph = DynamicGraph.from_edges(([0, 0], [1, 1], [1.0, 2.0]), on_duplicate="add", **options)
         assert graph.is_weighted()
         assert graph.version == 1
-        assert live_edges(graph.snapshot()) == {(0, 1): 3.0}
+        assert named_edges(graph) == {(0, 1): 3.0}

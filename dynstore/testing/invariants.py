@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from dynstore.testing.model import ModelGraph
     from dynstore.typing import UpdateReport
 
-__all__ = ["check_against_model", "check_csr", "check_graph", "check_report", "host_arrays", "live_edges"]
+__all__ = [
+    "check_against_model",
+    "check_csr",
+    "check_graph",
+    "check_report",
+    "host_arrays",
+    "live_edges",
+    "named_edges",
+]
 
 SEGMENT_SLOTS = 32
 WORDS_PER_LINE = 16
@@ -32,6 +40,12 @@ def host_arrays(csr: GapCSR) -> dict[str, Any]:
     arrays["bits"] = np.unpackbits(arrays["valid"].view(np.uint8), bitorder="little").astype(bool)
     arrays["mask"] = arrays["bits"][: arrays["indices"].shape[0]]
     return arrays
+
+
+def named_edges(graph: DynamicGraph) -> dict[tuple[Any, Any], float]:
+    """Return the graph's live edges under its vertices' ids."""
+    ids = graph.backend.to_host(graph.vertex_ids()).tolist()
+    return {(ids[u], ids[v]): weight for (u, v), weight in live_edges(graph.snapshot()).items()}
 
 
 def live_edges(csr: GapCSR) -> dict[tuple[int, int], float]:
@@ -178,7 +192,11 @@ def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: b
     assert graph.number_of_vertices() == model.num_vertices, (
         f"{graph.number_of_vertices()} vertices, the model has {model.num_vertices}"
     )
-    held, wanted = live_edges(graph.snapshot()), model.arcs()
+    ids = graph.backend.to_host(graph.vertex_ids())
+    assert ids.tolist() == model.vertex_ids(), f"the vertices are {ids}, the model's {model.vertex_ids()}"
+    numbers = graph.backend.to_host(graph.vertex_numbers(ids))
+    assert numbers.tolist() == list(range(ids.shape[0])), f"the vertices' numbers are {numbers}"
+    held, wanted = named_edges(graph), model.arcs()
     assert held.keys() == wanted.keys(), (
         f"edges too many {sorted(held.keys() - wanted.keys())[:5]}, missing {sorted(wanted.keys() - held.keys())[:5]}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dynstore.errors import DynstoreError, StaleSnapshotError
-from dynstore.testing.pair import Pair
+from dynstore.testing.pair import ID_KINDS, Pair
 
 __all__ = ["GraphMachine", "make_machine"]
 
@@ -37,8 +38,11 @@ class GraphMachine(RuleBasedStateMachine):
         Store options.
     most_rows, most_id : int
         Limits of what is drawn; small ones keep the simulator bearable.
+    ids : {"dense", "sparse", "strings"}
+        What vertices are called.
     """
 
+    ids = "dense"
     store = "gpma+"
     device = "cpu"
     options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, nobody changes it)
@@ -58,8 +62,12 @@ class GraphMachine(RuleBasedStateMachine):
         transposed=st.booleans(),
         wide=st.booleans(),
         capacity=st.sampled_from([None, 0, 5, 100]),
+        reuse=st.booleans(),
     )
-    def begin(self, directed: bool, weighted: bool, transposed: bool, wide: bool, capacity: int | None) -> None:
+    def begin(
+        self, directed: bool, weighted: bool, transposed: bool, wide: bool, capacity: int | None, reuse: bool
+    ) -> None:
+        mapped = {} if self.ids == "dense" else {"renumber": True, "reuse_ids": reuse}
         self.pair = Pair(
             transposed,
             store=self.store,
@@ -70,8 +78,12 @@ class GraphMachine(RuleBasedStateMachine):
             weight_dtype="float64" if wide else "float32",
             capacity=capacity,
             max_vertices=MAX_VERTICES,
+            **mapped,
             **self.options,
         )
+
+    def _named(self, numbers: Iterable[int]) -> list[Any]:
+        return [ID_KINDS[self.ids](int(number)) for number in numbers]
 
     def _update(self, method: str, *args: Any, **kwargs: Any) -> None:
         assert self.pair is not None
@@ -85,10 +97,11 @@ class GraphMachine(RuleBasedStateMachine):
     def _draw_edges(self, data: st.DataObject, *, weights: bool) -> tuple[Any, ...]:
         end = _ids(self.most_id)
         rows = data.draw(st.lists(st.tuples(end, end, WEIGHTS), max_size=self.most_rows), label="rows")
-        columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
-        return tuple(columns if weights else columns[:2])
+        src, dst, drawn = [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
+        columns = self._named(src), self._named(dst)
+        return (*columns, drawn) if weights else columns
 
-    def _stored(self, data: st.DataObject) -> tuple[list[int], list[int]]:
+    def _stored(self, data: st.DataObject) -> tuple[list[Any], list[Any]]:
         """Draw some of the edges that are there, in either direction of undirected ones."""
         assert self.pair is not None
         chosen = data.draw(st.lists(st.sampled_from(sorted(self.pair.model.arcs())), max_size=self.most_rows))
@@ -103,7 +116,7 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(vertex=st.integers(0, 6), count=st.integers(1, 100), turned=st.booleans())
     def insert_hub(self, vertex: int, count: int, turned: bool) -> None:
         count = min(count, 2 * self.most_rows, self.most_id)
-        hub, spokes = np.full(count, vertex), np.arange(count)
+        hub, spokes = self._named([vertex] * count), self._named(range(count))
         self._update("insert_edges", (spokes, hub) if turned else (hub, spokes))
 
     @rule(data=st.data())
@@ -136,7 +149,15 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(data=st.data(), remove=st.booleans())
     def vertices(self, data: st.DataObject, remove: bool) -> None:
         ids = data.draw(st.lists(_ids(self.most_id), max_size=3))
-        self._update("delete_vertices" if remove else "insert_vertices", ids)
+        self._update("delete_vertices" if remove else "insert_vertices", self._named(ids))
+
+    @precondition(lambda self: self.ids != "dense")
+    @rule()
+    def reorder(self) -> None:
+        self._update("reorder")
+        assert self.pair is not None
+        degrees = self.pair.graph.degree()["degree"].to_numpy()
+        assert (degrees[1:] <= degrees[:-1]).all()
 
     @rule()
     def clear(self) -> None:
@@ -146,9 +167,14 @@ class GraphMachine(RuleBasedStateMachine):
     def refused(self, bad: Any, first: bool) -> None:
         """A batch with a bad last row."""
         assert self.pair is not None
-        ids: list[Any] = [0, 1, bad]
+        good = self._named([0, 1, 3, 4, 5])
+        if self.ids != "dense" and bad in (MAX_VERTICES, 2**31 - 1, "x"):
+            bad = (
+                None if self.pair.model.num_vertices == 0 else 7 if self.ids == "strings" else "x"
+            )  # of the other kind
+        ids: list[Any] = [*good[:2], bad]
         with pytest.raises(DynstoreError):
-            self.pair.graph.insert_edges((ids, [3, 4, 5]) if first else ([3, 4, 5], ids))
+            self.pair.graph.insert_edges((ids, good[2:]) if first else (good[2:], ids))
         for lease in self.leases:
             _ = lease.indices
         self.pair.check()
@@ -201,9 +227,10 @@ class GraphMachine(RuleBasedStateMachine):
 
 
 def make_machine(
-    store: str, device: str, most_rows: int = 40, most_id: int = 150, **options: Any
+    store: str, device: str, most_rows: int = 40, most_id: int = 150, ids: str = "dense", **options: Any
 ) -> type[GraphMachine]:
     """Return the machine of one store on one device; its ``TestCase`` is what a test runner wants."""
-    name = f"GraphMachine[{store},{device}]"
+    name = f"GraphMachine[{store},{device},{ids}]"
     members = {"store": store, "device": device, "options": options, "most_rows": most_rows, "most_id": most_id}
+    members["ids"] = ids
     return type(name, (GraphMachine,), members)

@@ -8,6 +8,7 @@ about is a fault of one of the two.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelGraph"]
 
-Edge = tuple[int, int]
+# An integer; with renumber=True, or a string.
+Id = Any
+Edge = tuple[Id, Id]
 MIN_MAX_VERTICES = 1 << 24
 
 
@@ -29,8 +32,15 @@ class ModelGraph:
 
     Parameters
     ----------
-    directed, weighted, vertex_dtype, weight_dtype, max_vertices
+    directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids
         As in :class:`dynstore.DynamicGraph`.
+
+    Attributes
+    ----------
+    ids : list
+        With ``renumber``, the id of each vertex by its number.
+    gone : set
+        With ``reuse_ids``, deleted vertices whose numbers new ids may take over.
     """
 
     def __init__(
@@ -40,6 +50,8 @@ class ModelGraph:
         vertex_dtype: Any = "int32",
         weight_dtype: Any = "float32",
         max_vertices: int | None = None,
+        renumber: bool = False,
+        reuse_ids: bool = False,
     ) -> None:
         self.directed = directed
         self.weighted = weighted
@@ -49,6 +61,10 @@ class ModelGraph:
         self.edges: dict[Edge, float] = {}
         self.num_vertices = 0
         self.version = 0
+        self.renumber = renumber
+        self.reuse_ids = reuse_ids
+        self.ids: list[Id] = []
+        self.gone: set[Id] = set()
 
     # -- updates ---------------------------------------------------------------------------------
 
@@ -70,7 +86,8 @@ class ModelGraph:
         values = [1.0] * len(rows[0]) if weights is None else self._weights(weights)
         if not len(rows[0]) == len(rows[1]) == len(values):
             raise InputError("model: columns of different lengths")
-        self._check_limits([*rows[0], *rows[1]])
+        named = [*rows[0], *rows[1]]
+        self._check_limits(named)
 
         batch: dict[Edge, float] = {}
         for u, v, w in zip(*rows, values, strict=True):
@@ -81,7 +98,9 @@ class ModelGraph:
             present = edge in self.edges
             replaced += present
             self.edges[edge] = self._round(self.edges[edge] + w) if present and on_duplicate == "add" else w
-        self._see([*rows[0], *rows[1]])
+        if self.renumber and not self.ids:
+            self.ids = self._by_degree(set(named))
+        self._see(named)
         self.version += 1
         return UpdateReport(inserted=len(batch) - replaced, replaced=replaced, duplicates=len(rows[0]) - len(batch))
 
@@ -109,19 +128,35 @@ class ModelGraph:
         lost = [edge for edge in self.edges if edge[0] in gone or edge[1] in gone]
         for edge in lost:
             del self.edges[edge]
+        if self.reuse_ids:
+            self.gone |= gone & set(self.ids)
         self.version += 1
         return UpdateReport(deleted=len(lost))
+
+    def reorder(self) -> None:
+        """Number the vertices by falling degree, of equal ones the lowest id first."""
+        self.ids = self._by_degree(set(self.ids))
+        self.version += 1
 
     def clear(self) -> None:
         """Forget everything."""
         self.edges.clear()
         self.num_vertices = 0
+        self.ids, self.gone = [], set()
         self.version += 1
 
     def copy(self) -> ModelGraph:
         """Return an independent graph."""
-        other = ModelGraph(self.directed, self.weighted, self.vertex_dtype, self.weight_dtype, self.max_vertices)
-        other.edges = dict(self.edges)
+        other = ModelGraph(
+            self.directed,
+            self.weighted,
+            self.vertex_dtype,
+            self.weight_dtype,
+            self.max_vertices,
+            self.renumber,
+            self.reuse_ids,
+        )
+        other.edges, other.ids, other.gone = dict(self.edges), list(self.ids), set(self.gone)
         other.num_vertices = self.num_vertices
         other.version = self.version
         return other
@@ -149,22 +184,26 @@ class ModelGraph:
         values = [self.edges.get(self._canonical(u, v), math.nan) for u, v in pairs]
         return np.array(values, dtype=self.weight_dtype)
 
-    def successors(self, v: int) -> np.ndarray:
+    def vertex_ids(self) -> list[Id]:
+        """Return the ids of all vertices by number."""
+        return list(self.ids) if self.renumber else list(range(self.num_vertices))
+
+    def successors(self, v: Id) -> np.ndarray:
         return self._id_array(b for a, b in self.arcs() if a == v)
 
-    def neighbors(self, v: int) -> np.ndarray:
+    def neighbors(self, v: Id) -> np.ndarray:
         return self.successors(v)
 
-    def predecessors(self, v: int) -> np.ndarray:
+    def predecessors(self, v: Id) -> np.ndarray:
         return self._id_array(a for a, b in self.arcs() if b == v)
 
     def out_degrees(self) -> np.ndarray:
-        """Return the out-degree of every vertex, shape (V,)."""
-        return np.bincount([u for u, _ in self.arcs()], minlength=self.num_vertices)
+        """Return the out-degree of every vertex by number, shape (V,)."""
+        return self._count(u for u, _ in self.arcs())
 
     def in_degrees(self) -> np.ndarray:
-        """Return the in-degree of every vertex, shape (V,)."""
-        return np.bincount([v for _, v in self.arcs()], minlength=self.num_vertices)
+        """Return the in-degree of every vertex by number, shape (V,)."""
+        return self._count(v for _, v in self.arcs())
 
     def arcs(self) -> dict[Edge, float]:
         """Return every stored direction with its weight: an undirected pair twice, a self-loop once."""
@@ -174,17 +213,40 @@ class ModelGraph:
 
     # -- checks, one value at a time -------------------------------------------------------------
 
-    def _canonical(self, u: int, v: int) -> Edge:
+    def _canonical(self, u: Id, v: Id) -> Edge:
         return (u, v) if self.directed or u <= v else (v, u)
 
     def _round(self, value: float) -> float:
         return float(self.weight_dtype.type(value)) if self.weighted else 1.0
 
-    def _see(self, ids: Sequence[int]) -> None:
-        self.num_vertices = max([self.num_vertices, *(i + 1 for i in ids)])
+    def _see(self, ids: Sequence[Id]) -> None:
+        if not self.renumber:
+            self.num_vertices = max([self.num_vertices, *(i + 1 for i in ids)])
+            return
+        self.gone -= set(ids)
+        for new in sorted(set(ids) - set(self.ids)):
+            taken = next((number for number, old in enumerate(self.ids) if old in self.gone), None)
+            if taken is None:
+                self.ids.append(new)
+            else:
+                self.gone.remove(self.ids[taken])
+                self.ids[taken] = new
+        self.num_vertices = len(self.ids)
 
-    def _id_array(self, ids: Iterable[int]) -> np.ndarray:
-        return np.array(sorted(ids), dtype=self.vertex_dtype)
+    def _by_degree(self, ids: set[Id]) -> list[Id]:
+        ends = Counter(end for arc in self.arcs() for end in arc)
+        return sorted(ids, key=lambda i: (-ends[i], i))
+
+    def _count(self, ends: Iterable[Id]) -> np.ndarray:
+        counts = Counter(ends)
+        return np.array([counts[i] for i in self.vertex_ids()], dtype=np.int64)
+
+    def _id_array(self, ids: Iterable[Id]) -> np.ndarray:
+        ordered = sorted(ids)
+        if not self.renumber:
+            return np.array(ordered, dtype=self.vertex_dtype)
+        strings = any(isinstance(i, str) for i in self.ids)
+        return np.array(ordered, dtype=object if strings else np.int64)
 
     def _pairs(self, edges: Any, source: str, destination: str) -> list[Edge]:
         sources, destinations, _ = self._columns(edges, source, destination, None)
@@ -199,14 +261,21 @@ class ModelGraph:
             return edges if len(edges) == 3 else (*edges, None)
         return edges[source], edges[destination], None if weight is None else edges[weight]
 
-    def _ids(self, column: Any) -> list[int]:
+    def _ids(self, column: Any) -> list[Id]:
+        values = np.asarray(column).tolist() if len(column) else []
+        if self.renumber and values and all(isinstance(value, str) for value in values):
+            if self.ids and not isinstance(self.ids[0], str):
+                raise InputTypeError("model: strings among integer ids")
+            return values
+        if self.renumber and values and self.ids and isinstance(self.ids[0], str):
+            raise InputTypeError("model: integers among string ids")
         ids = []
-        for value in np.asarray(column).tolist() if len(column) else []:
+        for value in values:
             if not isinstance(value, int) or isinstance(value, bool):
                 raise InputTypeError(f"model: {value!r} is no vertex id")
             if value < 0:
                 raise InputError(f"model: {value} is negative")
-            if value >= np.iinfo(self.vertex_dtype).max:
+            if value >= np.iinfo(np.int64 if self.renumber else self.vertex_dtype).max:
                 raise LimitError(f"model: {value} does not fit {self.vertex_dtype}")
             ids.append(value)
         return ids
@@ -221,8 +290,16 @@ class ModelGraph:
             weights.append(self._round(value))
         return weights
 
-    def _check_limits(self, ids: Sequence[int]) -> None:
+    def _check_limits(self, ids: Sequence[Id]) -> None:
         most = self.max_vertices
+        if self.renumber:
+            if len({type(i) for i in ids}) > 1:
+                raise InputTypeError("model: integers and strings")
+            free = len(self.gone - set(ids))
+            total = len(self.ids) + max(0, len(set(ids) - set(self.ids)) - free)
+            if most is not None and total > max(most, len(self.ids)):
+                raise LimitError(f"model: {total} vertices are more than max_vertices {most}")
+            return
         if most is None:
             most = max(MIN_MAX_VERTICES, 8 * self.num_vertices)
         if ids and max(ids) >= most:

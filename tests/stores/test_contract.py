@@ -8,6 +8,7 @@ import pytest
 
 from dynstore.stores import STORES
 from dynstore.testing.contract import CoreContract, StoreContract
+from dynstore.testing.contract_ids import RenumberedContract, RenumberedCoreContract
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
@@ -31,6 +32,18 @@ class TestGpmaPlusDenseOnCpu(StoreContract):
     options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
 
 
+class TestGpmaPlusRenumberedOnCpu(RenumberedContract):
+    store, device = "gpma+", "cpu"
+
+
+class TestMergeRenumberedOnCpu(RenumberedContract):
+    store, device = "merge", "cpu"
+
+
+class TestRebuildRenumberedOnCpu(RenumberedContract):
+    store, device = "rebuild", "cpu"
+
+
 class TestMergeOnCpu(StoreContract):
     store, device = "merge", "cpu"
 
@@ -47,6 +60,9 @@ if ON_GPU:
     class TestGpmaPlusAlwaysInPlaceOnCuda(StoreContract):
         store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
 
+    class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
+        store, device = "gpma+", "cuda"
+
     class TestMergeOnCuda(StoreContract):
         store, device = "merge", "cuda"
 
@@ -61,6 +77,9 @@ else:
     class TestGpmaPlusAlwaysInPlaceSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
 
+    class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
+        store, device = "gpma+", "cuda-sim"
+
     class TestMergeSimulated(CoreContract):
         store, device = "merge", "cuda-sim"
 
@@ -71,5 +90,5 @@ else:
 @pytest.mark.parametrize("store", sorted(STORES))
 def test_every_store_is_under_contract(store: str) -> None:
     here = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, CoreContract)]
-    devices = {kind.device for kind in here if kind.store == store and kind not in (CoreContract, StoreContract)}
+    devices = {kind.device for kind in here if kind.store == store and kind.__module__ == __name__}
     assert devices == ({"cpu", "cuda"} if ON_GPU else {"cpu", "cuda-sim"})

@@ -19,6 +19,11 @@ def test_any_sequence_of_operations_on_the_host(store: str) -> None:
     run_state_machine_as_test(make_machine(store, "cpu"))
 
 
+@pytest.mark.parametrize("ids", ["sparse", "strings"])
+def test_any_sequence_of_operations_under_ids_of_the_users_own(ids: str) -> None:
+    run_state_machine_as_test(make_machine("gpma+", "cpu", ids=ids))
+
+
 @pytest.mark.parametrize("merge_cost", [0.0, 1e9], ids=["in-place", "merging"])
 def test_any_sequence_of_operations_on_one_path_of_gpma_plus(merge_cost: float) -> None:
     run_state_machine_as_test(make_machine("gpma+", "cpu", merge_cost=merge_cost))
@@ -28,6 +33,19 @@ def test_any_sequence_of_operations_on_one_path_of_gpma_plus(merge_cost: float) 
 @pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
 def test_any_sequence_of_operations_on_cuda(store: str) -> None:
     run_state_machine_as_test(make_machine(store, "cuda"))
+
+
+@pytest.mark.parametrize("ids", ["sparse", "strings"])
+@pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
+def test_any_sequence_of_operations_on_cuda_under_ids_of_the_users_own(ids: str) -> None:
+    run_state_machine_as_test(make_machine("gpma+", "cuda", ids=ids))
+
+
+@pytest.mark.parametrize("ids", ["sparse", "strings"])
+@pytest.mark.skipif(ON_GPU, reason="the simulator and CUDA exclude each other in one process")
+def test_short_sequences_in_the_simulator_under_ids_of_the_users_own(ids: str) -> None:
+    machine = make_machine("rebuild", "cuda-sim", most_rows=6, most_id=40, ids=ids)
+    run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
 
 
 @pytest.mark.parametrize("store", sorted(STORES))

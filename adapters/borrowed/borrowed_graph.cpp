@@ -1,0 +1,148 @@
+// A graph of cuGraph's C API over memory that somebody else owns.
+//
+// cuGraph's own entry points copy and sort what they are given. Its C++ graph, though, takes over packed rows as they
+// are, by moving device vectors into it. A device vector gets its memory from a memory resource, so one whose resource
+// hands out the lender's pointer, and takes it back by doing nothing, is a view that is shaped like an owner.
+#include "borrowed_graph.hpp"
+
+#include <cugraph/edge_property.hpp>
+#include <cugraph/graph.hpp>
+
+#include <raft/core/handle.hpp>
+
+#include <rmm/device_uvector.hpp>
+#include <rmm/mr/callback_memory_resource.hpp>
+
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace dynstore {
+namespace {
+
+// What cugraph_graph_t points to inside libcugraph_c (RAPIDS 26.10). No header that ships says so: that it still holds is
+// what the self-test tests.
+struct c_graph_t {
+  cugraph_data_type_id_t vertex_type;
+  cugraph_data_type_id_t edge_type;
+  cugraph_data_type_id_t weight_type;
+  cugraph_data_type_id_t edge_type_id_type;
+  cugraph_data_type_id_t edge_time_type;
+  bool store_transposed;
+  bool multi_gpu;
+  void* graph;
+  void* number_map;
+  void* edge_weights;
+  void* edge_ids;
+  void* edge_types;
+  void* edge_start_times;
+  void* edge_end_times;
+};
+
+static_assert(offsetof(c_graph_t, graph) == 24 && sizeof(c_graph_t) == 80, "an unexpected layout of pointers or enums");
+
+template <typename T>
+rmm::device_uvector<T> view_of(std::uintptr_t pointer, std::size_t size, raft::handle_t const& handle)
+{
+  rmm::mr::callback_memory_resource lender(
+    [](std::size_t, cuda::stream_ref, void* memory) { return memory; },
+    [](void*, std::size_t, cuda::stream_ref, void*) {},
+    reinterpret_cast<void*>(pointer));
+  return rmm::device_uvector<T>(size, handle.get_stream(), lender);
+}
+
+template <typename vertex_t, typename weight_t, bool is_transposed>
+cugraph_graph_t* lend(csr_t const& csr)
+{
+  using graph_t   = cugraph::graph_t<vertex_t, vertex_t, is_transposed, false>;
+  using weights_t = cugraph::edge_property_t<vertex_t, weight_t>;
+
+  raft::handle_t const handle{};
+  auto const num_vertices = static_cast<std::size_t>(csr.number_of_vertices);
+  auto const num_edges    = static_cast<std::size_t>(csr.number_of_edges);
+
+  std::optional<std::vector<vertex_t>> segments{std::nullopt};
+  if (csr.end_of_wide >= 0) {
+    // The last segment is skipped as one of vertices without edges: it is left empty, so that nothing depends on it.
+    segments = std::vector<vertex_t>{0,
+                                     static_cast<vertex_t>(csr.end_of_wide),
+                                     static_cast<vertex_t>(csr.end_of_medium),
+                                     static_cast<vertex_t>(num_vertices),
+                                     static_cast<vertex_t>(num_vertices)};
+  }
+  auto graph = std::make_unique<graph_t>(
+    handle,
+    view_of<vertex_t>(csr.offsets, num_vertices + 1, handle),
+    view_of<vertex_t>(csr.indices, num_edges, handle),
+    cugraph::graph_meta_t<vertex_t, vertex_t, false>{static_cast<vertex_t>(num_vertices),
+                                                     cugraph::graph_properties_t{csr.is_symmetric, false},
+                                                     std::move(segments),
+                                                     std::nullopt});
+  auto number_map =
+    std::make_unique<rmm::device_uvector<vertex_t>>(view_of<vertex_t>(csr.number_map, num_vertices, handle));
+  std::unique_ptr<weights_t> weights{};
+  if (csr.is_weighted) {
+    std::vector<rmm::device_uvector<weight_t>> partitions{};
+    partitions.push_back(view_of<weight_t>(csr.weights, num_edges, handle));
+    weights = std::make_unique<weights_t>(std::move(partitions));
+  }
+  auto lent = std::make_unique<c_graph_t>(c_graph_t{csr.vertex_type,
+                                                    csr.vertex_type,
+                                                    csr.weight_type,
+                                                    INT32,  // edge types and times: there are none, but the
+                                                    INT32,  // dispatch by type wants a valid one for each
+                                                    is_transposed,
+                                                    false,
+                                                    graph.get(),
+                                                    number_map.get(),
+                                                    weights.get(),
+                                                    nullptr,
+                                                    nullptr,
+                                                    nullptr,
+                                                    nullptr});
+  graph.release();
+  number_map.release();
+  weights.release();
+  return reinterpret_cast<cugraph_graph_t*>(lent.release());
+}
+
+template <typename vertex_t, typename weight_t>
+cugraph_graph_t* lend(csr_t const& csr)
+{
+  return csr.is_transposed ? lend<vertex_t, weight_t, true>(csr) : lend<vertex_t, weight_t, false>(csr);
+}
+
+template <typename vertex_t>
+cugraph_graph_t* lend(csr_t const& csr)
+{
+  constexpr std::int64_t limit = std::numeric_limits<vertex_t>::max();
+  if (csr.number_of_vertices < 0 || csr.number_of_edges < 0 || csr.number_of_vertices >= limit ||
+      csr.number_of_edges >= limit) {
+    throw std::invalid_argument("BorrowedGraph: more vertices or edges than the vertex type can count");
+  }
+  if (csr.end_of_wide > csr.end_of_medium || csr.end_of_medium > csr.number_of_vertices) {
+    throw std::invalid_argument("BorrowedGraph: the degree segments are not in order");
+  }
+  switch (csr.weight_type) {
+    case FLOAT32: return lend<vertex_t, float>(csr);
+    case FLOAT64: return lend<vertex_t, double>(csr);
+    default: throw std::invalid_argument("BorrowedGraph: weights must be float32 or float64");
+  }
+}
+
+}  // namespace
+
+cugraph_graph_t* lend_graph(csr_t const& csr)
+{
+  switch (csr.vertex_type) {
+    case INT32: return lend<std::int32_t>(csr);
+    case INT64: return lend<std::int64_t>(csr);
+    default: throw std::invalid_argument("BorrowedGraph: vertices must be int32 or int64");
+  }
+}
+
+}  // namespace dynstore

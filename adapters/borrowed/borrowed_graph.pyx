@@ -1,0 +1,111 @@
+# cython: language_level=3, embedsignature=True
+"""A graph for pylibcugraph over arrays that somebody else owns."""
+
+from libc.stdint cimport int64_t, uintptr_t
+from pylibcugraph._cugraph_c.array cimport (
+    cugraph_type_erased_device_array_view_create,
+    cugraph_type_erased_device_array_view_free,
+)
+from pylibcugraph._cugraph_c.graph cimport cugraph_graph_free, cugraph_graph_t
+from pylibcugraph._cugraph_c.types cimport cugraph_data_type_id_t
+from pylibcugraph.graphs cimport _GPUGraph
+
+
+cdef extern from "borrowed_graph.hpp" namespace "dynstore":
+    cdef struct csr_t:
+        uintptr_t offsets
+        uintptr_t indices
+        uintptr_t weights
+        uintptr_t number_map
+        int64_t number_of_vertices
+        int64_t number_of_edges
+        cugraph_data_type_id_t vertex_type
+        cugraph_data_type_id_t weight_type
+        bint is_weighted
+        bint is_symmetric
+        bint is_transposed
+        int64_t end_of_wide
+        int64_t end_of_medium
+
+    cugraph_graph_t* lend_graph(const csr_t& csr) except +
+
+
+_TYPES = {
+    "<i4": <int>cugraph_data_type_id_t.INT32,
+    "<i8": <int>cugraph_data_type_id_t.INT64,
+    "<f4": <int>cugraph_data_type_id_t.FLOAT32,
+    "<f8": <int>cugraph_data_type_id_t.FLOAT64,
+}
+
+
+cdef tuple _describe(array, str name):
+    """Return pointer, length and type of a packed array on the device."""
+    interface = array.__cuda_array_interface__
+    if len(interface["shape"]) != 1 or interface.get("strides") not in (None, (int(interface["typestr"][2:]),)):
+        raise ValueError(f"BorrowedGraph: {name} is not a packed array of one dimension")
+    if interface["typestr"] not in _TYPES:
+        raise TypeError(f"BorrowedGraph: {name} has the type {interface['typestr']}")
+    return interface["data"][0] or 0, interface["shape"][0], _TYPES[interface["typestr"]]
+
+
+cdef class BorrowedGraph(_GPUGraph):
+    """One orientation of a graph, as packed compressed rows; every function of pylibcugraph takes it.
+
+    Nothing is copied; the arrays are kept alive, and must not be written to. One object is for one call: functions that
+    want the other orientation transpose the graph inside it.
+
+    Parameters
+    ----------
+    offsets : device array, shape (V + 1,), int32 or int64
+    indices : device array, shape (E,), same type
+        Ascending in each row, no duplicates.
+    weights : device array, shape (E,), float32 or float64, or None
+    number_map : device array, shape (V,), same type as ``offsets``
+        The id that goes in and comes out for each row.
+    symmetric : bool
+        Every edge stands in both rows.
+    transposed : bool
+        Rows are destinations.
+    end_of_wide, end_of_medium : int
+        Rows before them have mostly 1024 (32) edges and more; -1 where rows are in no order.
+    """
+
+    cdef object _lender
+
+    def __cinit__(self, offsets, indices, weights, number_map, *, bint symmetric, bint transposed,
+                  int64_t end_of_wide=-1, int64_t end_of_medium=-1):
+        cdef csr_t csr
+        pointer, length, kind = _describe(offsets, "offsets")
+        if length < 1:
+            raise ValueError("BorrowedGraph: offsets are empty")
+        csr.offsets, csr.number_of_vertices, csr.vertex_type = pointer, length - 1, <cugraph_data_type_id_t><int>kind
+        pointer, length, other = _describe(indices, "indices")
+        csr.indices, csr.number_of_edges = pointer, length
+        map_pointer, map_length, map_kind = _describe(number_map, "number_map")
+        if other != kind or map_kind != kind:
+            raise TypeError("BorrowedGraph: offsets, indices and number_map differ in type")
+        if map_length != csr.number_of_vertices:
+            raise ValueError("BorrowedGraph: number_map does not have one id a vertex")
+        csr.number_map = map_pointer
+        csr.is_weighted = weights is not None
+        csr.weights, csr.weight_type = 0, cugraph_data_type_id_t.FLOAT32
+        if csr.is_weighted:
+            pointer, length, other = _describe(weights, "weights")
+            if length != csr.number_of_edges:
+                raise ValueError("BorrowedGraph: weights do not have one number an edge")
+            csr.weights, csr.weight_type = pointer, <cugraph_data_type_id_t><int>other
+        csr.is_symmetric, csr.is_transposed = symmetric, transposed
+        csr.end_of_wide, csr.end_of_medium = end_of_wide, end_of_medium
+        self._lender = (offsets, indices, weights, number_map)
+        self.vertex_type = csr.vertex_type
+        self.c_graph_ptr = lend_graph(csr)
+        if csr.is_weighted:
+            # Some functions ask whether there is a view of the weights to know whether there are weights.
+            self.weights_view_ptr = cugraph_type_erased_device_array_view_create(
+                <void*>csr.weights, <size_t>csr.number_of_edges, csr.weight_type)
+
+    def __dealloc__(self):
+        if self.c_graph_ptr is not NULL:
+            cugraph_graph_free(self.c_graph_ptr)
+        if self.weights_view_ptr is not NULL:
+            cugraph_type_erased_device_array_view_free(self.weights_view_ptr)

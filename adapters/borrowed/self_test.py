@@ -1,0 +1,112 @@
+"""The test of a built library: three vertices, a BFS. Run in a process of its own, so that a crash harms nobody:
+``python -m dynstore.adapters.borrowed.self_test LIBRARY``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+from dynstore.adapters.libraries import require
+
+__all__ = ["COULD_NOT_RUN", "main", "open_library", "problem_of"]
+
+COULD_NOT_RUN = 3
+WHO = "self-test"
+
+
+def open_library(path: Path) -> Any:
+    """Import the built library and return its class ``BorrowedGraph``."""
+    require(WHO, "pylibcugraph")  # loads the libraries that ours refers to
+    _load_cuda_runtime()
+    spec = importlib.util.spec_from_file_location("borrowed_graph", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is no extension module")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.BorrowedGraph
+
+
+def _load_cuda_runtime() -> None:
+    """Load libcudart where NVIDIA's own finder knows it; elsewhere the loader's search path has to."""
+    if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.pathfinder") is None:
+        return
+    finder = importlib.import_module("cuda.pathfinder")
+    try:
+        finder.load_nvidia_dynamic_lib("cudart")
+    except Exception:  # not found, or a finder of another time: opening the library will tell
+        return
+
+
+def problem_of(borrowed_graph: Any) -> str | None:
+    """Run the smallest graph there is through ``BorrowedGraph``; say what is wrong, or None.
+
+    0 -> 1 (weight 0.5), 1 -> 2 (weight 1.5), as out-edges and as in-edges, both id types, both weight types. Each time
+    the numbers of vertices and edges are asked for, then the hops (or, of the weighted ones, the distances) from 0.
+    """
+    cupy = require(WHO, "cupy")
+    plc = require(WHO, "pylibcugraph")
+    handle = plc.ResourceHandle()
+    for ids, weight_type in (("int32", None), ("int64", None), ("int32", "float32"), ("int64", "float64")):
+        number_map = cupy.arange(3, dtype=ids)
+        offsets, indices = cupy.asarray([0, 1, 2, 2], dtype=ids), cupy.asarray([1, 2], dtype=ids)
+        weights = None if weight_type is None else cupy.asarray([0.5, 1.5], dtype=weight_type)
+        cupy.cuda.get_current_stream().synchronize()
+        graph = borrowed_graph(offsets, indices, weights, number_map, symmetric=False, transposed=False)
+        sizes = graph.number_of_vertices(), graph.number_of_edges(handle)
+        if sizes != (3, 2):
+            return f"{ids}: {sizes[0]} vertices and {sizes[1]} edges; wanted 3 and 2"
+        if weights is None:
+            found, _, vertices = plc.bfs(handle, graph, cupy.asarray([0], dtype=ids), False, -1, True, False)
+            wanted = [0.0, 1.0, 2.0]
+        else:
+            vertices, found, _ = plc.sssp(handle, graph, 0, float("inf"), True, False)
+            wanted = [0.0, 0.5, 2.0]
+        got = [value for _, value in sorted(zip(vertices.tolist(), found.tolist(), strict=True))]
+        if got != wanted:
+            return f"{ids}, {weight_type or 'no weights'}: distances {got}; wanted {wanted}"
+    return _problem_of_transposed(borrowed_graph, cupy, plc, handle)
+
+
+def _problem_of_transposed(borrowed_graph: Any, cupy: Any, plc: Any, handle: Any) -> str | None:
+    """Ask for the in-degrees of 0 -> 2, 1 -> 2 lent as in-edges, with its rows cut into segments of degree."""
+    offsets, indices = cupy.asarray([0, 2, 2, 2], dtype="int32"), cupy.asarray([1, 2], dtype="int32")
+    number_map = cupy.asarray([2, 0, 1], dtype="int32")  # row 0 is vertex 2
+    cupy.cuda.get_current_stream().synchronize()
+    graph = borrowed_graph(
+        offsets, indices, None, number_map, symmetric=False, transposed=True, end_of_wide=0, end_of_medium=0
+    )
+    vertices, degrees = plc.in_degrees(handle, graph, None, False)
+    got = dict(zip(vertices.tolist(), degrees.tolist(), strict=True))
+    return None if got == {0: 0, 1: 0, 2: 2} else f"in-degrees {got}; wanted 2 for vertex 2, 0 else"
+
+
+def _can_run() -> bool:
+    """Whether cuGraph itself works here; if not, a failure would say nothing about the library."""
+    try:
+        cupy, plc = require(WHO, "cupy"), require(WHO, "pylibcugraph")
+        ends = cupy.asarray([0, 1], dtype="int32"), cupy.asarray([1, 2], dtype="int32")
+        handle, properties = plc.ResourceHandle(), plc.GraphProperties(is_symmetric=False, is_multigraph=False)
+        graph = plc.SGGraph(handle, properties, *ends)
+        plc.bfs(handle, graph, ends[0][:1], False, -1, True, False)
+    except Exception as error:  # no memory left, no device for a second process, ...
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def main(arguments: list[str]) -> int:
+    """Return 0 where the library works, 1 where it does not, :data:`COULD_NOT_RUN` where cuGraph does not."""
+    if not _can_run():
+        return COULD_NOT_RUN
+    problem = problem_of(open_library(Path(arguments[0])))
+    if problem is not None:
+        print(problem, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,143 @@
+"""What building needs: RAPIDS with its headers, CUDA's headers, a compiler, Cython; and the line to type for each."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynstore.errors import MissingDependencyError
+
+__all__ = ["Toolchain", "find_rapids", "find_toolchain", "rapids_version"]
+
+WHO = "BorrowedGraph"
+RAPIDS_LINE = "pip install 'dynstore[rapids]'"
+CUDA_LINE = "pip install {}, or install the CUDA toolkit and set CUDA_HOME"
+# A header of each package that is included, and the line to type where it is missing.
+HEADERS = {
+    "cugraph/graph.hpp": RAPIDS_LINE,
+    "cugraph_c/graph.h": RAPIDS_LINE,
+    "raft/core/handle.hpp": RAPIDS_LINE,
+    "rmm/device_uvector.hpp": RAPIDS_LINE,
+    "rapids_logger/logger.hpp": RAPIDS_LINE,
+    "cuda/stream": RAPIDS_LINE,
+    "cuda_runtime_api.h": CUDA_LINE.format("nvidia-cuda-runtime"),
+    "crt/host_defines.h": CUDA_LINE.format("nvidia-cuda-crt"),
+    "cublas_v2.h": CUDA_LINE.format("nvidia-cublas"),
+    "curand.h": CUDA_LINE.format("nvidia-curand"),
+    "cusolverDn.h": CUDA_LINE.format("nvidia-cusolver"),
+    "cusparse.h": CUDA_LINE.format("nvidia-cusparse"),
+}
+LIBRARIES = {
+    "libcugraph.so": RAPIDS_LINE,
+    "libcugraph_c.so": RAPIDS_LINE,
+    "librmm.so": RAPIDS_LINE,
+    "libcudart.so*": CUDA_LINE.format("nvidia-cuda-runtime"),
+}
+COMPILER_LINE = "apt install g++ (or conda install gxx), or set CXX"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What was found; ``include_dirs`` in the order in which they are searched."""
+
+    compiler: str
+    include_dirs: tuple[Path, ...]
+    libraries: tuple[Path, ...]
+    python_include: Path
+    cython_dir: Path
+
+    def fingerprint(self) -> str:
+        """Return what a failed build depended on: when it changes, building is worth another try."""
+        return "\n".join([self.compiler, *map(str, self.include_dirs), *map(str, self.libraries)])
+
+
+def find_rapids() -> Path | None:
+    """Return the folder that pylibcugraph is installed in, without importing it; None where it is not."""
+    spec = importlib.util.find_spec("pylibcugraph")
+    if spec is None or spec.origin is None:
+        return None
+    return Path(spec.origin).parent.parent
+
+
+def rapids_version(site: Path) -> str:
+    """Return the version of pylibcugraph in a folder, such as "26.10.00"."""
+    try:
+        return (site / "pylibcugraph" / "VERSION").read_text(encoding="ascii").strip()
+    except OSError:
+        return "unknown"
+
+
+def find_toolchain(site: Path) -> Toolchain:
+    """Find everything that building needs.
+
+    Parameters
+    ----------
+    site : Path
+        Of :func:`find_rapids`.
+
+    Raises
+    ------
+    MissingDependencyError
+        For the first thing that is missing, with the line to type.
+    """
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    if compiler is None or shutil.which(compiler) is None:
+        raise _missing("a C++ compiler", COMPILER_LINE)
+    if importlib.util.find_spec("Cython") is None:
+        raise _missing("Cython", "pip install 'cython>=3.1'")
+    python_include = Path(sysconfig.get_path("include"))
+    if not (python_include / "Python.h").is_file():
+        raise _missing("Python.h", f"apt install python{sys.version_info[0]}.{sys.version_info[1]}-dev")
+    include_dirs = [folder for folder in _include_dirs(site) if folder.is_dir()]
+    for header, line in HEADERS.items():
+        if not any((folder / header).is_file() for folder in include_dirs):
+            raise _missing(f"the header {header}", line)
+    library_dirs = [folder for folder in _library_dirs(site) if folder.is_dir()]
+    libraries = []
+    for pattern, line in LIBRARIES.items():
+        found = [path for folder in library_dirs for path in sorted(folder.glob(pattern))]
+        if not found:
+            raise _missing(f"the library {pattern}", line)
+        libraries.append(found[0])
+    return Toolchain(compiler, tuple(include_dirs), tuple(libraries), python_include, site)
+
+
+def _missing(what: str, line: str) -> MissingDependencyError:
+    return MissingDependencyError(f"{WHO}: {what} was not found; to get it: {line}")
+
+
+def _prefixes() -> list[Path]:
+    """Return where a CUDA toolkit or a conda environment may lie."""
+    named = (os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"))
+    return [Path(prefix) for prefix in (*named, "/usr/local/cuda") if prefix]
+
+
+def _sites(site: Path) -> list[Path]:
+    """Return the folders that packages are imported from: NVIDIA's need not lie beside RAPIDS."""
+    return list(dict.fromkeys([site, *(Path(entry) for entry in sys.path if entry)]))
+
+
+def _include_dirs(site: Path) -> list[Path]:
+    packages = ("libcugraph", "libraft", "librmm", "rapids_logger")
+    folders = [place / package / "include" for package in packages for place in _sites(site)]
+    # CCCL of the release that RAPIDS was built with, before that of a CUDA toolkit
+    folders += [place / "libcugraph" / "include" / "rapids" for place in _sites(site)]
+    for place in _sites(site):
+        folders += sorted((place / "nvidia").glob("*/include"))
+    for prefix in _prefixes():
+        folders += [prefix / "include" / "rapids", prefix / "include", prefix / "targets" / "x86_64-linux" / "include"]
+    return folders
+
+
+def _library_dirs(site: Path) -> list[Path]:
+    folders = [place / package / "lib64" for package in ("libcugraph", "librmm") for place in _sites(site)]
+    for place in _sites(site):
+        folders += sorted((place / "nvidia").glob("*/lib"))
+    for prefix in _prefixes():
+        folders += [prefix / "lib64", prefix / "lib", prefix / "targets" / "x86_64-linux" / "lib"]
+    return folders

@@ -1,0 +1,49 @@
+"""Libraries that may be missing, and the line to type when one is."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from dynstore.backend import CUDA_INSTALL_LINE
+from dynstore.errors import MissingDependencyError
+
+__all__ = ["require"]
+
+RAPIDS_LINE = "pip install 'dynstore[rapids]'"
+INSTALL_LINES = {
+    "cudf": RAPIDS_LINE,
+    "cugraph": RAPIDS_LINE,
+    "cupy": CUDA_INSTALL_LINE,
+    "cupyx": CUDA_INSTALL_LINE,
+    "polars": "pip install polars",
+    "pyarrow": "pip install 'dynstore[arrow]'",
+    "pylibcudf": RAPIDS_LINE,
+    "pylibcugraph": RAPIDS_LINE,
+    "rmm": RAPIDS_LINE,
+    "scipy": "pip install scipy",
+}
+
+
+def require(who: str, module: str) -> Any:
+    """Import a module of an optional library.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for the message.
+    module : str
+        Such as "scipy.sparse"; its first part is a key of ``INSTALL_LINES``.
+
+    Raises
+    ------
+    MissingDependencyError
+        With the line to type.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        library = module.partition(".")[0]
+        raise MissingDependencyError(
+            f"{who}: {library} cannot be imported ({error}); to install it: {INSTALL_LINES[library]}"
+        ) from error

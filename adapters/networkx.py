@@ -1,0 +1,104 @@
+"""NetworkX's backend ``dynstore``: ``nx.pagerank(G, backend="dynstore")``, and graph classes that never convert.
+
+NetworkX finds ``backend`` through the entry point ``networkx.backends`` and asks it, for every call, whether it has the
+function and can run it. Nothing here needs NetworkX to be imported; ``Graph`` and ``DiGraph`` are made on first use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.adapters import networkx_centrality, networkx_paths, networkx_structure, networkx_traversal
+from dynstore.adapters.networkx_convert import convert_from_nx, convert_to_nx
+from dynstore.adapters.networkx_graphs import graph_classes
+from dynstore.adapters.networkx_offers import OFFERS, calls
+from dynstore.adapters.networkx_store import store_graph_of
+from dynstore.adapters.networkx_tracked import TrackedGraph
+from dynstore.errors import InputTypeError
+
+if TYPE_CHECKING:
+    from networkx import DiGraph, Graph
+
+    from dynstore.graph import DynamicGraph
+
+# Importing them registers what they offer.
+FUNCTION_MODULES = (networkx_centrality, networkx_paths, networkx_structure, networkx_traversal)
+
+__all__ = ["BackendInterface", "DiGraph", "Graph", "backend", "calls", "store_of"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Graph", "DiGraph"):
+        return graph_classes()[name == "DiGraph"]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class BackendInterface:
+    """What NetworkX calls; every offered function is an attribute under its dispatch name."""
+
+    convert_from_nx = staticmethod(convert_from_nx)
+    convert_to_nx = staticmethod(convert_to_nx)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in OFFERS:
+            return OFFERS[name].function
+        raise AttributeError(f"the dynstore backend has no function {name!r}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *OFFERS})
+
+    def can_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+        """Say whether a call can be served: True, or the reason why not."""
+        return name not in OFFERS or OFFERS[name].problem(args, kwargs) or True
+
+    def should_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
+        """Say whether a call is worth a conversion: True, or the reason why not."""
+        if name in OFFERS and OFFERS[name].cheap:
+            graph = args[0] if args else kwargs["G"]
+            cache = getattr(graph, "__networkx_cache__", None) or {}
+            if not cache.get("backends", {}).get("dynstore"):
+                return "NetworkX counts degrees in less time than the graph takes to be converted"
+        return True
+
+    def graph__new__(self, cls: type, *args: Any, **kwargs: Any) -> Any:
+        """Make the graph of ``nx.Graph(..., backend="dynstore")``."""
+        return object.__new__(_ours(cls))
+
+    def digraph__new__(self, cls: type, *args: Any, **kwargs: Any) -> Any:
+        """Make the graph of ``nx.DiGraph(..., backend="dynstore")``."""
+        return object.__new__(_ours(cls))
+
+
+def _ours(cls: type) -> type:
+    """Return our class for one of NetworkX's; a user's own class stays what it is."""
+    import networkx as nx
+
+    if cls is nx.Graph:
+        return graph_classes()[0]
+    return graph_classes()[1] if cls is nx.DiGraph else cls
+
+
+backend = BackendInterface()
+
+
+def store_of(G: Any, weight: str | None = None) -> DynamicGraph:
+    """Return the DynamicGraph behind a ``dynstore`` graph, with everything that was added and removed so far.
+
+    It is the one that algorithms run on: read it, run dynstore's own algorithms on it, but change the NetworkX graph,
+    not it. Vertex ``i`` is the ``i``-th node that was ever added since the store was made.
+
+    Parameters
+    ----------
+    G : dynstore.adapters.networkx.Graph or dynstore.adapters.networkx.DiGraph
+    weight : str, optional
+        The edge attribute that is the weight, 1 where it is not set; without it the graph is unweighted.
+
+    Raises
+    ------
+    InputTypeError
+        For another graph.
+    """
+    graph = store_graph_of(G)
+    if not isinstance(graph, TrackedGraph):
+        raise InputTypeError("store_of: G is a converted copy; wanted a dynstore.adapters.networkx.Graph or DiGraph")
+    return graph.layer(weight).graph

@@ -1,0 +1,251 @@
+"""NetworkX graph classes that log what changes, so that their stores are updated instead of made again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from dynstore.adapters.networkx_store import StoreGraph
+from dynstore.adapters.networkx_tracked import TrackedGraph
+from dynstore.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from networkx import Graph as _Base
+else:
+    _Base = object
+
+__all__ = ["DeltaLog", "GraphCache", "graph_classes"]
+
+
+class GraphCache(dict[Any, Any]):
+    """Stands where NetworkX keeps conversions of a graph: keeps none, but hears when NetworkX clears it.
+
+    Every change of a graph that NetworkX knows of clears this cache. What comes from a method that logs is
+    expected; all else makes the store be built anew.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expecting = 0
+        self.changed_unseen = False
+
+    def __bool__(self) -> bool:
+        return True  # NetworkX clears no cache that is empty
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        return default
+
+    def clear(self) -> None:
+        if not self.expecting:
+            self.changed_unseen = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return GraphCache, ()
+
+
+class DeltaLog(_Base):
+    """What :class:`Graph` and :class:`DiGraph` add to NetworkX's classes.
+
+    Up to the first algorithm nothing is noted. From then on each method that changes the graph notes what it
+    touches, and the next algorithm gives that to the store as one batch.
+    """
+
+    __networkx_backend__ = "dynstore"
+    _store: TrackedGraph | None = None
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)  # NetworkX's own asks the backends which class to make
+
+    def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
+        super().__init__(incoming_graph_data, **attr)
+        self.__networkx_cache__ = GraphCache()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_store"}
+
+    def to_directed_class(self) -> type:
+        return graph_classes()[1]
+
+    def to_undirected_class(self) -> type:
+        return graph_classes()[0]
+
+    def _current_store(self) -> StoreGraph:
+        """Return the store of the graph as it is now."""
+        cache = self.__networkx_cache__
+        if not isinstance(cache, GraphCache) or "_graph" in self.__dict__:
+            return TrackedGraph(self)  # caching is off, or this is a view, which changes unseen
+        store = self._store
+        if store is None or cache.changed_unseen or not store.follows(self):
+            cache.changed_unseen = False
+            store = self._store = TrackedGraph(self)
+        store.refresh()
+        return store
+
+    @contextmanager
+    def _noted(self, store: TrackedGraph) -> Iterator[None]:
+        """Expect the cache to be cleared; when the change fails half-way, nobody knows what was done."""
+        cache = self.__networkx_cache__
+        if not isinstance(cache, GraphCache):
+            store.broken = True
+            yield
+            return
+        cache.expecting += 1
+        try:
+            yield
+        except BaseException:
+            store.broken = True
+            raise
+        finally:
+            cache.expecting -= 1
+
+    # ------------------------------------------------------------------ nodes
+
+    def add_node(self, node_for_adding: Any, **attr: Any) -> None:
+        store = self._store
+        if store is None:
+            return super().add_node(node_for_adding, **attr)
+        with self._noted(store):
+            super().add_node(node_for_adding, **attr)
+            store.note_nodes(self._node)
+
+    def add_nodes_from(self, nodes_for_adding: Iterable[Any], **attr: Any) -> None:
+        store = self._store
+        if store is None:
+            return super().add_nodes_from(nodes_for_adding, **attr)
+        with self._noted(store):
+            super().add_nodes_from(nodes_for_adding, **attr)
+            store.note_nodes(self._node)
+
+    def remove_node(self, n: Any) -> None:
+        store = self._store
+        if store is None or n not in self:
+            return super().remove_node(n)
+        with self._noted(store):
+            store.note_removal(n)
+            super().remove_node(n)
+
+    def remove_nodes_from(self, nodes: Iterable[Any]) -> None:
+        store = self._store
+        if store is None:
+            return super().remove_nodes_from(nodes)
+
+        def noting() -> Iterator[Any]:
+            for node in nodes:
+                if node in self._node:
+                    store.note_removal(node)
+                yield node
+
+        with self._noted(store):
+            super().remove_nodes_from(noting())
+
+    # ------------------------------------------------------------------ edges
+
+    def add_edge(self, u_of_edge: Any, v_of_edge: Any, **attr: Any) -> None:
+        store = self._store
+        if store is None:
+            return super().add_edge(u_of_edge, v_of_edge, **attr)
+        with self._noted(store):
+            store.note_edge(u_of_edge, v_of_edge, moved=not self.has_edge(u_of_edge, v_of_edge))
+            super().add_edge(u_of_edge, v_of_edge, **attr)
+
+    def add_edges_from(self, ebunch_to_add: Iterable[Any], **attr: Any) -> None:
+        store = self._store
+        if store is None:
+            return super().add_edges_from(ebunch_to_add, **attr)
+
+        def noting() -> Iterator[Any]:
+            for edge in ebunch_to_add:
+                u, v = _ends(edge)
+                store.note_edge(u, v, moved=not self.has_edge(u, v))
+                yield edge
+
+        with self._noted(store):
+            super().add_edges_from(noting(), **attr)
+
+    def remove_edge(self, u: Any, v: Any) -> None:
+        store = self._store
+        if store is None or not self.has_edge(u, v):
+            return super().remove_edge(u, v)
+        with self._noted(store):
+            store.note_edge(u, v, moved=True)
+            super().remove_edge(u, v)
+
+    def remove_edges_from(self, ebunch: Iterable[Any]) -> None:
+        store = self._store
+        if store is None:
+            return super().remove_edges_from(ebunch)
+
+        def noting() -> Iterator[Any]:
+            for edge in ebunch:
+                u, v = edge[:2]
+                if self.has_edge(u, v):
+                    store.note_edge(u, v, moved=True)
+                yield edge
+
+        with self._noted(store):
+            super().remove_edges_from(noting())
+
+    # ------------------------------------------------------------------ what calls the methods above, and all at once
+
+    def add_weighted_edges_from(self, ebunch_to_add: Iterable[Any], weight: str = "weight", **attr: Any) -> None:
+        store = self._store
+        if store is None:
+            return super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
+        with self._noted(store):
+            super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
+
+    def update(self, edges: Any = None, nodes: Any = None) -> None:
+        store = self._store
+        if store is None:
+            return super().update(edges, nodes)
+        with self._noted(store):
+            super().update(edges, nodes)
+
+    def clear(self) -> None:
+        store = self._store
+        if store is None:
+            return super().clear()
+        with self._noted(store):
+            super().clear()
+            store.note_clear(nodes_too=True)
+
+    def clear_edges(self) -> None:
+        store = self._store
+        if store is None:
+            return super().clear_edges()
+        with self._noted(store):
+            super().clear_edges()
+            store.note_clear(nodes_too=False)
+
+
+def _ends(edge: Any) -> tuple[Any, Any]:
+    """Return the ends of an edge; one that NetworkX will refuse is refused as it does."""
+    if len(edge) not in (2, 3):
+        import networkx as nx
+
+        raise nx.NetworkXError(f"Edge tuple {edge} must be a 2-tuple or 3-tuple.")
+    u, v, *_ = edge
+    if u is None or v is None:
+        raise ValueError("None cannot be a node")
+    return u, v
+
+
+@lru_cache(maxsize=1)
+def graph_classes() -> tuple[type, type]:
+    """Return the classes ``Graph`` and ``DiGraph``; made when first asked for, because they need NetworkX."""
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise MissingDependencyError(
+            "dynstore.adapters.networkx needs NetworkX: pip install 'dynstore[networkx]'"
+        ) from error
+    made = []
+    for base, words in ((nx.Graph, "An undirected"), (nx.DiGraph, "A directed")):
+        doc = (
+            f"{words} networkx graph that ``dynstore`` follows: algorithms run on a store that changes update in place."
+        )
+        names = {"__doc__": doc, "__module__": "dynstore.adapters.networkx"}
+        made.append(type(base.__name__, (DeltaLog, base), names))
+    return made[0], made[1]

@@ -1,0 +1,57 @@
+"""What the last call on a graph was, and which way it took: what ``dynstore.explain`` tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+from weakref import WeakKeyDictionary
+
+__all__ = ["Call", "CallPath", "last_call", "note_call"]
+
+CallPath: TypeAlias = Literal["own kernel", "borrowed", "rebuilt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call.
+
+    Attributes
+    ----------
+    name : str
+        What was called, such as "bfs".
+    path : {"own kernel", "borrowed", "rebuilt"}
+        dynstore's kernels; cuGraph's over rows that dynstore lends it; cuGraph's on a graph that it built of them.
+    version : int or None
+        The graph's version that it ran on; None for a graph that is cuGraph's alone.
+    copied : str
+        What was copied for it.
+    copied_bytes : int
+    reason : str
+        Why this path.
+    """
+
+    name: str
+    path: CallPath
+    version: int | None
+    copied: str
+    copied_bytes: int = 0
+    reason: str = ""
+
+    def __str__(self) -> str:
+        where = "" if self.version is None else f" on version {self.version}"
+        size = f" ({self.copied_bytes / 1e6:.1f} MB)" if self.copied_bytes else ""
+        why = f"; {self.reason}" if self.reason else ""
+        return f"{self.name}{where}: {self.path}; copied: {self.copied}{size}{why}"
+
+
+_calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()
+
+
+def note_call(G: Any, call: Call) -> None:
+    """Keep ``call`` as the last one on ``G``, for as long as ``G`` lives."""
+    _calls[G] = call
+
+
+def last_call(G: Any) -> Call | None:
+    """Return the last call on ``G``, or None."""
+    return _calls.get(G)

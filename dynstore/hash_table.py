@@ -1,0 +1,65 @@
+"""The arrays of an open-addressing hash table from 63-bit keys to vertex numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["EMPTY", "MULTIPLIER", "REMOVED", "HashTable"]
+
+# What stands for a key in a slot without one; keys themselves are not negative.
+EMPTY, REMOVED = -1, -2
+
+# 2**64 over the golden ratio: the high bits of a product with it are the home slot of a key (Knuth, TAOCP 3, 6.4).
+MULTIPLIER = 0x9E3779B97F4A7C15
+
+FEWEST_SLOTS = 64
+
+
+@dataclass
+class HashTable:
+    """Linear probing over a power of two of slots; a key is in the first slot from its home on that is free or its own.
+
+    Attributes
+    ----------
+    cells : array, shape (2 S,), int64
+        Key and number of each slot, side by side, so that a hit costs one cache line.
+    filled : int
+        Slots that are not EMPTY; those of removed keys count until the table is built anew.
+    """
+
+    cells: Array
+    filled: int = 0
+
+    @classmethod
+    def allocate(cls, backend: Backend, num_keys: int) -> HashTable:
+        """Make an empty table that ``num_keys`` keys fill at most by half."""
+        num_slots = max(FEWEST_SLOTS, 1 << (2 * num_keys - 1).bit_length())
+        cells = backend.empty(2 * num_slots, np.int64)
+        cells.fill(EMPTY)
+        return cls(cells)
+
+    @property
+    def num_slots(self) -> int:
+        return int(self.cells.shape[0]) // 2
+
+    @property
+    def shift(self) -> int:
+        """How far a 64-bit product is shifted right to give a slot."""
+        return 65 - self.num_slots.bit_length()
+
+    def takes(self, num_keys: int) -> bool:
+        """Whether so many keys can be added without filling more than 5 slots of 8."""
+        return 8 * (self.filled + num_keys) <= 5 * self.num_slots
+
+    def copy(self, backend: Backend) -> HashTable:
+        """Return a deep copy."""
+        cells = backend.empty(self.cells.shape, np.int64)
+        cells[:] = self.cells
+        return HashTable(cells, self.filled)

@@ -1,0 +1,318 @@
+"""Tables from ids to numbers and back: one for integers, one for strings."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.backend import get_backend
+from dynstore.hash_table import REMOVED, HashTable
+from dynstore.id_columns import StringKeys
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.id_columns import Keys
+    from dynstore.typing import Array
+
+__all__ = ["IdTable", "IntegerTable", "StringTable", "hash_strings", "make_table"]
+
+SPARE = 1.25
+
+
+class IdTable(ABC):
+    """Ids by number, and numbers by id; nothing is written but by what :meth:`plan_write` returns."""
+
+    kind: str
+
+    @abstractmethod
+    def no_keys(self) -> Keys:
+        """Return a column without rows."""
+
+    @abstractmethod
+    def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
+        """Return the number of each row, -1 for unknown ids; an array of the graph's device."""
+
+    @abstractmethod
+    def rows(self, keys: Keys, chosen: Array) -> Any:
+        """Return the ids of the rows that a mask of the graph's device chooses."""
+
+    @abstractmethod
+    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
+        """Return the distinct ids of all parts, ascending, and for every row where its id is among them."""
+
+    @abstractmethod
+    def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
+        """Plan to give ids, distinct and new, their numbers, V becoming ``count``.
+
+        Parameters
+        ----------
+        replacing : bool
+            Whether some of the numbers belong to ids, which are then forgotten.
+        """
+
+    @abstractmethod
+    def of(self, numbers: Array, holes: bool) -> Array:
+        """Return the ids of numbers; where there are ``holes``, numbers below 0 mean none."""
+
+    @abstractmethod
+    def all(self) -> Array:
+        """Return all ids by number; not to be written."""
+
+    @abstractmethod
+    def order(self, ranks: Array) -> Array:
+        """Return all numbers by falling rank, of equal ones the lowest id first."""
+
+    @abstractmethod
+    def take(self, ids: Any, order: Array) -> Any:
+        """Return ids in another order."""
+
+    @abstractmethod
+    def empty_twin(self) -> IdTable:
+        """Return a table of this kind without ids."""
+
+    @abstractmethod
+    def copy(self) -> IdTable:
+        """Return a deep copy."""
+
+    @abstractmethod
+    def memory_usage(self) -> int:
+        """Return bytes."""
+
+
+def make_table(backend: Backend, kind: str) -> IdTable:
+    """Make an empty table of "integer" or "string" ids."""
+    return IntegerTable(backend) if kind == "integer" else StringTable(backend)
+
+
+class IntegerTable(IdTable):
+    """Non-negative int64 ids in arrays of the device: a hash table, and the ids by number."""
+
+    kind = "integer"
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.table = HashTable.allocate(backend, 0)
+        self.buffer: Array = backend.empty(0, np.int64)
+        self.count = 0
+
+    @property
+    def _kernels(self) -> Any:
+        return self.backend.kernels("dynstore", "vertex_map")
+
+    def no_keys(self) -> Keys:
+        return self.backend.empty(0, np.int64)
+
+    def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
+        return self._kernels.look_up_keys(self.backend, self.table, keys, dtype)
+
+    def rows(self, keys: Keys, chosen: Array) -> Any:
+        return keys[chosen]
+
+    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
+        backend, xp, kernels = self.backend, self.backend.xp, self._kernels
+        keys = parts[0] if len(parts) == 1 else xp.concatenate(parts)
+        if keys.shape[0] == 0:
+            return keys, keys
+        ordered = xp.sort(keys)
+        first = backend.empty(ordered.shape[0], np.bool_)
+        first[0] = True
+        first[1:] = ordered[1:] != ordered[:-1]
+        found = ordered[first]
+        # A search in the sorted ids would take several times as long.
+        table = HashTable.allocate(backend, found.shape[0])
+        kernels.insert_keys(backend, table, found, xp.arange(found.shape[0], dtype=np.int64))
+        return found, kernels.look_up_keys(backend, table, keys, np.dtype(np.int64))
+
+    def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
+        backend, kernels = self.backend, self._kernels
+        forgotten = self.buffer[numbers[numbers < self.count]] if replacing else ids[:0]
+        table, buffer = self.table, self.buffer
+        growing = not table.takes(ids.shape[0])
+        if growing:
+            table = HashTable.allocate(backend, self.count + int(ids.shape[0]))
+            everyone = backend.xp.arange(self.count, dtype=np.int64)
+            kernels.insert_keys(backend, table, self.buffer[: self.count], everyone)
+            self._enter(table, forgotten, ids, numbers)
+        if buffer.shape[0] < count:
+            buffer = backend.empty(int(count * SPARE), np.int64)
+            buffer[: self.count] = self.buffer[: self.count]
+
+        def commit() -> None:
+            if not growing:
+                self._enter(table, forgotten, ids, numbers)
+            kernels.write_keys(backend, buffer, ids, numbers)
+            self.table, self.buffer, self.count = table, buffer, count
+
+        return commit
+
+    def _enter(self, table: HashTable, forgotten: Array, ids: Array, numbers: Array) -> None:
+        kernels = self._kernels
+        kernels.remove_keys(self.backend, table, forgotten)
+        kernels.insert_keys(self.backend, table, ids, numbers)
+
+    def of(self, numbers: Array, holes: bool) -> Array:
+        if not holes:
+            return self.buffer[numbers]
+        there = numbers >= 0
+        ids = self.backend.empty(numbers.shape[0], np.int64)
+        ids.fill(-1)
+        ids[there] = self.buffer[numbers[there]]
+        return ids
+
+    def all(self) -> Array:
+        return self.buffer[: self.count]
+
+    def order(self, ranks: Array) -> Array:
+        xp = self.backend.xp
+        return xp.lexsort(xp.stack((self.all(), -ranks.astype(np.int64))))
+
+    def take(self, ids: Any, order: Array) -> Any:
+        return ids[order]
+
+    def empty_twin(self) -> IdTable:
+        return IntegerTable(self.backend)
+
+    def copy(self) -> IdTable:
+        twin = IntegerTable(self.backend)
+        twin.table = self.table.copy(self.backend)
+        twin.buffer = self.backend.empty(self.buffer.shape[0], np.int64)
+        twin.buffer[:] = self.buffer
+        twin.count = self.count
+        return twin
+
+    def memory_usage(self) -> int:
+        return int(self.table.cells.nbytes + self.buffer.nbytes)
+
+
+class StringTable(IdTable):
+    """Strings on the host: a table of their 64-bit hashes, and the strings by number.
+
+    A hash that is found counts only if the string is the same. Strings whose hash another string had first are in a
+    dictionary of their own, which is empty but by a chance of V**2 / 2**64; the table of hashes does not have them.
+    """
+
+    kind = "string"
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.hashes = IntegerTable(get_backend("cpu"))
+        self.buffer = np.empty(0, dtype=object)
+        self.twins: dict[str, int] = {}
+
+    @property
+    def count(self) -> int:
+        return self.hashes.count
+
+    def no_keys(self) -> Keys:
+        return StringKeys(np.empty(0, dtype=object))
+
+    def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
+        numbers = self._look_up(keys.values, dtype)
+        return self.backend.asarray(numbers if keys.codes is None else numbers[keys.codes])
+
+    def _look_up(self, values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+        numbers: np.ndarray = self.hashes.look_up(hash_strings(values), dtype)
+        wrong = numbers >= 0
+        wrong[wrong] = self.buffer[numbers[wrong]] != values[wrong]
+        numbers[wrong] = -1
+        if self.twins:
+            for row in np.flatnonzero(numbers < 0).tolist():
+                numbers[row] = self.twins.get(values[row], -1)
+        return numbers
+
+    def rows(self, keys: Keys, chosen: Array) -> Any:
+        return keys.rows(self.backend.to_host(chosen))
+
+    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
+        import pandas
+
+        columns = [part if isinstance(part, StringKeys) else StringKeys(part) for part in parts]
+        codes, found = pandas.factorize(np.concatenate([column.values for column in columns]))
+        order = np.array(sorted(range(found.shape[0]), key=found.tolist().__getitem__), dtype=np.int64)
+        ranks = np.empty_like(order)
+        ranks[order] = np.arange(order.shape[0])
+        ranks, rows, done = ranks[codes], [], 0
+        for column in columns:
+            end = done + column.values.shape[0]
+            rows.append(ranks[done:end] if column.codes is None else ranks[done:end][column.codes])
+            done = end
+        return found[order], self.backend.asarray(np.concatenate(rows))
+
+    def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
+        places = self.backend.to_host(numbers).astype(np.int64, copy=False)
+        twins, buffer = self.twins, self.buffer
+        if replacing and twins:
+            taken = set(places.tolist())
+            twins = {text: number for text, number in twins.items() if number not in taken}
+        hashes, held = self._unshared(ids, places, replacing)
+        if held:
+            twins = {**twins, **held}
+        write_hashes = self.hashes.plan_write(hashes, places, count, replacing)
+        if buffer.shape[0] < count:
+            buffer = np.empty(int(count * SPARE), dtype=object)
+            buffer[: self.count] = self.buffer[: self.count]
+
+        def commit() -> None:
+            write_hashes()
+            buffer[places] = ids
+            self.buffer, self.twins = buffer, twins
+
+        return commit
+
+    def _unshared(self, ids: np.ndarray, places: np.ndarray, replacing: bool) -> tuple[np.ndarray, dict[str, int]]:
+        """Return the hashes of new strings, REMOVED for those that another string had first, and these strings."""
+        hashes = hash_strings(ids)
+        _, first = np.unique(hashes, return_index=True)
+        shared = np.ones(hashes.shape[0], np.bool_)
+        shared[first] = False
+        shared |= self.hashes.look_up(hashes, np.dtype(np.int64)) >= 0
+        held = {ids[row]: int(places[row]) for row in np.flatnonzero(shared).tolist()}
+        hashes[shared] = REMOVED
+        return hashes, held
+
+    def of(self, numbers: Array, holes: bool) -> Array:
+        places = self.backend.to_host(numbers)
+        if not holes:
+            return self.buffer[places]
+        ids = np.full(places.shape[0], None, dtype=object)
+        there = places >= 0
+        ids[there] = self.buffer[places[there]]
+        return ids
+
+    def all(self) -> Array:
+        return self.buffer[: self.count]
+
+    def order(self, ranks: Array) -> Array:
+        ids, ranks = self.all().tolist(), self.backend.to_host(ranks).tolist()
+        order = sorted(range(self.count), key=lambda number: (-ranks[number], ids[number]))
+        return self.backend.asarray(np.array(order, dtype=np.int64))
+
+    def take(self, ids: Any, order: Array) -> Any:
+        return ids[self.backend.to_host(order)]
+
+    def empty_twin(self) -> IdTable:
+        return StringTable(self.backend)
+
+    def copy(self) -> IdTable:
+        twin = StringTable(self.backend)
+        hashes = self.hashes.copy()
+        assert isinstance(hashes, IntegerTable)
+        twin.hashes, twin.buffer, twin.twins = hashes, self.buffer.copy(), dict(self.twins)
+        return twin
+
+    def memory_usage(self) -> int:
+        texts = sum(text.__sizeof__() for text in self.all().tolist())
+        return self.hashes.memory_usage() + int(self.buffer.nbytes) + texts
+
+
+def hash_strings(values: np.ndarray) -> np.ndarray:
+    """Return 63-bit hashes, shape (B,), int64; the same in every process."""
+    import pandas
+
+    if values.shape[0] == 0:
+        return np.empty(0, np.int64)
+    hashes = pandas.util.hash_array(values, categorize=False)
+    return (hashes >> np.uint64(1)).view(np.int64)

@@ -1,0 +1,231 @@
+"""What a graph can be asked; nothing here changes what it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.frames import make_frame
+from dynstore.snapshot import GapCSR
+
+if TYPE_CHECKING:
+    from dynstore.arrays import EdgeColumns
+    from dynstore.backend import Backend
+    from dynstore.snapshot import Lease
+    from dynstore.stores.base import Store
+    from dynstore.typing import Array
+    from dynstore.vertex_ids import VertexIds
+
+__all__ = ["Queries"]
+
+
+class Queries:
+    """The part of :class:`dynstore.DynamicGraph` that only reads."""
+
+    backend: Backend
+    ids: VertexIds
+    vertex_dtype: np.dtype
+    weight_dtype: np.dtype
+    _directed: bool
+    _weighted: bool
+    _out: Store
+    _in: Store | None
+    _num_edges: int
+    _lease: Lease
+    _views: dict[bool, GapCSR]
+
+    if TYPE_CHECKING:  # the graph has it: it alone makes stores
+
+        def _in_store(self) -> Store: ...
+
+    @property
+    def version(self) -> int:
+        """A number that every update raises by one."""
+        return self._lease.version
+
+    @property
+    def device(self) -> str:
+        """The backend's name: "cpu" or "cuda"."""
+        return self.backend.name
+
+    def is_directed(self) -> bool:
+        """Whether (u, v) and (v, u) are different edges."""
+        return self._directed
+
+    def is_weighted(self) -> bool:
+        """Whether edges carry weights."""
+        return self._weighted
+
+    def is_renumbered(self) -> bool:
+        """Whether vertices have ids of the user's own, as ``renumber=True`` allows."""
+        return self.ids.renumbered
+
+    def number_of_vertices(self) -> int:
+        """Return V: the highest id seen + 1 or, with ``renumber=True``, how many ids there are."""
+        return self._out.slots.num_vertices
+
+    def number_of_edges(self) -> int:
+        """Return how many edges there are; an undirected pair counts once."""
+        return self._num_edges
+
+    def vertex_ids(self) -> Array:
+        """Return the id of each vertex, shape (V,), in the order of the snapshot's rows and of all results.
+
+        With ``renumber=True``: int64, or a NumPy array of strings. Else 0 .. V-1.
+        """
+        return self.ids.all(self.number_of_vertices())
+
+    def vertex_numbers(self, ids: Any) -> Array:
+        """Return the snapshot's row of each id, shape (B,), int64; -1 where it is no vertex."""
+        numbers, _ = self.ids.find("vertex_numbers", ids, self.number_of_vertices())
+        return numbers
+
+    def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
+        """Return a bool array, shape (B,): which of the edges are there; False for ids never seen."""
+        found: Array = self._find("has_edges", edges, source, destination) >= 0
+        return found
+
+    def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
+        """Return the weights, shape (B,), weight dtype: NaN where absent, 1 in an unweighted graph."""
+        found = self._find("edge_weights", edges, source, destination)
+        weights = self.backend.empty(found.shape[0], self.weight_dtype)
+        weights.fill(np.nan)
+        there = found >= 0
+        stored = self._out.slots.weights
+        weights[there] = 1 if stored is None else stored[found[there]]
+        return weights
+
+    def successors(self, vertex: Any) -> Array:
+        """Return the ids that edges from ``vertex`` lead to, ascending.
+
+        Raises
+        ------
+        InputError
+            For an id that is not among the vertices.
+        """
+        return self._row("successors", vertex, transposed=False)
+
+    def neighbors(self, vertex: Any) -> Array:
+        """Return the successors, as NetworkX and cuGraph do."""
+        return self._row("neighbors", vertex, transposed=False)
+
+    def predecessors(self, vertex: Any) -> Array:
+        """Return the ids that edges to ``vertex`` come from, ascending.
+
+        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
+        """
+        return self._row("predecessors", vertex, transposed=True)
+
+    def out_degree(self) -> Any:
+        """Return a frame ``vertex, degree`` of out-degrees."""
+        return self._degree_frame(self._row_counts(transposed=False))
+
+    def in_degree(self) -> Any:
+        """Return a frame ``vertex, degree`` of in-degrees."""
+        return self._degree_frame(self._row_counts(transposed=True))
+
+    def degree(self) -> Any:
+        """Return a frame ``vertex, degree`` of in- plus out-degrees (so twice the neighbours if undirected)."""
+        return self._degree_frame(self._row_counts(transposed=False) + self._row_counts(transposed=True))
+
+    def edge_table(self) -> Any:
+        """Return a frame ``source, destination[, weight]``: the :meth:`edge_columns`, undirected edges once."""
+        return make_frame(self.backend, self.edge_columns())
+
+    def edge_columns(self) -> dict[str, Array]:
+        """Return new arrays ``source, destination[, weight]``, shape (E,).
+
+        An undirected edge is there once, source <= destination. Rows are sorted by source and destination; with
+        ``renumber=True``, by their numbers.
+        """
+        slots = self._out.slots
+        chosen = self.snapshot().mask()
+        if not self._directed:
+            chosen = chosen & (slots.src <= slots.dst)
+        src, dst = slots.src[chosen], slots.dst[chosen]
+        if self.ids.renumbered:
+            src, dst = (self.ids.of(numbers, self.number_of_vertices()) for numbers in (src, dst))
+            if not self._directed:
+                src, dst = self._in_order(src, dst)
+        columns = {"source": src, "destination": dst}
+        if slots.weights is not None:
+            columns["weight"] = slots.weights[chosen]
+        return columns
+
+    def snapshot(self, transposed: bool = False) -> GapCSR:
+        """Return the present version as a gap-aware CSR: no copy, readable until the next update.
+
+        Its rows are the vertices 0 .. V-1; with ``renumber=True``, :meth:`vertex_ids` has their ids.
+
+        Parameters
+        ----------
+        transposed : bool
+            Rows are destinations: the in-edges. For an undirected graph that is the same; a directed graph
+            makes this second orientation when it is first asked for, and keeps it from then on.
+        """
+        transposed = transposed and self._directed
+        view = self._views.get(transposed)
+        if view is None:
+            slots = (self._in_store() if transposed else self._out).slots
+            view = self._views[transposed] = GapCSR(
+                self.backend,
+                slots.offsets,
+                slots.src,
+                slots.dst,
+                slots.valid,
+                slots.weights,
+                slots.num_edges,
+                self._lease,
+                slots.pins,
+            )
+        return view
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part and in "total".
+
+        Parts of the in-edge orientation begin with "in_"; with ``renumber=True``, "vertex_map" is the map of the ids.
+        """
+        parts = self._out.memory_usage()
+        if self._in is not None:
+            parts |= {f"in_{part}": size for part, size in self._in.memory_usage().items()}
+        parts |= self.ids.memory_usage()
+        return parts | {"total": sum(parts.values())}
+
+    # ------------------------------------------------------------------ inside
+
+    def _find(self, who: str, edges: Any, source: str, destination: str) -> Array:
+        columns = self._find_edges(who, edges, source, destination)
+        return self._out.find(columns.src, columns.dst)
+
+    def _find_edges(self, who: str, edges: Any, source: str, destination: str) -> EdgeColumns:
+        return self.ids.find_edges(who, edges, (source, destination, None), None, self.number_of_vertices())
+
+    def _row(self, who: str, vertex: Any, transposed: bool) -> Array:
+        number = self.ids.number_of(who, vertex, self.number_of_vertices())
+        view = self.snapshot(transposed)
+        start, end = (int(view.offsets[number + k]) for k in (0, 1))
+        first = start >> 5
+        words = view.valid[first : (end + 31) >> 5]
+        bits = self.backend.xp.unpackbits(words.view(np.uint8), bitorder="little")
+        row = view.indices[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
+        if self.ids.renumbered:
+            row = self.ids.of(row, self.number_of_vertices())
+            row.sort()
+        return row
+
+    def _row_counts(self, transposed: bool) -> Array:
+        view, xp = self.snapshot(transposed), self.backend.xp
+        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
+        xp.cumsum(view.mask(), out=before[1:])
+        starts = before[view.offsets]
+        return starts[1:] - starts[:-1]
+
+    def _degree_frame(self, degrees: Array) -> Any:
+        return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees})
+
+    def _in_order(self, src: Array, dst: Array) -> tuple[Array, Array]:
+        """Return the lower and the higher id of each pair."""
+        turned = src > dst
+        xp = np if isinstance(src, np.ndarray) else self.backend.xp  # strings are on the host
+        return xp.where(turned, dst, src), xp.where(turned, src, dst)
