@@ -144,10 +144,8 @@ def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
             row = int(np.argmax(np.asarray(column.isna())))
             raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
-    if hasattr(column, "__cuda_array_interface__"):
-        column = backend.asarray(column)
-    else:
-        column = _host_array(who, name, column)
+    on_device = hasattr(column, "__cuda_array_interface__")
+    column = backend.asarray(column) if on_device else _host_array(who, name, column)
     if column.ndim != 1:
         raise InputError(f"{who}: `{name}` has {column.ndim} dimensions; wanted one")
     # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
