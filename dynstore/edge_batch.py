@@ -116,11 +116,12 @@ def make_batch(
         src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
         num_loops = int(xp.count_nonzero(src == dst))
         return EdgeBatch(src, dst, None, num_loops), (int(src.shape[0]) + num_loops) // 2
-    low, high, weights = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
+    low, high, resolved = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
+    assert resolved is not None
     num_edges = int(low.shape[0])
     proper = low != high
     num_loops = num_edges - int(xp.count_nonzero(proper))
     src = xp.concatenate((low, high[proper]))
     dst = xp.concatenate((high, low[proper]))
-    weights = xp.concatenate((weights, weights[proper]))
-    return EdgeBatch(*sort_unique(backend, src, dst, weights), num_loops), num_edges
+    resolved = xp.concatenate((resolved, resolved[proper]))
+    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops), num_edges
