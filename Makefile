@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV ?= .venv
 RUN := $(VENV)/bin/python
 DEMO_STEPS ?= 20
+PYTEST_ARGS ?=
 
 # One stamp a set of packages: they are installed again only when pyproject.toml changes.
 RUN_STAMP := $(VENV)/.stamp-run
@@ -26,7 +27,7 @@ test: lint ## Lint, types and all tests (on the host; CUDA kernels in Numba's si
 	$(RUN) -m pytest -n auto
 
 test-gpu: ## The same tests with CUDA for real; uses PYTHON's packages, makes no .venv
-	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest
+	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
 
 lint: $(TEST_STAMP) ## ruff and mypy
 	$(RUN) -m ruff check $(wildcard $(CHECKED))

@@ -56,7 +56,12 @@ def find_versions() -> dict[str, str]:
 
 
 def find_commit() -> str:
-    """Return the commit of the checkout that dynstore runs from ("-dirty" if it was changed), else "unknown"."""
+    """Return the commit of the checkout that dynstore runs from ("-dirty" if it was changed), else "unknown".
+
+    The environment variable ``DYNSTORE_COMMIT`` says it where the files were copied without their history.
+    """
+    if os.environ.get("DYNSTORE_COMMIT"):
+        return os.environ["DYNSTORE_COMMIT"]
     root = Path(dynstore.__file__).resolve().parent.parent
     if not (root / ".git").exists():
         return UNKNOWN

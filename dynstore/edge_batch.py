@@ -99,8 +99,8 @@ def make_batch(
 ) -> tuple[EdgeBatch, int]:
     """Sort a raw batch and resolve its duplicates; an undirected one is mirrored, self-loops are not.
 
-    An undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and the
-    two directions cannot get different weights.
+    A weighted undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and
+    the two directions cannot get different weights.
 
     Returns
     -------
@@ -112,12 +112,16 @@ def make_batch(
     if directed:
         src, dst, weights = sort_unique(backend, src, dst, weights, on_duplicate)
         return EdgeBatch(src, dst, weights), int(src.shape[0])
-    low, high, weights = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
+    if weights is None:  # nothing to resolve between the directions: mirror first, sort once
+        src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
+        num_loops = int(xp.count_nonzero(src == dst))
+        return EdgeBatch(src, dst, None, num_loops), (int(src.shape[0]) + num_loops) // 2
+    low, high, resolved = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
+    assert resolved is not None
     num_edges = int(low.shape[0])
     proper = low != high
     num_loops = num_edges - int(xp.count_nonzero(proper))
     src = xp.concatenate((low, high[proper]))
     dst = xp.concatenate((high, low[proper]))
-    if weights is not None:
-        weights = xp.concatenate((weights, weights[proper]))
-    return EdgeBatch(*sort_unique(backend, src, dst, weights), num_loops), num_edges
+    resolved = xp.concatenate((resolved, resolved[proper]))
+    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops), num_edges

@@ -14,12 +14,31 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "SlotArrays"]
+__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
 
 OFFSET_SLACK = 1.25
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
 ABSENT, DEAD, PRESENT = 0, 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where the keys of a batch are or belong.
+
+    Attributes
+    ----------
+    positions : array, shape (B,), int64
+        The first slot whose key is not below the batch's.
+    states : array, shape (B,), uint8
+        ABSENT, DEAD or PRESENT.
+    found : int
+        How many are PRESENT.
+    """
+
+    positions: Array
+    states: Array
+    found: int
 
 
 @dataclass

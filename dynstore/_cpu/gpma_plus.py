@@ -14,6 +14,7 @@ import numpy as np
 from dynstore._cpu.leaf_loops import clear_located, gather_all, set_located, spread, write_windows
 from dynstore._cpu.search import locate_edges
 from dynstore._cpu.window_loops import choose_windows, count_states, group_by_leaf
+from dynstore.slots import Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "Located",
     "Windows",
     "build",
     "clear_copy",
@@ -40,15 +40,6 @@ NO_WEIGHTS = np.empty(0, dtype=np.float32)
 NO_KEYS, NO_STATES = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
 # Sources, destinations and weights (length 0 where there are none) on their way back to slots.
 Scratch: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where each key of a batch is or belongs, and how many of them are PRESENT."""
-
-    positions: Array
-    states: Array
-    found: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,41 +99,21 @@ def insert_in_place(
     """Write an insertion into the slots; allocates nothing."""
     weights, new_weights = _or_none(slots.weights), _or_none(batch.weights)
     set_located(weights, slots.valid, located.positions, located.states, new_weights, add)
-    write_windows(
-        slots.src,
-        slots.dst,
-        weights,
-        slots.valid,
-        slots.offsets,
-        windows.bounds,
-        windows.pending,
-        located.positions,
-        batch.src,
-        batch.dst,
-        new_weights,
-        *windows.scratch,
-    )
+    _write(slots, located, windows, (batch.src, batch.dst, new_weights))
 
 
 def delete_in_place(backend: Backend, slots: SlotArrays, located: Located, windows: Windows | None) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)
     if windows is not None:
-        weights, none = _or_none(slots.weights), slots.src[:0]
-        write_windows(
-            slots.src,
-            slots.dst,
-            weights,
-            slots.valid,
-            slots.offsets,
-            windows.bounds,
-            windows.pending,
-            located.positions,
-            none,
-            none,
-            weights[:0],
-            *windows.scratch,
-        )
+        none = slots.src[:0]
+        _write(slots, located, windows, (none, none, _or_none(slots.weights)[:0]))
+
+
+def _write(slots: SlotArrays, located: Located, windows: Windows, new: Scratch) -> None:
+    weights, places = _or_none(slots.weights), located.positions
+    target = (slots.src, slots.dst, weights, slots.valid, slots.offsets)
+    write_windows(*target, windows.bounds, windows.pending, places, *new, *windows.scratch)
 
 
 def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:

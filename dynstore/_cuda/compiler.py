@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 from numba import config
+
+from dynstore._cuda.launching import Entry, describe_argument, find_entry, start_entry
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -53,6 +54,7 @@ class Kernel:
         self.name = function.__name__
         self.__doc__ = function.__doc__
         self._compiled = cuda.jit(function)
+        self._entries: dict[tuple[Any, ...], Entry] = {}  # by the arguments' kinds
 
     def launch(self, num_threads: int, *args: Any) -> None:
         """Start at least ``num_threads`` threads (whole blocks); nothing for 0."""
@@ -69,7 +71,14 @@ class Kernel:
             self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
 
     def _start(self, blocks: int, args: tuple[Any, ...]) -> None:
-        self._compiled[blocks, THREADS, _current_stream()](*args)
+        if SIMULATED:
+            self._compiled[blocks, THREADS](*args)
+            return
+        kinds = tuple(map(describe_argument, args))
+        entry = self._entries.get(kinds)
+        if entry is None:
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds)
+        start_entry(entry, blocks, THREADS, _current_stream(), args)
 
 
 def kernel(function: Callable[..., None]) -> Kernel:
@@ -82,22 +91,27 @@ def device(function: Callable[..., Any]) -> Callable[..., Any]:
     return function if SIMULATED else cuda.jit(device=True)(function)
 
 
-def _current_stream() -> Any:
-    if SIMULATED:
-        return 0
+def _current_stream() -> int:
     import cupy
 
-    return _stream_of(cupy.cuda.get_current_stream().ptr)
-
-
-@lru_cache(maxsize=64)
-def _stream_of(pointer: int) -> Any:
-    return cuda.external_stream(pointer) if pointer else cuda.default_stream()
+    stream: int = cupy.cuda.get_current_stream().ptr
+    return stream
 
 
 def unavailable() -> str | None:
-    """Say why Numba cannot start kernels here, or None where it can."""
+    """Say why Numba cannot start kernels here, or None where it can: a small one is compiled and run."""
+    import cupy
+
+    probe = cupy.zeros(1, dtype=cupy.int32)
     try:
-        return None if cuda.is_available() else "Numba finds no CUDA: pip install 'dynstore[cuda13]'"
+        k_probe.launch(1, probe)
+        return None if int(probe[0]) == 1 else "a Numba kernel ran and wrote nothing"
     except Exception as error:  # numba-cuda fails in many ways on mismatched packages
-        return f"Numba's CUDA target does not work: {type(error).__name__}: {error}"
+        return f"Numba cannot compile or start a kernel: {type(error).__name__}: {error}"
+
+
+@kernel
+def k_probe(written):
+    """The first thread writes a 1."""
+    if cuda.grid(1) == 0:
+        written[0] = 1

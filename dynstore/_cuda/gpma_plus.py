@@ -23,7 +23,7 @@ from dynstore._cuda.leaves import (
 )
 from dynstore._cuda.search import locate_edges
 from dynstore._cuda.windows import Windows, choose_windows, count_before_leaves, one_window
-from dynstore.slots import ABSENT, DEAD, PRESENT
+from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "Located",
     "Scratch",
     "Writing",
     "build",
@@ -46,15 +45,6 @@ __all__ = [
     "plan_insert",
     "plan_merge",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Located:
-    """Where each key of a batch is or belongs, and how many of them are PRESENT."""
-
-    positions: Array
-    states: Array
-    found: int
 
 
 @dataclass(frozen=True, slots=True)
