@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -41,10 +40,11 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
     real = require(WHO, "cugraph").Graph
     graph = real(m_graph, directed)
     if m_graph is None:
-        owner = weakref.ref(graph)  # no cycle: the graph's memory goes when the graph does
 
         def from_cudf_edgelist(input_df: Any, *args: Any, **kwargs: Any) -> None:
-            _fill(owner(), input_df, args, kwargs)
+            _fill(graph, input_df, args, kwargs)
+            # No cycle once there are edges: the memory goes when the graph does. cuGraph's own refuses more of them.
+            graph.__dict__.pop("from_cudf_edgelist", None)
 
         from_cudf_edgelist.__doc__ = real.from_cudf_edgelist.__doc__
         graph.from_cudf_edgelist = from_cudf_edgelist

@@ -256,7 +256,8 @@ def build_graph(rows: PackedRows, symmetric: bool, transposed: bool) -> Any:
     plc = require(WHO, "pylibcugraph")
     number_map, offsets, indices = rows.ids.number_map, rows.offsets, rows.indices
     columns, form, vertices = (offsets, indices), "CSR", None
-    if rows.ids.renumbered:  # only edge lists may have any ids
+    # Only edge lists may have any ids; and of int64 rows cuGraph's C API refuses the float32 weights.
+    if rows.ids.renumbered or indices.dtype.itemsize == 8:
         columns, form, vertices = (number_map[expand_rows(rows)], number_map[indices]), "COO", number_map
     return plc.SGGraph(
         plc.ResourceHandle(),

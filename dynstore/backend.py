@@ -89,8 +89,8 @@ class Backend:
         return self.xp.asarray(values, dtype=dtype)
 
     def to_host(self, array: Array) -> np.ndarray:
-        """Return the values as a NumPy array (the same one on the host)."""
-        return array.get() if self.on_gpu else np.asarray(array)
+        """Return the values as a NumPy array (the same one where it already is on the host)."""
+        return array.get() if self.on_gpu and not isinstance(array, np.ndarray) else np.asarray(array)
 
     def synchronize(self) -> None:
         """Wait until all work issued so far is done."""

@@ -401,8 +401,8 @@ class Twins:
 
     def same(self, algorithm: Callable[..., Any], *args: Any, column: str, **kwargs: Any) -> tuple[Any, Any]:
         """Return both frames, the second brought to the first's order; compare a column."""
-        plain = algorithm(self.plain, *args, **kwargs).set_index("vertex")
-        named = algorithm(self.named, *map(self._translate, args), **kwargs).set_index("vertex")
+        plain = _pandas(algorithm(self.plain, *args, **kwargs)).set_index("vertex")
+        named = _pandas(algorithm(self.named, *map(self._translate, args), **kwargs)).set_index("vertex")
         named = named.loc[[self.name(number) for number in plain.index]]
         np.testing.assert_allclose(named[column].to_numpy(), plain[column].to_numpy(), rtol=1e-5, atol=1e-7)
         return plain, named
@@ -515,3 +515,7 @@ def test_a_string_table_holds_its_strings_memory() -> None:
     empty = table.memory_usage()
     table.plan_write(np.array(["x" * 1000], dtype=object), np.array([0]), 1, False)()
     assert table.memory_usage() > empty + 1000
+
+
+def _pandas(frame: Any) -> Any:
+    return frame.to_pandas() if hasattr(frame, "to_pandas") else frame

@@ -374,6 +374,6 @@ def test_the_store_can_be_asked_for() -> None:
     G.add_edge("c", "a")
     assert adapter.store_of(G, "cost") is weighted
     assert weighted.number_of_edges() == 3
-    assert dynstore.weakly_connected_components(weighted)["labels"].tolist() == [0, 0, 0]
+    assert dynstore.weakly_connected_components(weighted)["labels"].to_numpy().tolist() == [0, 0, 0]
     with pytest.raises(InputTypeError, match="wanted a graph that was converted"):
         adapter.store_of(nx.Graph())
