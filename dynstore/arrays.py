@@ -78,8 +78,10 @@ def read_edges(
         Naming the column and the first bad row.
     """
     columns = split_columns(who, edges, names)
-    src, src_max = read_column(who, backend, *columns[0], vertex_dtype)
-    dst, dst_max = read_column(who, backend, *columns[1], vertex_dtype)
+    raw_src, raw_dst = (_integers(who, backend, *column) for column in columns[:2])
+    bounds = _find_bounds(backend, raw_src, raw_dst)
+    src, src_max = _check_ids(who, backend, columns[0][0], raw_src, bounds[:2], vertex_dtype)
+    dst, dst_max = _check_ids(who, backend, columns[1][0], raw_dst, bounds[2:], vertex_dtype)
     weights = read_weights(who, backend, columns, src, dst, weight_dtype)
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
 
@@ -246,21 +248,38 @@ def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
 
 def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
     """Read one column of integer ids; return them and the highest (-1 for none)."""
+    array = _integers(who, backend, name, column)
+    return _check_ids(who, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
+
+
+def _integers(who: str, backend: Backend, name: str, column: Any) -> Array:
     array = _to_array(who, backend, name, column)
     if array.shape[0] == 0:
-        return backend.empty(0, dtype), -1
+        return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
         raise InputTypeError(f"{who}: `{name}` is {array.dtype}; vertex ids must be integers")
-    lowest, highest = int(array.min()), int(array.max())
+    return array
+
+
+def _find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, ...]:
+    bounds: tuple[int, ...] = backend.kernels("dynstore", "batches").find_bounds(backend, first, second)
+    return bounds
+
+
+def _check_ids(
+    who: str, backend: Backend, name: str, array: Array, bounds: tuple[int, ...], dtype: np.dtype
+) -> tuple[Array, int]:
+    """Return ids of the dtype and the highest (-1 for none); ``bounds``: the lowest and the highest, and 0."""
     limit = int(np.iinfo(dtype).max) - 1
+    lowest, highest = bounds
     if lowest < 0:
         row = int(backend.xp.argmax(array < 0))
         raise InputError(f"{who}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
     if highest > limit:
         row = int(backend.xp.argmax(array > limit))
         more = '; vertex_dtype="int64" takes larger ones' if np.dtype(dtype).itemsize == 4 else ""
-        raise LimitError(f"{who}: `{name}` has {highest} at row {row}; {dtype} ids go to {limit}{more}")
-    return backend.xp.ascontiguousarray(array, dtype=dtype), highest
+        raise LimitError(f"{who}: `{name}` has {int(array[row])} at row {row}; {dtype} ids go to {limit}{more}")
+    return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
 def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:

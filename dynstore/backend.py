@@ -79,7 +79,10 @@ class Backend:
     def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Allocate and fill with zeros."""
         array = self.empty(shape, dtype)
-        array.fill(0)
+        if self.on_gpu:
+            array.data.memset_async(0, array.nbytes)  # a tenth of the time of starting a kernel that fills
+        else:
+            array.fill(0)
         return array
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:

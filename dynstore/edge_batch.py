@@ -50,16 +50,14 @@ def sort_unique(
     xp = backend.xp
     if src.shape[0] == 0:
         return src, dst, weights
-    order = None
     if src.dtype.itemsize == 4:
+        if weights is None:
+            return (*_sort_pairs(backend, src, dst, False)[:2], None)
         keys = src.astype(np.int64)
         keys <<= 32
         keys |= dst
-        if weights is None:
-            keys.sort()
-        else:
-            order = xp.argsort(keys, kind="stable")
-            keys = keys[order]
+        order = xp.argsort(keys, kind="stable")
+        keys = keys[order]
         ends = _run_ends(backend, keys[1:] != keys[:-1])
         keys = keys[ends]
         src, dst = (keys >> 32).astype(src.dtype), keys.astype(src.dtype)
@@ -68,9 +66,16 @@ def sort_unique(
         src, dst = src[order], dst[order]
         ends = _run_ends(backend, (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]))
         src, dst = src[ends], dst[ends]
-    if weights is not None and order is not None:
+    if weights is not None:
         weights = _resolve_weights(backend, weights[order], ends, on_duplicate)
     return src, dst, weights
+
+
+def _sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
+    sorted_pairs: tuple[Array, Array, int] = backend.kernels("dynstore", "batches").sort_pairs(
+        backend, src, dst, mirrored
+    )
+    return sorted_pairs
 
 
 def _resolve_weights(backend: Backend, weights: Array, ends: Array, on_duplicate: OnDuplicate) -> Array:
@@ -113,8 +118,11 @@ def make_batch(
         src, dst, weights = sort_unique(backend, src, dst, weights, on_duplicate)
         return EdgeBatch(src, dst, weights), int(src.shape[0])
     if weights is None:  # nothing to resolve between the directions: mirror first, sort once
-        src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
-        num_loops = int(xp.count_nonzero(src == dst))
+        if src.dtype.itemsize == 4:
+            src, dst, num_loops = _sort_pairs(backend, src, dst, True)
+        else:
+            src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
+            num_loops = int(xp.count_nonzero(src == dst))
         return EdgeBatch(src, dst, None, num_loops), (int(src.shape[0]) + num_loops) // 2
     low, high, resolved = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
     assert resolved is not None

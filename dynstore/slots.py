@@ -34,11 +34,14 @@ class Located:
         ABSENT, DEAD or PRESENT.
     found : int
         How many are PRESENT.
+    found_loops : int
+        Self-loops among them (counted for undirected graphs only).
     """
 
     positions: Array
     states: Array
     found: int
+    found_loops: int
 
 
 @dataclass

@@ -14,7 +14,7 @@ import numpy as np
 from dynstore._cpu.leaf_loops import clear_located, gather_all, set_located, spread, write_windows
 from dynstore._cpu.search import locate_edges
 from dynstore._cpu.window_loops import choose_windows, count_states, group_by_leaf
-from dynstore.slots import Located
+from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -28,7 +28,6 @@ __all__ = [
     "clear_copy",
     "delete_in_place",
     "insert_in_place",
-    "locate",
     "merge",
     "plan_build",
     "plan_delete",
@@ -59,13 +58,13 @@ def _or_none(weights: Array | None) -> np.ndarray:
     return NO_WEIGHTS if weights is None else weights
 
 
-def locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
-    """Find every key of a batch."""
+def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
-    return Located(positions, states, int(count_states(states)))
+    loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
+    return Located(positions, states, int(count_states(states)), int(loops))
 
 
-def _plan(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray, inserting: bool) -> Windows:
+def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray, inserting: bool) -> Windows:
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
     num_leaves = slots.num_slots >> 5
     run_leaf, run_keys, run_pending, pending = (backend.empty(num_changed + 1, np.int64) for _ in range(4))
@@ -83,14 +82,30 @@ def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
     return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
 
 
-def plan_insert(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray) -> Windows:
-    """Choose the windows that take the absent keys; ``limits``: the highest density of each height."""
-    return _plan(backend, slots, located, limits, inserting=True)
+def plan_insert(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+) -> tuple[Located, Windows | None]:
+    """Find the keys of a batch and choose the windows that take the absent ones.
+
+    ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
+    """
+    located = _locate(backend, slots, batch)
+    if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
+        return located, None
+    return located, _choose(backend, slots, located, limits, inserting=True)
 
 
-def plan_delete(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray) -> Windows:
-    """Choose the windows to pack once the present keys are gone; ``limits``: the lowest densities."""
-    return _plan(backend, slots, located, limits, inserting=False)
+def plan_delete(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+) -> tuple[Located, Windows | None]:
+    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+
+    ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    """
+    located = _locate(backend, slots, batch)
+    if slots.num_edges - located.found < limits[-1] * slots.num_slots:
+        return located, None
+    return located, _choose(backend, slots, located, limits, inserting=False)
 
 
 def insert_in_place(
@@ -102,7 +117,9 @@ def insert_in_place(
     _write(slots, located, windows, (batch.src, batch.dst, new_weights))
 
 
-def delete_in_place(backend: Backend, slots: SlotArrays, located: Located, windows: Windows | None) -> None:
+def delete_in_place(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, windows: Windows | None
+) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)
     if windows is not None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
+from dynstore._cuda.leaf_merge import k_merge_leaves
 from dynstore._cuda.leaves import (
     k_clear_located,
     k_gather_edges,
@@ -21,8 +22,18 @@ from dynstore._cuda.leaves import (
     k_update_weights,
     k_write_edge_rows,
 )
-from dynstore._cuda.search import locate_edges
-from dynstore._cuda.windows import Windows, choose_windows, count_before_leaves, one_window
+from dynstore._cuda.located import FOUND_LOOPS, k_list_keys, k_locate_keys
+from dynstore._cuda.windows import (
+    NUM_LEAVES,
+    NUM_SCRATCH_LEAVES,
+    NUM_WINDOWS,
+    Windows,
+    count_blocks,
+    k_climb_leaves,
+    k_collect_windows,
+    k_cover_leaves,
+    one_window,
+)
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -38,7 +49,6 @@ __all__ = [
     "clear_copy",
     "delete_in_place",
     "insert_in_place",
-    "locate",
     "merge",
     "plan_build",
     "plan_delete",
@@ -60,8 +70,9 @@ class Scratch:
 class Writing:
     """Windows to write, and all memory that writing them takes.
 
-    ``before``: edges before each leaf after the update's bits; ``keys``, ``places``: the pending keys' rows in
-    the batch and the slots that they go before; ``target``: where a merge writes, if not to the same windows.
+    ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
+    rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
+    where a merge writes, if not to the same windows.
     """
 
     windows: Windows
@@ -69,6 +80,7 @@ class Writing:
     keys: Array
     places: Array
     scratch: Scratch
+    num_dead: int = 0
     target: Windows | None = None
 
     @property
@@ -80,33 +92,68 @@ class Writing:
         return self.scratch.weights if weights is None else weights
 
 
-def locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
-    """Find every key of a batch."""
-    positions, states = locate_edges(backend, slots, batch.src, batch.dst)
-    return Located(positions, states, int(backend.xp.count_nonzero(states == PRESENT)))
+def plan_insert(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+) -> tuple[Located, Writing | None]:
+    """Find the keys of a batch and choose the windows that take the absent ones.
+
+    ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
+    """
+    return _plan(backend, slots, batch, limits, inserting=True)
 
 
-def plan_insert(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray) -> Writing:
-    """Choose the windows that take the absent keys; ``limits``: the highest density of each height."""
-    xp = backend.xp
-    revived = (located.positions, located.states, DEAD, 1)
-    before = count_before_leaves(backend, slots.valid, slots.num_slots >> 5, revived)
-    keys = xp.nonzero(located.states == ABSENT)[0]
-    places = located.positions[keys]
-    leaves = xp.maximum(places - 1, 0) >> 5
-    windows = choose_windows(backend, before, leaves, leaves, limits, inserting=True)
-    return Writing(windows, before, keys, places, _scratch(backend, slots, windows.num_leaves * 32))
+def plan_delete(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+) -> tuple[Located, Writing | None]:
+    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+
+    ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    """
+    return _plan(backend, slots, batch, limits, inserting=False)
 
 
-def plan_delete(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray) -> Writing:
-    """Choose the windows to pack once the present keys are gone; ``limits``: the lowest densities."""
-    xp = backend.xp
-    gone = (located.positions, located.states, PRESENT, -1)
-    before = count_before_leaves(backend, slots.valid, slots.num_slots >> 5, gone)
-    leaves = located.positions[xp.nonzero(located.states == PRESENT)[0]] >> 5
-    none = leaves[:0]
-    windows = choose_windows(backend, before, leaves, none, limits, inserting=False)
-    return Writing(windows, before, none, none, _scratch(backend, slots, windows.num_leaves * 32))
+def _plan(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
+) -> tuple[Located, Writing | None]:
+    """Launch the whole plan, then read one record back; what it decides on is on the device until then."""
+    size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
+    low, high = float(limits[0]), float(limits[-1])
+    tiles = -(-size // THREADS)
+    record, tallies = backend.zeros(8, np.int64), backend.empty(3 * tiles, np.int64)
+    positions, states = backend.empty(size, np.int64), backend.empty(size, np.uint8)
+    k_locate_keys.launch(
+        size, slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst, positions, states,
+        tallies, record,
+    )  # fmt: skip
+    before = count_blocks(backend, slots.valid, num_leaves)
+    pending = size if inserting else 0
+    keys, places, dead_leaves = (backend.empty(pending, np.int64) for _ in range(3))
+    leaves = backend.empty(size, np.int64)
+    k_list_keys.launch(size, positions, states, tallies, inserting, before[1:], keys, places, leaves, dead_leaves)
+    backend.xp.cumsum(before, out=before)
+    marks = backend.zeros((2 << top) // 32 + 1, np.uint32)
+    k_climb_leaves.launch(
+        size, slots.valid, before, leaves, dead_leaves, record, low, high, top, num_leaves, inserting, marks
+    )
+    heights = backend.empty(size, np.int8)
+    k_cover_leaves.launch(size, leaves, record, num_leaves, top, inserting, marks, heights, tallies)
+    out = [backend.empty(size, np.int64) for _ in range(6)]
+    k_collect_windows.launch(
+        size, slots.valid, before, leaves, dead_leaves, record, num_leaves, inserting, heights, tallies, *out
+    )
+    counts = backend.to_host(record).tolist()
+    located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS])
+    total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
+    bound = limits[-1] * slots.num_slots
+    if total > bound if inserting else total < bound:
+        return located, None
+    num_windows = counts[NUM_WINDOWS]
+    first, end, low_key, high_key, start, count = (array[:num_windows] for array in out)
+    sizes = num_windows, counts[NUM_LEAVES], counts[NUM_SCRATCH_LEAVES]
+    windows = Windows(first, end, low_key, high_key, start, count, *sizes)
+    pending = counts[ABSENT] if inserting else 0
+    scratch = _scratch(backend, slots, windows.num_scratch_leaves * 32)
+    return located, Writing(windows, before, keys[:pending], places[:pending], scratch, counts[DEAD])
 
 
 def plan_merge(
@@ -114,19 +161,20 @@ def plan_merge(
 ) -> Writing:
     """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
     xp = backend.xp
-    before = count_before_leaves(backend, old.valid, old.num_slots >> 5)
+    before = count_blocks(backend, old.valid, old.num_slots >> 5)
+    xp.cumsum(before, out=before)
     keys = places = backend.empty(0, np.int64)
     if located is not None:
         keys = xp.nonzero(located.states != PRESENT)[0]
         places = located.positions[keys]
-    windows = one_window(backend, old.num_slots >> 5, int(keys.shape[0]))
-    target = one_window(backend, new.num_slots >> 5, 0)
-    return Writing(windows, before, keys, places, _scratch(backend, old, new.num_edges), target)
+    windows = one_window(backend, old.num_slots >> 5, int(keys.shape[0]), new.num_edges)
+    target = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
+    return Writing(windows, before, keys, places, _scratch(backend, old, new.num_edges), target=target)
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing:
     """Reserve what spreading a batch over fresh slots needs: nothing but the window."""
-    windows = one_window(backend, new.num_slots >> 5, 0)
+    windows = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
     weights = backend.empty(0, np.float32) if batch.weights is None else batch.weights
     return Writing(windows, windows.first, windows.first, windows.first, Scratch(batch.src, batch.dst, weights))
 
@@ -141,56 +189,77 @@ def _stride_warps(num_leaves: int) -> int:
     return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
 
 
-def _gather(backend: Backend, slots: SlotArrays, batch: EdgeBatch | None, plan: Writing) -> None:
-    """Bring the windows' edges and the pending keys to scratch, in order."""
+def _gather(slots: SlotArrays, batch: EdgeBatch | None, plan: Writing, merged: bool) -> None:
+    """Bring the edges and the pending keys of windows with scratch there, in order."""
     windows, scratch = plan.windows, plan.scratch
     out = (scratch.src, scratch.dst, scratch.weights)
     k_gather_edges.launch(
-        _stride_warps(windows.num_leaves),
+        _stride_warps(windows.num_scratch_leaves),
         slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, plan.before, plan.places,
-        windows.first, windows.low, windows.high, windows.start, windows.num_windows, windows.num_leaves, *out,
+        windows.first, windows.low, windows.high, windows.start, windows.num_windows, windows.num_scratch_leaves, *out,
     )  # fmt: skip
     if batch is not None:
         k_place_keys.launch(
             plan.keys.shape[0],
-            slots.valid, plan.before, plan.places, plan.keys, windows.first, windows.low, windows.start,
-            windows.num_windows, batch.src, batch.dst, plan.or_empty(batch.weights), *out,
+            slots.valid, plan.before, plan.places, plan.keys, windows.first, windows.end, windows.low, windows.start,
+            windows.num_windows, merged, batch.src, batch.dst, plan.or_empty(batch.weights), *out,
         )  # fmt: skip
 
 
-def _spread(backend: Backend, slots: SlotArrays, plan: Writing, total: int = -1) -> None:
-    """Write scratch back over the windows, and the rows' offsets; ``total``: the element count of one window."""
+def _spread(slots: SlotArrays, plan: Writing) -> None:
+    """Write scratch back over the windows, and the offsets of the rows inside them."""
     windows, scratch = plan.target or plan.windows, plan.scratch
     k_spread_edges.launch(
-        _stride_warps(windows.num_leaves),
-        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets, plan.before,
-        windows.first, windows.end, windows.low, windows.high, windows.start, windows.num_windows,
-        windows.num_leaves, total, scratch.src, scratch.dst, scratch.weights,
+        _stride_warps(windows.num_scratch_leaves),
+        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets,
+        windows.first, windows.end, windows.start, windows.count, windows.num_windows, windows.num_scratch_leaves,
+        scratch.src, scratch.dst, scratch.weights,
     )  # fmt: skip
-    k_write_edge_rows.launch_warps(
-        windows.num_windows, slots.src, slots.offsets, windows.first, windows.end, windows.num_windows
+
+
+def _write_edge_rows(slots: SlotArrays, windows: Windows) -> None:
+    """Write the offsets of the rows that begin between windows and their neighbours."""
+    k_write_edge_rows.launch(
+        2 * windows.num_windows, slots.src, slots.offsets, windows.first, windows.end, windows.num_windows
     )
+
+
+def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
+    """Merge the pending keys into the windows: those of one leaf in registers, all others through scratch."""
+    windows = plan.windows
+    if windows.num_scratch_leaves:
+        _gather(slots, batch, plan, merged=True)
+        _spread(slots, plan)
+    if windows.num_leaves > windows.num_scratch_leaves:
+        k_merge_leaves.launch_warps(
+            windows.num_windows,
+            slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets, windows.first, windows.end,
+            windows.low, windows.high, windows.num_windows, plan.places, plan.keys, batch.src, batch.dst,
+            plan.or_empty(batch.weights),
+        )  # fmt: skip
+    _write_edge_rows(slots, windows)
 
 
 def insert_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing, add: bool
 ) -> None:
     """Write an insertion into the slots."""
-    k_set_located.launch(
-        len(batch),
-        plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
-        plan.or_empty(batch.weights), add,
-    )  # fmt: skip
-    _gather(backend, slots, batch, plan)
-    _spread(backend, slots, plan)
+    if plan.num_dead or slots.weights is not None:
+        k_set_located.launch(
+            len(batch),
+            plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
+            plan.or_empty(batch.weights), add,
+        )  # fmt: skip
+    _write(slots, batch, plan)
 
 
-def delete_in_place(backend: Backend, slots: SlotArrays, located: Located, plan: Writing | None) -> None:
+def delete_in_place(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing | None
+) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)
     if plan is not None:
-        _gather(backend, slots, None, plan)
-        _spread(backend, slots, plan)
+        _write(slots, batch, plan)
 
 
 def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
@@ -206,16 +275,18 @@ def merge(
     plan: Writing,
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
-    _gather(backend, old, batch, plan)
+    _gather(old, batch, plan, merged=False)
     if located is not None and batch.weights is not None:
         k_update_weights.launch(
             len(batch),
             old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add,
             plan.scratch.weights,
         )  # fmt: skip
-    _spread(backend, new, plan, new.num_edges)
+    _spread(new, plan)
+    _write_edge_rows(new, plan.target or plan.windows)
 
 
 def build(backend: Backend, new: SlotArrays, plan: Writing) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
-    _spread(backend, new, plan, new.num_edges)
+    _spread(new, plan)
+    _write_edge_rows(new, plan.target or plan.windows)

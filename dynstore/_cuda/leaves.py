@@ -6,10 +6,12 @@ import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.search import d_test_bit
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.windows import d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
+    "d_write_rows_by_warp",
     "k_clear_located",
     "k_gather_edges",
     "k_place_keys",
@@ -49,10 +51,20 @@ def d_find_window(start, num_windows, leaf):
 def d_count_valid_before(valid, before, first, slot):
     """Count the edges in the slots from leaf ``first`` up to ``slot`` (exclusive)."""
     leaf = slot >> 5
-    count = before[leaf] - before[first]
+    count = d_count_before_leaf(valid, before, first, leaf)
     if slot & 31 != 0:
         count += cuda.popc(valid[leaf] & ((np.uint32(1) << np.uint32(slot & 31)) - np.uint32(1)))
     return count
+
+
+@device
+def d_count_before_by_warp(valid, before, first, leaf):
+    """Return what ``d_count_before_leaf`` does, the same in all lanes; each looks at one leaf of the block."""
+    block = leaf >> 5
+    mine = (block << 5) + d_lane()
+    inside = first <= mine and mine < leaf
+    count = np.int64(d_sum_lanes(cuda.popc(valid[mine]) if inside else 0))
+    return count if block == first >> 5 else count + before[block] - before[first >> 5]
 
 
 @device
@@ -137,9 +149,11 @@ def k_gather_edges(
         window = d_find_window(start, num_windows, warp)
         leaf = first[window] + warp - start[window]
         slot = leaf * 32 + lane
+        edges = d_count_before_by_warp(valid, before, first[window], leaf)
         if d_test_bit(valid, slot):
+            edges += cuda.popc(valid[leaf] & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1)))
             keys = d_count_not_above(places, low[window], high[window], slot) - low[window]
-            rank = start[window] * 32 + d_count_valid_before(valid, before, first[window], slot) + keys
+            rank = start[window] * 32 + edges + keys
             t_src[rank] = src[slot]
             t_dst[rank] = dst[slot]
             if weights.shape[0] > 0:
@@ -149,12 +163,18 @@ def k_gather_edges(
 
 @kernel
 def k_place_keys(
-    valid, before, places, keys, first, low, start, num_windows, new_src, new_dst, new_weights, t_src, t_dst, t_weights
-):
-    """One thread owns one pending key and sends it to its rank in scratch: its index, and the edges below it."""
+    valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+    t_src, t_dst, t_weights,
+):  # fmt: skip
+    """One thread owns one pending key and sends it to its rank in scratch: its index, and the edges below it.
+
+    With ``merged`` those in windows of one leaf are left to ``k_merge_leaves``.
+    """
     i = cuda.grid(1)
     if i < keys.shape[0]:
         window = d_find_window(low, num_windows, i)
+        if merged and end[window] - first[window] == 1:
+            return
         edges = d_count_valid_before(valid, before, first[window], places[i])
         rank = start[window] * 32 + (i - low[window]) + edges
         key = keys[i]
@@ -179,27 +199,23 @@ def k_update_weights(valid, before, places, positions, states, new_weights, add,
 
 @kernel
 def k_spread_edges(
-    src, dst, weights, valid, offsets, before, first, end, low, high, start, num_windows, num_leaves, total,
-    t_src, t_dst, t_weights,
-):  # fmt: skip
+    src, dst, weights, valid, offsets, first, end, start, count, num_windows, num_leaves, t_src, t_dst, t_weights
+):
     """Warps stride over the windows' leaves and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
     The ballot of "first slot to show it" is the leaf's word. Rows that begin inside the window get their start;
-    those at its first slot are left to ``k_write_edge_rows``. ``total`` >= 0 is the one window's element count.
+    those at its first slot are left to ``k_write_edge_rows``.
     """
     lane = d_lane()
     warp = cuda.grid(1) >> 5
     while warp < num_leaves:
         window = d_find_window(start, num_windows, warp)
-        a, b = first[window], end[window]
-        count = np.int64(total)
-        if total < 0:
-            count = before[b] - before[a] + high[window] - low[window]
-        size = (b - a) * 32
+        a, elements = first[window], count[window]
+        size = (end[window] - a) * 32
         place = (warp - start[window]) * 32 + lane
         base = start[window] * 32
-        element = ((place + 1) * count - 1) // size
-        previous = (place * count - 1) // size if place > 0 else np.int64(-1)
+        element = ((place + 1) * elements - 1) // size
+        previous = (place * elements - 1) // size if place > 0 else np.int64(-1)
         slot = a * 32 + place
         row = np.int64(t_src[base + element])
         src[slot] = row
@@ -216,22 +232,19 @@ def k_spread_edges(
 
 @kernel
 def k_write_edge_rows(src, offsets, first, end, num_windows):
-    """One warp owns one window: the rows between its neighbour's slots and its own, at both edges.
+    """Two threads own a window, one each edge: the rows between its neighbour's slots and its own.
 
     At an edge shared with the next window only that one writes.
     """
-    lane = d_lane()
-    window = cuda.grid(1) >> 5
-    num_slots = src.shape[0]
+    window, at_end = cuda.grid(1) >> 1, cuda.grid(1) & 1
     low, high, slot = np.int64(0), np.int64(0), np.int64(0)
     if window < num_windows:
-        if lane == 0:
+        if at_end == 0:
             slot = first[window] * 32
             low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
             high = np.int64(src[slot])
-        elif lane == 1 and (window + 1 == num_windows or first[window + 1] != end[window]):
+        elif window + 1 == num_windows or first[window + 1] != end[window]:
             slot = end[window] * 32
             low = np.int64(src[slot - 1])
-            high = np.int64(src[slot]) if slot < num_slots else np.int64(offsets.shape[0] - 1)
-    if low < high:
-        d_write_rows(offsets, low, high, slot)
+            high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+    d_write_rows_by_warp(offsets, low, high, slot)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_find_lower_bound", "d_test_bit", "locate_edges"]
+__all__ = ["d_find_edge", "d_find_lower_bound", "d_test_bit", "locate_edges"]
 
 
 @device
@@ -35,18 +35,24 @@ def d_test_bit(words, slot):
     return (words[slot >> 5] >> np.uint32(slot & 31)) & np.uint32(1) != 0
 
 
+@device
+def d_find_edge(offsets, dst, valid, num_vertices, row, key):
+    """Return the lower bound of ``key`` inside its row, and ABSENT, DEAD or PRESENT."""
+    position, state = np.int64(dst.shape[0]), ABSENT
+    if row < num_vertices:
+        end = np.int64(offsets[row + 1])
+        position = d_find_lower_bound(dst, np.int64(offsets[row]), end, key)
+        if position < end and dst[position] == key:
+            state = PRESENT if d_test_bit(valid, position) else DEAD
+    return position, state
+
+
 @kernel
 def k_locate_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states):
     """One thread owns one edge: its lower bound inside its row, and what stands there."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
-        row, key = np.int64(edge_src[i]), edge_dst[i]
-        position, state = np.int64(dst.shape[0]), ABSENT
-        if row < num_vertices:
-            end = np.int64(offsets[row + 1])
-            position = d_find_lower_bound(dst, np.int64(offsets[row]), end, key)
-            if position < end and dst[position] == key:
-                state = PRESENT if d_test_bit(valid, position) else DEAD
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, np.int64(edge_src[i]), edge_dst[i])
         positions[i] = position
         states[i] = state
 

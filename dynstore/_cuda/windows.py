@@ -1,7 +1,8 @@
 """Choosing the windows of a packed memory array on CUDA, in a constant number of launches.
 
 The paper goes level by level, with several kernels a level. Here density at any height is a difference of
-prefix counts, so each leaf concerned climbs in registers: ``docs/design.md``, "Windows in one pass".
+prefix counts, so each leaf concerned climbs in registers: ``docs/design.md``, "Windows in one pass". Counts are
+kept by blocks of 32 leaves; inside a block the validity words are as quick to read.
 """
 
 from __future__ import annotations
@@ -13,12 +14,30 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
+from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_block, d_sum_tiles_before
+from dynstore._cuda.warp import d_lane, d_sum_lanes
+from dynstore.slots import ABSENT, DEAD, PRESENT
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Windows", "choose_windows", "count_before_leaves", "one_window"]
+__all__ = [
+    "NUM_LEAVES",
+    "NUM_SCRATCH_LEAVES",
+    "NUM_WINDOWS",
+    "Windows",
+    "count_blocks",
+    "d_count_before_leaf",
+    "k_climb_leaves",
+    "k_collect_windows",
+    "k_count_block_edges",
+    "k_cover_leaves",
+    "one_window",
+]
+
+# Entries of a plan's record, behind those of the states and the self-loops (``located``).
+NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES = 4, 5, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +51,12 @@ class Windows:
     low, high : array
         The first pending key and the last + 1.
     start : array
-        Leaves in the windows before this one: where its scratch begins, in units of 32 slots.
-    num_windows, num_leaves : int
+        Where its scratch begins, in leaves. A window of one leaf has none, where it is merged in registers.
+    count : array
+        How many edges it will hold.
+    num_windows : int
+    num_leaves, num_scratch_leaves : int
+        Leaves of all windows, and of those with scratch.
     """
 
     first: Array
@@ -41,53 +64,92 @@ class Windows:
     low: Array
     high: Array
     start: Array
+    count: Array
     num_windows: int
     num_leaves: int
+    num_scratch_leaves: int
 
 
 @device
-def d_count_changed(before, pending_leaf, first, end):
-    """Count what the leaves [first, end) will hold: edges that stay, and pending keys."""
-    edges = np.int64(before[end]) - np.int64(before[first])
-    keys = pending_leaf.shape[0]
-    low = d_find_lower_bound(pending_leaf, 0, keys, first)
-    return edges + d_find_lower_bound(pending_leaf, low, keys, end) - low
+def d_count_words(valid, first, end):
+    """Count the edges in the leaves [first, end)."""
+    count = np.int64(0)
+    for leaf in range(first, end):
+        count += cuda.popc(valid[leaf])
+    return count
 
 
-@kernel
-def k_count_leaf_edges(valid, counts):
-    """One thread owns one leaf: a popcount of its word."""
-    leaf = cuda.grid(1)
-    if leaf < counts.shape[0]:
-        counts[leaf] = cuda.popc(valid[leaf])
+@device
+def d_count_before_leaf(valid, before, first, leaf):
+    """Count the edges from leaf ``first`` of a window up to ``leaf`` (exclusive).
 
-
-@kernel
-def k_adjust_counts(positions, states, state, change, counts):
-    """One thread owns one key; keys in ``state`` add ``change`` to their leaf's count (atomic add)."""
-    i = cuda.grid(1)
-    if i < positions.shape[0] and states[i] == state:
-        cuda.atomic.add(counts, positions[i] >> 5, change)
-
-
-@kernel
-def k_climb_leaves(item_leaf, pending_leaf, before, limits, num_leaves, inserting, marks):
-    """The first key of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
-
-    Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1.
-    The root is within its limit: the caller has tested it. A deletion's leaf that is dense enough marks nothing.
+    A window that is no part of a block begins with one, so ``before`` serves for whole blocks.
     """
-    i = cuda.grid(1)
-    if i < item_leaf.shape[0]:
-        leaf = np.int64(item_leaf[i])
-        if i == 0 or item_leaf[i - 1] != leaf:
-            top = limits.shape[0] - 1
+    block = leaf >> 5
+    if block == first >> 5:
+        return d_count_words(valid, first, leaf)
+    return before[block] - before[first >> 5] + d_count_words(valid, block << 5, leaf)
+
+
+@device
+def d_find_next(leaves, i, count, leaf):
+    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near."""
+    low, step = np.int64(i), np.int64(1)
+    while low + step < count and leaves[low + step] < leaf:
+        low += step
+        step += step
+    return d_find_lower_bound(leaves, low + 1, min(low + step, count), leaf)
+
+
+@device
+def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting):
+    """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
+
+    ``before`` has the dead keys in it that come back, and not the edges that go.
+    """
+    low = d_find_lower_bound(leaves, np.int64(0), np.int64(i), first)
+    items = d_find_next(leaves, i, num_items, end) - low
+    if end - first > 32:
+        count = before[(end + 31) >> 5] - before[first >> 5]
+        return count + items if inserting else count
+    count = d_count_words(valid, first, end)
+    if not inserting:
+        return count - items
+    if num_dead > 0:
+        low = d_find_lower_bound(dead_leaves, np.int64(0), num_dead, first)
+        items += d_find_lower_bound(dead_leaves, low, num_dead, end) - low
+    return count + items
+
+
+@kernel
+def k_count_block_edges(valid, num_leaves, counts):
+    """One warp owns one block of 32 leaves: the sum of their words' popcounts."""
+    leaf = cuda.grid(1)
+    count = d_sum_lanes(cuda.popc(valid[leaf]) if leaf < num_leaves else 0)
+    if d_lane() == 0 and leaf < num_leaves:
+        counts[leaf >> 5] = count
+
+
+@kernel
+def k_climb_leaves(valid, before, leaves, dead_leaves, record, low, high, top, num_leaves, inserting, marks):
+    """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
+
+    Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
+    height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
+    A deletion's leaf that is dense enough marks nothing.
+    """
+    i, num_items = cuda.grid(1), record[ABSENT if inserting else PRESENT]
+    if i < num_items:
+        leaf = np.int64(leaves[i])
+        if i == 0 or leaves[i - 1] != leaf:
             height = 0
             while height < top:
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
-                count = d_count_changed(before, pending_leaf, first, end)
-                bound = limits[height] * ((end - first) * 32)
+                count = d_count_changed(
+                    valid, before, leaves, num_items, dead_leaves, record[DEAD], i, first, end, inserting
+                )
+                bound = (low + (high - low) * height / top) * ((end - first) * 32)
                 if (inserting and count <= bound) or (not inserting and count >= bound):
                     break
                 height += 1
@@ -97,97 +159,80 @@ def k_climb_leaves(item_leaf, pending_leaf, before, limits, num_leaves, insertin
 
 
 @kernel
-def k_cover_leaves(item_leaf, num_leaves, top, marks, first, end, leads, leaves):
-    """One thread owns one key: its window is its leaf's highest marked ancestor; the window's first key leads.
+def k_cover_leaves(leaves, record, num_leaves, top, inserting, marks, heights, tallies):
+    """One thread owns one item: its window is its leaf's highest marked ancestor; the window's first item leads.
 
-    Keys without a marked ancestor lead nothing. (A running maximum of window ends is not enough: leaf 0 may
-    take [0, 1) and leaf 1 climb to [0, 2).)
+    ``heights`` is -1 for those that lead nothing. (A running maximum of window ends is not enough: leaf 0 may
+    take [0, 1) and leaf 1 climb to [0, 2).) A block counts its windows and their leaves (atomic add).
     """
+    board = cuda.shared.array(BOARD, np.int64)
     i = cuda.grid(1)
-    if i < item_leaf.shape[0]:
-        leaf = np.int64(item_leaf[i])
-        found = -1
-        for height in range(top + 1):
-            node = (np.int64(1) << (top - height)) + (leaf >> height)
+    height, width = -1, np.int64(0)
+    if i < record[ABSENT if inserting else PRESENT]:
+        leaf = np.int64(leaves[i])
+        for candidate in range(top + 1):
+            node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
             if (marks[node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
-                found = height
-        lead = np.int64(0)
-        if found >= 0:
-            a = (leaf >> found) << found
-            first[i] = a
-            end[i] = min(a + (np.int64(1) << found), num_leaves)
-            if i == 0 or item_leaf[i - 1] < a:
-                lead = np.int64(1)
-        leads[i] = lead
-        leaves[i] = end[i] - first[i] if lead == 1 else np.int64(0)
+                height = candidate
+        if height >= 0:
+            first = (leaf >> height) << height
+            if i == 0 or leaves[i - 1] < first:
+                width = min(first + (np.int64(1) << height), num_leaves) - first
+            else:
+                height = -1
+    if i < leaves.shape[0]:
+        heights[i] = height
+    windows = d_count_block(height >= 0)
+    total = d_sum_block(width, board)
+    scratch = d_sum_block(width if width > 1 else np.int64(0), board)
+    if cuda.threadIdx.x == 0:
+        tallies[cuda.blockIdx.x] = windows
+        tallies[cuda.gridDim.x + cuda.blockIdx.x] = scratch
+        if windows > 0:
+            cuda.atomic.add(record, NUM_WINDOWS, windows)
+            cuda.atomic.add(record, NUM_LEAVES, total)
+            cuda.atomic.add(record, NUM_SCRATCH_LEAVES, scratch)
 
 
 @kernel
-def k_collect_windows(leads_sum, leaves_sum, first, end, pending_leaf, out_first, out_end, low, high, start):
-    """One thread owns one key; those that lead (where the running count rises) write their window."""
-    i = cuda.grid(1)
-    if i < leads_sum.shape[0]:
-        before = leads_sum[i - 1] if i > 0 else np.int64(0)
-        if leads_sum[i] != before:
-            keys = pending_leaf.shape[0]
-            out_first[before] = first[i]
-            out_end[before] = end[i]
-            low[before] = d_find_lower_bound(pending_leaf, 0, keys, first[i])
-            high[before] = d_find_lower_bound(pending_leaf, 0, keys, end[i])
-            start[before] = leaves_sum[i] - (end[i] - first[i])
+def k_collect_windows(
+    valid, before, leaves, dead_leaves, record, num_leaves, inserting, heights, tallies,
+    out_first, out_end, low, high, start, count,
+):  # fmt: skip
+    """One thread owns one item; those that lead write their window to its rank."""
+    board = cuda.shared.array(BOARD, np.int64)
+    i, tile, num_tiles = cuda.grid(1), cuda.blockIdx.x, cuda.gridDim.x
+    height = np.int64(heights[i]) if i < leaves.shape[0] else np.int64(-1)
+    first, end = np.int64(0), np.int64(0)
+    if height >= 0:
+        first = (np.int64(leaves[i]) >> height) << height
+        end = min(first + (np.int64(1) << height), num_leaves)
+    width = end - first if end - first > 1 else np.int64(0)
+    rank = d_sum_tiles_before(tallies, 0, tile, num_tiles, board) + d_scan_block(1 if height >= 0 else 0, board)
+    place = d_sum_tiles_before(tallies, 1, tile, num_tiles, board) + d_scan_block(width, board)
+    if height >= 0:
+        num_items = record[ABSENT if inserting else PRESENT]
+        out_first[rank] = first
+        out_end[rank] = end
+        low[rank] = i if inserting else 0
+        high[rank] = d_find_next(leaves, i, num_items, end) if inserting else 0
+        start[rank] = place
+        count[rank] = d_count_changed(
+            valid, before, leaves, num_items, dead_leaves, record[DEAD], i, first, end, inserting
+        )
 
 
-def count_before_leaves(
-    backend: Backend, valid: Array, num_leaves: int, changed: tuple[Array, Array, int, int] | None = None
-) -> Array:
-    """Return how many edges the leaves before each leaf hold; int64, shape (L + 1,).
+def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
+    """Return a 0 and how many edges each block of 32 leaves holds; int64, shape (ceil(L / 32) + 1,).
 
-    ``changed`` is (positions, states, state, change): keys in that state change their leaf's count first.
+    Their running sums are the ``before`` of the kernels: the edges before each block.
     """
-    counts = backend.empty(num_leaves, np.int64)
-    k_count_leaf_edges.launch(num_leaves, valid, counts)
-    if changed is not None:
-        positions, states, state, change = changed
-        k_adjust_counts.launch(positions.shape[0], positions, states, state, change, counts)
-    before = backend.zeros(num_leaves + 1, np.int64)
-    backend.xp.cumsum(counts, out=before[1:])
-    return before
+    counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
+    k_count_block_edges.launch(num_leaves, valid, num_leaves, counts[1:])
+    return counts
 
 
-def choose_windows(
-    backend: Backend, before: Array, item_leaf: Array, pending_leaf: Array, limits: np.ndarray, inserting: bool
-) -> Windows:
-    """Choose the windows for the leaves (ascending, with repetitions) that an update concerns.
-
-    Parameters
-    ----------
-    before : array, shape (L + 1,), int64
-        Edges before each leaf once bits are set or cleared.
-    item_leaf : array, shape (K,), int64
-        The leaf of each key that may need a window.
-    pending_leaf : array, shape (P,), int64
-        The leaf of each key that needs a new slot.
-    limits : array, shape (heights,), float64
-        Highest densities where ``inserting``, else lowest.
-    """
-    xp = backend.xp
-    num_items, num_leaves, top = int(item_leaf.shape[0]), int(before.shape[0]) - 1, len(limits) - 1
-    marks = backend.zeros((2 << top) // 32 + 1, np.uint32)
-    first, end, leads, leaves = (backend.zeros(num_items, np.int64) for _ in range(4))
-    device_limits = backend.asarray(limits)
-    k_climb_leaves.launch(num_items, item_leaf, pending_leaf, before, device_limits, num_leaves, inserting, marks)
-    k_cover_leaves.launch(num_items, item_leaf, num_leaves, top, marks, first, end, leads, leaves)
-    leads_sum, leaves_sum = xp.cumsum(leads), xp.cumsum(leaves)
-    num_windows = int(leads_sum[-1]) if num_items else 0
-    total = int(leaves_sum[-1]) if num_items else 0
-    out = [backend.empty(num_windows, np.int64) for _ in range(5)]
-    k_collect_windows.launch(num_items, leads_sum, leaves_sum, first, end, pending_leaf, *out)
-    return Windows(out[0], out[1], out[2], out[3], out[4], num_windows, total)
-
-
-def one_window(backend: Backend, num_leaves: int, num_keys: int) -> Windows:
+def one_window(backend: Backend, num_leaves: int, num_keys: int, count: int) -> Windows:
     """Return the window of a whole array with all keys in it."""
-    first, end, low, high, start = (
-        backend.asarray(np.array([value], dtype=np.int64)) for value in (0, num_leaves, 0, num_keys, 0)
-    )
-    return Windows(first, end, low, high, start, 1, num_leaves)
+    values = backend.asarray(np.array([[0], [num_leaves], [0], [num_keys], [0], [count]], dtype=np.int64))
+    return Windows(values[0], values[1], values[2], values[3], values[4], values[5], 1, num_leaves, num_leaves)

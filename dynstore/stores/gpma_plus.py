@@ -15,7 +15,7 @@ import numpy as np
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
 from dynstore.errors import InputError
-from dynstore.slots import PRESENT, SlotArrays
+from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.typing import OnDuplicate
 
@@ -78,15 +78,11 @@ class GPMAPlusStore(Store):
         slots = self.slots.with_vertices(backend, num_vertices)
         if slots.num_edges == 0:
             return self._plan_build(batch, slots.num_vertices)
-        located = kernels.locate(backend, slots, batch)
-        loops = self._count_loops(batch, located.states == PRESENT)
-        total = slots.num_edges + len(batch) - located.found
         limits = self._limits(self.options.leaf_upper, self.options.root_upper)
-        if total > limits[-1] * slots.num_slots:
-            return self._plan_merge(slots, batch, located, add, total, located.found, loops)
-        windows = kernels.plan_insert(backend, slots, located, limits)
-        if self._merge_is_cheaper(windows.num_leaves):
-            return self._plan_merge(slots, batch, located, add, total, located.found, loops)
+        located, windows = kernels.plan_insert(backend, slots, batch, limits)
+        total = slots.num_edges + len(batch) - located.found
+        if windows is None or self._merge_is_cheaper(windows.num_leaves):
+            return self._plan_merge(slots, batch, located, add, total)
         target = slots.copy(backend) if slots.pins else slots
 
         def commit() -> None:
@@ -94,32 +90,30 @@ class GPMAPlusStore(Store):
             target.num_edges = total
             self._take(target)
 
-        return Plan(located.found, loops, commit, path="in-place")
+        return Plan(located.found, located.found_loops, commit, path="in-place")
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         backend, kernels, slots = self.backend, self._kernels, self.slots
-        located = kernels.locate(backend, slots, batch)
-        loops = self._count_loops(batch, located.states == PRESENT)
-        total = slots.num_edges - located.found
         limits = self._limits(self.options.leaf_lower, self.options.root_lower)
-        windows = None
-        if total >= limits[-1] * slots.num_slots:
-            windows = kernels.plan_delete(backend, slots, located, limits)
+        located, windows = kernels.plan_delete(backend, slots, batch, limits)
+        total = slots.num_edges - located.found
+        if windows is not None:
             merging = self._merge_is_cheaper(windows.num_leaves)
         else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
             merging = self._slots_for(total) < slots.num_slots
         if merging:
             left = replace(slots, valid=kernels.clear_copy(backend, slots, located))
             nothing = EdgeBatch(batch.src[:0], batch.dst[:0], None if slots.weights is None else slots.weights[:0])
-            return self._plan_merge(left, nothing, None, False, total, located.found, loops)
+            plan = self._plan_merge(left, nothing, None, False, total)
+            return replace(plan, found=located.found, found_loops=located.found_loops)
         target = slots.copy(backend) if slots.pins else slots
 
         def commit() -> None:
-            kernels.delete_in_place(backend, target, located, windows)
+            kernels.delete_in_place(backend, target, batch, located, windows)
             target.num_edges = total
             self._take(target)
 
-        return Plan(located.found, loops, commit, path="in-place")
+        return Plan(located.found, located.found_loops, commit, path="in-place")
 
     def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
         """Plan to spread a batch over fresh slots, nothing else being there."""
@@ -134,10 +128,8 @@ class GPMAPlusStore(Store):
 
         return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
 
-    def _plan_merge(
-        self, old: SlotArrays, batch: EdgeBatch, located: Any, add: bool, total: int, found: int, loops: int
-    ) -> Plan:
-        """Plan to merge everything into fresh slots."""
+    def _plan_merge(self, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, total: int) -> Plan:
+        """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
         new = self._fresh(total, old.num_vertices)
         kernels, backend = self._kernels, self.backend
         merging = kernels.plan_merge(backend, old, batch, located, new) if total else None
@@ -147,6 +139,7 @@ class GPMAPlusStore(Store):
                 kernels.merge(backend, old, batch, located, add, new, merging)
             self._take(new)
 
+        found, loops = (0, 0) if located is None else (located.found, located.found_loops)
         return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
 
     def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:

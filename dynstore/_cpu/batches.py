@@ -1,0 +1,45 @@
+"""Checking and sorting a raw batch on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["find_bounds", "sort_pairs"]
+
+
+def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
+    """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
+    low_first, high_first = int(first.min(initial=0)), int(first.max(initial=0))
+    return low_first, high_first, int(second.min(initial=0)), int(second.max(initial=0))
+
+
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
+    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once.
+
+    Returns
+    -------
+    src, dst : array, shape (B,), int32
+    num_loops : int
+    """
+    count = int(src.shape[0])
+    keys = np.empty(2 * count if mirrored else count, dtype=np.int64)
+    keys[:count] = src
+    keys[:count] <<= 32
+    keys[:count] |= dst
+    if mirrored:
+        keys[count:] = dst
+        keys[count:] <<= 32
+        keys[count:] |= src
+    keys.sort()
+    ends = np.empty(keys.shape[0], dtype=np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=ends[:-1])
+    ends[-1:] = True
+    keys = keys[ends]
+    src, dst = (keys >> 32).astype(np.int32), keys.astype(np.int32)
+    return src, dst, int(np.count_nonzero(src == dst)) if mirrored else 0
