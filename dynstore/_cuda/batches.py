@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, cuda, kernel
-from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_tiles_before
+from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_tiles_before, d_tally, make_tallies
 from dynstore._cuda.warp import d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -60,15 +60,16 @@ def k_pack_keys(src, dst, mirrored, keys):
 @kernel
 def k_tally_run_ends(keys, tallies, record):
     """One thread owns one sorted key; a block counts the last of each run, and the self-loops among them (atomic)."""
+    board = cuda.shared.array(BOARD, np.int64)
     i, count = cuda.grid(1), keys.shape[0]
     ends, loops = False, False
     if i < count:
         key = keys[i]
         ends = i + 1 == count or keys[i + 1] != key
         loops = ends and (key >> 32) == (key & 0xFFFFFFFF)
-    num_ends, num_loops = d_count_block(ends), d_count_block(loops)
+    num_ends, num_loops = d_count_block(ends, board), d_count_block(loops, board)
     if cuda.threadIdx.x == 0:
-        tallies[cuda.blockIdx.x] = num_ends
+        d_tally(tallies, 0, num_ends)
         cuda.atomic.add(record, 0, num_ends)
         cuda.atomic.add(record, 1, num_loops)
 
@@ -79,7 +80,7 @@ def k_keep_run_ends(keys, tallies, src, dst):
     board = cuda.shared.array(BOARD, np.int64)
     i, count = cuda.grid(1), keys.shape[0]
     ends = i < count and (i + 1 == count or keys[i + 1] != keys[i])
-    rank = d_sum_tiles_before(tallies, 0, cuda.blockIdx.x, cuda.gridDim.x, board)
+    rank = d_sum_tiles_before(tallies, 0, board)
     rank += d_scan_block(1 if ends else 0, board)
     if ends:
         src[rank] = keys[i] >> 32
@@ -113,7 +114,7 @@ def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tupl
     keys = backend.empty(count, np.int64)
     k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
     keys.sort()
-    tallies, record = backend.empty(-(-count // THREADS), np.int64), backend.zeros(2, np.int64)
+    tallies, record = make_tallies(backend, count), backend.zeros(2, np.int64)
     out_src, out_dst = backend.empty(count, np.int32), backend.empty(count, np.int32)
     k_tally_run_ends.launch(count, keys, tallies, record)
     k_keep_run_ends.launch(count, keys, tallies, out_src, out_dst)

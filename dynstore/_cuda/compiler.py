@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from numba import config
 
-from dynstore._cuda.launching import Entry, describe_argument, find_entry, start_entry
+from dynstore._cuda.launching import Entry, describe_arguments, find_entry, start_entry
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -74,11 +75,11 @@ class Kernel:
         if SIMULATED:
             self._compiled[blocks, THREADS](*args)
             return
-        kinds = tuple(map(describe_argument, args))
+        kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
             entry = self._entries[kinds] = find_entry(self._compiled, kinds)
-        start_entry(entry, blocks, THREADS, _current_stream(), args)
+        start_entry(entry, blocks, THREADS, _current_stream(), values)
 
 
 def kernel(function: Callable[..., None]) -> Kernel:
@@ -92,10 +93,15 @@ def device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _current_stream() -> int:
+    stream: int = _cupy().cuda.get_current_stream().ptr
+    return stream
+
+
+@lru_cache(maxsize=1)
+def _cupy() -> Any:
     import cupy
 
-    stream: int = cupy.cuda.get_current_stream().ptr
-    return stream
+    return cupy
 
 
 def unavailable() -> str | None:

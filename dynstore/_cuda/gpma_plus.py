@@ -23,6 +23,7 @@ from dynstore._cuda.leaves import (
     k_write_edge_rows,
 )
 from dynstore._cuda.located import FOUND_LOOPS, k_list_keys, k_locate_keys
+from dynstore._cuda.tiles import make_tallies
 from dynstore._cuda.windows import (
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
@@ -118,8 +119,7 @@ def _plan(
     """Launch the whole plan, then read one record back; what it decides on is on the device until then."""
     size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
     low, high = float(limits[0]), float(limits[-1])
-    tiles = -(-size // THREADS)
-    record, tallies = backend.zeros(8, np.int64), backend.empty(3 * tiles, np.int64)
+    record, tallies = backend.zeros(8, np.int64), make_tallies(backend, size)
     positions, states = backend.empty(size, np.int64), backend.empty(size, np.uint8)
     k_locate_keys.launch(
         size, slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst, positions, states,
@@ -130,12 +130,12 @@ def _plan(
     keys, places, dead_leaves = (backend.empty(pending, np.int64) for _ in range(3))
     leaves = backend.empty(size, np.int64)
     k_list_keys.launch(size, positions, states, tallies, inserting, before[1:], keys, places, leaves, dead_leaves)
-    backend.xp.cumsum(before, out=before)
+    before = backend.xp.cumsum(before)
     marks = backend.zeros((2 << top) // 32 + 1, np.uint32)
     k_climb_leaves.launch(
         size, slots.valid, before, leaves, dead_leaves, record, low, high, top, num_leaves, inserting, marks
     )
-    heights = backend.empty(size, np.int8)
+    heights, tallies = backend.empty(size, np.int8), make_tallies(backend, size)
     k_cover_leaves.launch(size, leaves, record, num_leaves, top, inserting, marks, heights, tallies)
     out = [backend.empty(size, np.int64) for _ in range(6)]
     k_collect_windows.launch(
@@ -162,7 +162,7 @@ def plan_merge(
     """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
     xp = backend.xp
     before = count_blocks(backend, old.valid, old.num_slots >> 5)
-    xp.cumsum(before, out=before)
+    before = xp.cumsum(before)
     keys = places = backend.empty(0, np.int64)
     if located is not None:
         keys = xp.nonzero(located.states != PRESENT)[0]

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Entry", "describe_argument", "find_entry", "start_entry"]
+__all__ = ["Entry", "describe_arguments", "find_entry", "start_entry"]
 
 # CUDA driver API: cuLaunchKernel's `extra` list.
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
+PLAIN = frozenset((bool, int, float))
 
 
 class Entry(NamedTuple):
@@ -29,15 +31,36 @@ class Entry(NamedTuple):
     owner: Any  # keeps the module loaded
 
 
-def describe_argument(argument: Any) -> Any:
-    """Return what decides for which types a kernel is compiled; hashable."""
-    if hasattr(argument, "ndim") and argument.ndim > 0:
-        return argument.dtype, argument.ndim, argument.flags.c_contiguous
-    if isinstance(argument, bool | np.bool_):
-        return bool
-    if isinstance(argument, int):
-        return int
-    return float if isinstance(argument, float) else np.dtype(type(argument))
+def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
+    """Look at each argument once.
+
+    Returns
+    -------
+    kinds : tuple
+        What decides for which types a kernel is compiled; hashable. A row without gaps is its dtype's letter, other
+        arrays are (letter, dimensions, contiguous), numbers their type.
+    values : list
+        What the kernel's parameter block holds.
+    """
+    kinds: list[Any] = []
+    values: list[Any] = []
+    for argument in arguments:
+        kind = type(argument)
+        if kind in PLAIN:
+            kinds.append(kind)
+            values.append(argument)
+        elif getattr(argument, "ndim", 0) == 0:
+            kinds.append(np.dtype(kind))
+            values.append(argument)
+        else:
+            size, item, strides = argument.size, argument.itemsize, argument.strides
+            if argument.ndim == 1 and (size < 2 or strides[0] == item):
+                kinds.append(argument.dtype.char)
+                values += (0, 0, size, item, argument.data.ptr, size, item)
+            else:
+                kinds.append((argument.dtype.char, argument.ndim, argument.flags.c_contiguous))
+                values += (0, 0, size, item, argument.data.ptr, *argument.shape, *strides)
+    return tuple(kinds), values
 
 
 def find_entry(compiled: Any, kinds: tuple[Any, ...]) -> Entry:
@@ -48,9 +71,10 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...]) -> Entry:
     signature: list[Any] = []
     codes = "@"
     for kind in kinds:
-        if isinstance(kind, tuple):
-            dtype, ndim, contiguous = kind
-            signature.append(types.Array(numpy_support.from_dtype(dtype), ndim, "C" if contiguous else "A"))
+        if isinstance(kind, str | tuple):
+            letter, ndim, contiguous = (kind, 1, True) if isinstance(kind, str) else kind
+            element = numpy_support.from_dtype(np.dtype(letter))
+            signature.append(types.Array(element, ndim, "C" if contiguous else "A"))
             codes += "q" * (5 + 2 * ndim)
         else:
             signature.append(numpy_support.from_dtype(np.dtype(kind)))
@@ -59,16 +83,9 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...]) -> Entry:
     return Entry(int(kernel._codelibrary.get_cufunc().handle), struct.Struct(codes), kernel)
 
 
-def start_entry(entry: Entry, blocks: int, threads: int, stream: int, arguments: tuple[Any, ...]) -> None:
-    """Pack the arguments and launch; the driver has copied them when this returns."""
-    from cuda.bindings import driver
-
-    values: list[Any] = []
-    for argument in arguments:
-        if hasattr(argument, "ndim") and argument.ndim > 0:
-            values += (0, 0, argument.size, argument.itemsize, argument.data.ptr, *argument.shape, *argument.strides)
-        else:
-            values.append(argument)
+def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: list[Any]) -> None:
+    """Pack the parameters and launch; the driver has copied them when this returns."""
+    driver = _driver()
     block = ctypes.create_string_buffer(entry.layout.pack(*values), entry.layout.size)
     size = ctypes.c_size_t(entry.layout.size)
     extra = (ctypes.c_void_p * 5)(
@@ -77,3 +94,10 @@ def start_entry(entry: Entry, blocks: int, threads: int, stream: int, arguments:
     (status,) = driver.cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, ctypes.addressof(extra))
     if status != driver.CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"cuLaunchKernel: {status}")
+
+
+@lru_cache(maxsize=1)
+def _driver() -> Any:
+    from cuda.bindings import driver
+
+    return driver

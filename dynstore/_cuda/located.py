@@ -6,7 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.search import d_find_edge
-from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_tiles_before
+from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_tiles_before, d_tally
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["FOUND_LOOPS", "k_list_keys", "k_locate_keys"]
@@ -18,6 +18,7 @@ FOUND_LOOPS = 3
 @kernel
 def k_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, tallies, record):
     """One thread owns one key: its lower bound inside its row, and what stands there; a block counts each state."""
+    board = cuda.shared.array(BOARD, np.int64)
     i, count = cuda.grid(1), edge_src.shape[0]
     state, loop = -1, False
     if i < count:
@@ -26,12 +27,12 @@ def k_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positio
         positions[i] = position
         states[i] = state
         loop = state == PRESENT and row == edge_dst[i]
-    num_loops = d_count_block(loop)
+    num_loops = d_count_block(loop, board)
     for kind in (ABSENT, DEAD, PRESENT):
-        number = d_count_block(state == kind)
+        number = d_count_block(state == kind, board)
         if cuda.threadIdx.x == 0:
-            tallies[kind * cuda.gridDim.x + cuda.blockIdx.x] = number
             if number > 0:
+                d_tally(tallies, kind, number)
                 cuda.atomic.add(record, kind, number)
     if cuda.threadIdx.x == 0 and num_loops > 0:
         cuda.atomic.add(record, FOUND_LOOPS, num_loops)
@@ -46,12 +47,12 @@ def k_list_keys(positions, states, tallies, inserting, block_counts, keys, place
     absent keys (atomic add).
     """
     board = cuda.shared.array(BOARD, np.int64)
-    i, tile, num_tiles = cuda.grid(1), cuda.blockIdx.x, cuda.gridDim.x
+    i = cuda.grid(1)
     state, position = np.int64(-1), np.int64(0)
     if i < positions.shape[0]:
         state, position = np.int64(states[i]), positions[i]
     listed = ABSENT if inserting else PRESENT
-    rank = d_sum_tiles_before(tallies, listed, tile, num_tiles, board)
+    rank = d_sum_tiles_before(tallies, listed, board)
     rank += d_scan_block(1 if state == listed else 0, board)
     if state == listed:
         if inserting:
@@ -62,7 +63,7 @@ def k_list_keys(positions, states, tallies, inserting, block_counts, keys, place
             leaves[rank] = position >> 5
             cuda.atomic.add(block_counts, position >> 10, np.int64(-1))
     if inserting:
-        rank = d_sum_tiles_before(tallies, DEAD, tile, num_tiles, board)
+        rank = d_sum_tiles_before(tallies, DEAD, board)
         rank += d_scan_block(1 if state == DEAD else 0, board)
         if state == DEAD:
             dead_leaves[rank] = position >> 5

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_block, d_sum_tiles_before
+from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_block, d_sum_tiles_before, d_tally
 from dynstore._cuda.warp import d_lane, d_sum_lanes
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
@@ -81,13 +81,13 @@ def d_count_words(valid, first, end):
 
 @device
 def d_count_before_leaf(valid, before, first, leaf):
-    """Count the edges from leaf ``first`` of a window up to ``leaf`` (exclusive).
+    """Count the edges from leaf ``first`` of a window up to ``leaf`` (exclusive), which may be the window's end.
 
-    A window that is no part of a block begins with one, so ``before`` serves for whole blocks.
+    A window of more than 32 leaves begins with a block, so ``before`` serves for whole blocks of it.
     """
-    block = leaf >> 5
-    if block == first >> 5:
+    if leaf - first <= 32:
         return d_count_words(valid, first, leaf)
+    block = leaf >> 5
     return before[block] - before[first >> 5] + d_count_words(valid, block << 5, leaf)
 
 
@@ -182,13 +182,13 @@ def k_cover_leaves(leaves, record, num_leaves, top, inserting, marks, heights, t
                 height = -1
     if i < leaves.shape[0]:
         heights[i] = height
-    windows = d_count_block(height >= 0)
+    windows = d_count_block(height >= 0, board)
     total = d_sum_block(width, board)
     scratch = d_sum_block(width if width > 1 else np.int64(0), board)
     if cuda.threadIdx.x == 0:
-        tallies[cuda.blockIdx.x] = windows
-        tallies[cuda.gridDim.x + cuda.blockIdx.x] = scratch
         if windows > 0:
+            d_tally(tallies, 0, windows)
+            d_tally(tallies, 1, scratch)
             cuda.atomic.add(record, NUM_WINDOWS, windows)
             cuda.atomic.add(record, NUM_LEAVES, total)
             cuda.atomic.add(record, NUM_SCRATCH_LEAVES, scratch)
@@ -201,15 +201,15 @@ def k_collect_windows(
 ):  # fmt: skip
     """One thread owns one item; those that lead write their window to its rank."""
     board = cuda.shared.array(BOARD, np.int64)
-    i, tile, num_tiles = cuda.grid(1), cuda.blockIdx.x, cuda.gridDim.x
+    i = cuda.grid(1)
     height = np.int64(heights[i]) if i < leaves.shape[0] else np.int64(-1)
     first, end = np.int64(0), np.int64(0)
     if height >= 0:
         first = (np.int64(leaves[i]) >> height) << height
         end = min(first + (np.int64(1) << height), num_leaves)
     width = end - first if end - first > 1 else np.int64(0)
-    rank = d_sum_tiles_before(tallies, 0, tile, num_tiles, board) + d_scan_block(1 if height >= 0 else 0, board)
-    place = d_sum_tiles_before(tallies, 1, tile, num_tiles, board) + d_scan_block(width, board)
+    rank = d_sum_tiles_before(tallies, 0, board) + d_scan_block(1 if height >= 0 else 0, board)
+    place = d_sum_tiles_before(tallies, 1, board) + d_scan_block(width, board)
     if height >= 0:
         num_items = record[ABSENT if inserting else PRESENT]
         out_first[rank] = first

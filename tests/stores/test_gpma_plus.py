@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore.backend import get_backend
 from dynstore.errors import InputError
 from dynstore.testing.invariants import check_graph
 
@@ -180,6 +181,26 @@ def test_options_that_make_no_sense_are_refused(options, message):
     with pytest.raises(InputError) as caught:
         DynamicGraph(device="cpu", **options)
     assert message in str(caught.value)
+
+
+def test_a_window_inside_a_block_may_end_with_it():
+    """Keys that go before the first slot of the next block belong to the window that ends there."""
+    compiler = pytest.importorskip("dynstore._cuda.compiler")
+    device = "cuda-sim" if compiler.SIMULATED else "cuda" if get_backend().on_gpu else "cpu"
+    columns = 4 * np.arange(2000)
+    graph = make((np.zeros(2000, np.int64), columns), device=device, merge_cost=0.0)
+    view = graph.snapshot()
+    below = int(view.indices[32 * LEAF]) - 1  # behind all keys of leaf 31
+    assert below // 4 * 4 == int(view.indices[32 * LEAF - 1]), "leaf 31 ends with another key"
+    at = below // 4 * 4
+    report = graph.insert_edges(
+        (np.zeros(60, np.int64), np.r_[at - 4 * np.arange(20) + 1, at + 1, 9000 + np.arange(39)])
+    )
+    assert report.path == "in-place"
+    for offset in (2, 3):
+        report = graph.insert_edges((np.zeros(20, np.int64), at - 4 * np.arange(20) + offset))
+        assert report.path == "in-place"
+    check_graph(graph)
 
 
 def test_launches_do_not_depend_on_the_batch(monkeypatch):
