@@ -229,10 +229,12 @@ class LiveGraph(LiveViews):
             # The last one of a batch wins: the smallest has to come last.
             order = require(WHO, "cupy").argsort(-weights)
             src, dst, weights = src[order], dst[order], weights[order]
-        ids = G.vertex_ids()
+        ids, shown = G.vertex_ids(), rows.ids
+        ends = shown.number_map[src], shown.number_map[dst]
         if isinstance(ids, np.ndarray):  # strings, or a graph on the host
-            src, dst = (require(WHO, "cupy").asnumpy(column) for column in (src, dst))
-        ends = ids[src], ids[dst]
+            ends = tuple(require(WHO, "cupy").asnumpy(column) for column in ends)
+        if shown.strings is not None:
+            ends = tuple(shown.strings[column] for column in ends)
         twin.insert_edges(ends if weights is None else (*ends, weights))
         if G.number_of_vertices():
             twin.insert_vertices(ids)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.adapters.libraries import require
-from dynstore.adapters.packed import PackedRows, packed_rows
+from dynstore.adapters.packed import PackedRows, packed_rows, rows_of_edges
 from dynstore.adapters.shown import shown_ids
 from dynstore.errors import InputError
 
@@ -31,9 +31,7 @@ class Columns(NamedTuple):
 
 def expand_rows(rows: PackedRows) -> Array:
     """Return the row of each edge, shape (E,)."""
-    cupy = require(WHO, "cupy")
-    numbers = cupy.arange(rows.indices.shape[0], dtype=rows.offsets.dtype)
-    return (cupy.searchsorted(rows.offsets, numbers, side="right") - 1).astype(rows.offsets.dtype)
+    return rows_of_edges(require(WHO, "cupy"), rows.offsets, rows.indices.shape[0])
 
 
 class LiveEdgeList:

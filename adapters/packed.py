@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["PackedRows", "degree_segments", "kept_rows", "packed_rows"]
+__all__ = [
+    "PackedRows",
+    "degree_segments",
+    "hubs_astray",
+    "kept_rows",
+    "order_by_degree",
+    "packed_rows",
+    "rows_of_edges",
+]
 
 # Where cuGraph's kernels change from a block a vertex to a warp, and from a warp to a thread.
 WIDE, MEDIUM = 1024, 32
@@ -24,6 +32,8 @@ WIDE, MEDIUM = 1024, 32
 SLACK_SHARE, SLACK_ROWS = 8, 8
 # ... and where it holds less than this share of them, rows count as being in no order.
 ORDERED_SHARE = 0.5
+# Rows are sorted anew where rows for a block that stand behind theirs hold more than this share of all edges.
+STRAY_SHARE = 1 / 64
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -97,6 +107,10 @@ def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
         offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
         copied += f", widened to {offsets.dtype} for the ids"
     segments = degree_segments(cupy, offsets)
+    if hubs_astray(cupy, offsets, segments):
+        offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
+        segments = degree_segments(cupy, offsets)
+        copied += ", then sorted anew in order of degree"
     # cuGraph works on a stream of its own, which waits for default streams only.
     cupy.cuda.get_current_stream().synchronize()
     size = sum(array.nbytes for array in (offsets, indices, weights) if array is not None)
@@ -142,6 +156,39 @@ def degree_segments(xp: Any, offsets: Array) -> tuple[int, int] | None:
     if any(here < ORDERED_SHARE * count for here, count in zip(held, counts, strict=True)):
         return None
     return ends[0], ends[1]
+
+
+def hubs_astray(xp: Any, offsets: Array, segments: tuple[int, int] | None) -> bool:
+    """Return whether rows of 1024 edges and more that stand behind the widest segment hold more edges than is well.
+
+    cuGraph gives such a row one thread: that is slow, and sums so many float32 one after the other that PageRank may
+    never come within its tolerance.
+    """
+    degrees = (offsets[1:] - offsets[:-1])[segments[0] if segments else 0 :]
+    return int((degrees * (degrees >= WIDE)).sum()) > STRAY_SHARE * (int(offsets[-1]) if offsets.shape[0] else 0)
+
+
+def order_by_degree(
+    xp: Any, offsets: Array, indices: Array, weights: Array | None, ids: ShownIds
+) -> tuple[Array, Array, Array | None, ShownIds]:
+    """Return the rows in order of falling degree, numbered anew, neighbours ascending; ``ids`` says which is which."""
+    degrees = offsets[1:] - offsets[:-1]
+    order = xp.argsort(-degrees, kind="stable")
+    ranks = xp.empty_like(order)
+    ranks[order] = xp.arange(order.shape[0], dtype=order.dtype)
+    keys = ranks[rows_of_edges(xp, offsets, indices.shape[0])] * order.shape[0] + ranks[indices]
+    places = xp.argsort(keys)
+    ordered = xp.zeros_like(offsets)
+    xp.cumsum(degrees[order], out=ordered[1:])
+    columns = ranks[indices[places]].astype(indices.dtype)
+    moved = ShownIds(ids.number_map[order], ids.strings, True)
+    return ordered, columns, None if weights is None else weights[places], moved
+
+
+def rows_of_edges(xp: Any, offsets: Array, num_edges: int) -> Array:
+    """Return the row of each edge, shape (E,)."""
+    numbers = xp.arange(num_edges, dtype=offsets.dtype)
+    return (xp.searchsorted(offsets, numbers, side="right") - 1).astype(offsets.dtype)
 
 
 def _to_host(xp: Any, array: Array) -> np.ndarray:

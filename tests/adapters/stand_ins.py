@@ -176,7 +176,21 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     cupy = SimpleNamespace(
         **{
             name: getattr(np, name)
-            for name in ["arange", "array", "asarray", "lexsort", "searchsorted", "sort", "stack", "argsort"]
+            for name in (
+                [
+                    "arange",
+                    "argsort",
+                    "array",
+                    "asarray",
+                    "cumsum",
+                    "empty_like",
+                    "lexsort",
+                    "searchsorted",
+                    "sort",
+                    "stack",
+                    "zeros_like",
+                ]
+            )
         },
         asnumpy=np.asarray,
         cuda=SimpleNamespace(get_current_stream=lambda: stream, Device=lambda: stream),

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.adapters.packed import degree_segments, kept_rows, packed_rows
+from dynstore.adapters.packed import degree_segments, hubs_astray, kept_rows, order_by_degree, packed_rows
+from dynstore.adapters.shown import ShownIds
 from tests.adapters.stand_ins import rapids
 from tests.conftest import DEVICES
 
@@ -81,3 +82,54 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
     graph.insert_vertices([5_000_000])
     assert kept_rows(graph, False) is None
     assert packed_rows(graph).ids.number_map[-1] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("degrees", "astray"),
+    [
+        ([3000, 5, 5], False),
+        ([5] * 40 + [3000], True),  # the hub stands behind the slack of no rows
+        ([5] * 8 + [3000], True),
+        ([900] * 300 + [1024], False),  # one in 264 edges
+        ([31] * 50, False),
+        ([], False),
+    ],
+)
+def test_hubs_behind_the_rows_for_a_block_are_seen(degrees: list[int], astray: bool) -> None:
+    offsets = offsets_of(degrees)
+    segments = degree_segments(np, offsets)
+    assert hubs_astray(np, offsets, segments) == (astray and (segments is None or segments[0] < len(degrees)))
+
+
+def test_rows_put_in_order_of_degree_hold_the_same_edges() -> None:
+    rng = np.random.default_rng(6)
+    degrees = [0, 3, 40, 2, 0, 40, 7]
+    offsets, ids = offsets_of(degrees), rng.permutation(700)[:7]
+    indices = np.concatenate([np.sort(rng.choice(7, min(degree, 7), replace=False)) for degree in degrees])
+    offsets = np.minimum(offsets, 0) + np.concatenate(([0], np.cumsum([min(degree, 7) for degree in degrees])))
+    weights = rng.random(indices.shape[0])
+    rows = np.repeat(np.arange(7), np.diff(offsets))
+    wanted = sorted(zip(ids[rows], ids[indices], weights, strict=True))
+    new_offsets, new_indices, new_weights, shown = order_by_degree(
+        np, offsets, indices, weights, ShownIds(ids, None, True)
+    )
+    assert new_weights is not None
+    rows = np.repeat(np.arange(7), np.diff(new_offsets))
+    got = zip(shown.number_map[rows], shown.number_map[new_indices], new_weights, strict=True)
+    assert sorted(got) == wanted
+    assert (np.diff(np.diff(new_offsets)) <= 0).all()
+    keys = rows * 7 + new_indices
+    assert (np.diff(keys) > 0).all(), "neighbours ascend"
+
+
+def test_a_graph_whose_hubs_came_late_is_lent_in_order_of_degree(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    chain = np.arange(3000)
+    graph.insert_edges((chain, chain + 1))
+    graph.insert_edges((np.full(2000, 3001), np.arange(2000)))
+    rows = packed_rows(graph)
+    assert rows.segments is not None
+    assert rows.ids.number_map[0] == 3001
+    assert "order of degree" in rows.copied
+    first = rows.ids.number_map[rows.indices[: rows.offsets[1]]]
+    assert sorted(first.tolist()) == list(range(2000))
