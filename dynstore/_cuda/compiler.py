@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 from numba import config
 
 from dynstore._cuda.launching import Entry, describe_arguments, find_entry, start_entry
@@ -73,7 +74,7 @@ class Kernel:
 
     def _start(self, blocks: int, args: tuple[Any, ...]) -> None:
         if SIMULATED:
-            self._compiled[blocks, THREADS](*args)
+            self._compiled[blocks, THREADS](*map(_writable, args))
             return
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
@@ -90,6 +91,12 @@ def kernel(function: Callable[..., None]) -> Kernel:
 def device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a device function ``d_verb_noun``."""
     return function if SIMULATED else cuda.jit(device=True)(function)
+
+
+def _writable(argument: Any) -> Any:
+    """Return what the simulator can take: it writes back every array, also those that a kernel only reads."""
+    read_only = isinstance(argument, np.ndarray) and not argument.flags.writeable
+    return argument.copy() if read_only else argument
 
 
 def _current_stream() -> int:
