@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import numpy as np
 import pytest
@@ -52,3 +53,26 @@ def test_kernels_run_on_cupys_current_stream():
         written = cupy.zeros(1, dtype=np.int32)
         k_probe.launch(1, written)
         assert int(written[0]) == 1
+
+
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+def test_the_simulators_threads_share_one_array(monkeypatch):
+    from dynstore._cuda.compiler import THREADS, cuda, kernel
+
+    @kernel
+    def k_share_board(seen):
+        board = cuda.shared.array(THREADS, np.int64)
+        board[cuda.threadIdx.x] = cuda.threadIdx.x
+        cuda.syncthreads()
+        for thread in range(THREADS):
+            seen[cuda.threadIdx.x] += board[thread] == thread
+
+    def make_slowly(*args):
+        array = np_empty(*args)
+        time.sleep(1e-3)  # the other threads ask meanwhile
+        return array
+
+    np_empty, seen = np.empty, np.zeros(THREADS, dtype=np.int64)
+    monkeypatch.setattr(np, "empty", make_slowly)
+    k_share_board.launch(THREADS, seen)
+    assert seen.tolist() == [THREADS] * THREADS

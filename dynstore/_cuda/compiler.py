@@ -6,6 +6,7 @@ Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Nu
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,6 +31,17 @@ cuda: Any = _numba_cuda
 if SIMULATED:
     from numba.cuda.simulator import kernel as _simulator
 
+    class _SharedMemory:
+        """``cuda.shared`` of a launch; the simulator's own can give two threads that ask at once two arrays."""
+
+        def __init__(self, launch: Any) -> None:
+            self._arrays = launch.shared._allocations
+
+        def array(self, shape: int, dtype: Any) -> Any:
+            caller = sys._getframe(1)
+            place = caller.f_code.co_filename, caller.f_lineno
+            return self._arrays.setdefault(place, np.empty(shape, dtype))
+
     class _RunningLaunch:
         """``cuda`` inside kernels: that of the running launch.
 
@@ -39,6 +51,8 @@ if SIMULATED:
 
         def __getattr__(self, name: str) -> Any:
             launch = _simulator._get_kernel_context()
+            if launch is not None and name == "shared":
+                return _SharedMemory(launch)
             return getattr(_numba_cuda if launch is None else launch, name)
 
     cuda = _RunningLaunch()
