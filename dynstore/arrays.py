@@ -24,6 +24,7 @@ __all__ = [
     "read_column",
     "read_edges",
     "read_ids",
+    "read_integers",
     "read_weights",
     "split_columns",
 ]
@@ -78,7 +79,7 @@ def read_edges(
         Naming the column and the first bad row.
     """
     columns = split_columns(who, edges, names)
-    raw_src, raw_dst = (_integers(who, backend, *column) for column in columns[:2])
+    raw_src, raw_dst = (read_integers(who, backend, *column) for column in columns[:2])
     bounds = _find_bounds(backend, raw_src, raw_dst)
     src, src_max = _check_ids(who, backend, columns[0][0], raw_src, bounds[:2], vertex_dtype)
     dst, dst_max = _check_ids(who, backend, columns[1][0], raw_dst, bounds[2:], vertex_dtype)
@@ -248,11 +249,12 @@ def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
 
 def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
     """Read one column of integer ids; return them and the highest (-1 for none)."""
-    array = _integers(who, backend, name, column)
+    array = read_integers(who, backend, name, column)
     return _check_ids(who, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
 
 
-def _integers(who: str, backend: Backend, name: str, column: Any) -> Array:
+def read_integers(who: str, backend: Backend, name: str, column: Any) -> Array:
+    """Read one column of integers, in its own dtype."""
     array = _to_array(who, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, np.int32)

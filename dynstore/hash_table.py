@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,15 +11,30 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["EMPTY", "MULTIPLIER", "REMOVED", "HashTable"]
+__all__ = ["EMPTY", "LARGEST_KEY", "MULTIPLIER", "REMOVED", "HashTable", "Unknown"]
 
 # What stands for a key in a slot without one; keys themselves are not negative.
 EMPTY, REMOVED = -1, -2
+LARGEST_KEY = 2**63 - 2
 
 # 2**64 over the golden ratio: the high bits of a product with it are the home slot of a key (Knuth, TAOCP 3, 6.4).
 MULTIPLIER = 0x9E3779B97F4A7C15
 
 FEWEST_SLOTS = 64
+
+
+class Unknown(NamedTuple):
+    """Rows of one or two columns whose key is in no slot, in any order.
+
+    Attributes
+    ----------
+    keys : array, shape (N,), int64
+    places : array, shape (N,), int64
+        Their rows; those of a second column are counted on from the first's.
+    """
+
+    keys: Array
+    places: Array
 
 
 @dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dynstore.arrays import read_column, read_weights, split_columns
+from dynstore.arrays import read_integers, read_weights, split_columns
 from dynstore.errors import InputError, InputTypeError
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["KeyColumns", "Keys", "StringKeys", "read_key_edges", "read_keys"]
-
-INT64 = np.dtype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +33,7 @@ class StringKeys:
         return self.values[chosen if self.codes is None else self.codes[chosen]]
 
 
-# An int64 array of the backend, none negative, or strings.
+# Integers in an array of the backend, or strings.
 Keys: TypeAlias = Any
 
 
@@ -53,8 +51,7 @@ def read_key_edges(
 ) -> KeyColumns:
     """Read a batch of edges as :func:`dynstore.arrays.read_edges` does, with ids of any kind."""
     columns = split_columns(who, edges, names)
-    src = read_keys(who, backend, *columns[0])
-    dst = read_keys(who, backend, *columns[1])
+    src, dst = (read_keys(who, backend, *column) for column in columns[:2])
     return KeyColumns(
         (columns[0][0], columns[1][0]), src, dst, read_weights(who, backend, columns, src, dst, weight_dtype)
     )
@@ -65,12 +62,13 @@ def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
 
     Returns
     -------
-    array, shape (B,), int64, on the device; or StringKeys
+    array, shape (B,), on the device; or StringKeys
+        Integers keep their dtype, and may be negative: who looks them up sees that in passing.
 
     Raises
     ------
     InputError
-        Naming the column and the first bad row: a null, a negative number, what is neither integer nor string.
+        Naming the column and the first bad row: a null, what is neither integer nor string.
     """
     if isinstance(column, str):
         column = [column]
@@ -79,10 +77,7 @@ def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
     elif np.isscalar(column):
         raise InputTypeError(f"{who}: got {column!r}; a vertex is an integer or a string")
     strings = _read_strings(who, backend, name, column)
-    if strings is not None:
-        return strings
-    keys, _ = read_column(who, backend, name, column, INT64)
-    return keys
+    return read_integers(who, backend, name, column) if strings is None else strings
 
 
 def _read_strings(who: str, backend: Backend, name: str, column: Any) -> Any:

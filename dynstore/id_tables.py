@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.arrays import read_column
 from dynstore.backend import get_backend
 from dynstore.hash_table import REMOVED, HashTable
 from dynstore.id_columns import StringKeys
@@ -17,9 +19,29 @@ if TYPE_CHECKING:
     from dynstore.id_columns import Keys
     from dynstore.typing import Array
 
-__all__ = ["IdTable", "IntegerTable", "StringTable", "hash_strings", "make_table"]
+__all__ = ["IdTable", "IntegerTable", "Match", "StringTable", "hash_strings", "make_table"]
 
 SPARE = 1.25
+INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Columns of ids as numbers.
+
+    Attributes
+    ----------
+    columns : list of arrays
+        The number of each row; -1 for ids that are not in the table.
+    new : array
+        These ids, distinct and ascending, as the table keeps ids.
+    number : callable
+        Gets a number for each new id, int64, and writes it to the rows of that id.
+    """
+
+    columns: list[Array]
+    new: Any
+    number: Callable[[Array], None]
 
 
 class IdTable(ABC):
@@ -32,16 +54,14 @@ class IdTable(ABC):
         """Return a column without rows."""
 
     @abstractmethod
-    def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
-        """Return the number of each row, -1 for unknown ids; an array of the graph's device."""
+    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+        """Look one or two columns up.
 
-    @abstractmethod
-    def rows(self, keys: Keys, chosen: Array) -> Any:
-        """Return the ids of the rows that a mask of the graph's device chooses."""
-
-    @abstractmethod
-    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
-        """Return the distinct ids of all parts, ascending, and for every row where its id is among them."""
+        Raises
+        ------
+        InputError
+            Naming the column and the first row that has what is no id.
+        """
 
     @abstractmethod
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
@@ -106,25 +126,22 @@ class IntegerTable(IdTable):
         return self.backend.empty(0, np.int64)
 
     def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
+        """Return the number of each key, -1 for unknown ones; none may be negative."""
         return self._kernels.look_up_keys(self.backend, self.table, keys, dtype)
 
-    def rows(self, keys: Keys, chosen: Array) -> Any:
-        return keys[chosen]
+    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+        backend, kernels = self.backend, self._kernels
+        columns, unknown = kernels.match_keys(backend, self.table, parts, dtype)
+        if unknown is None:
+            for name, part in zip(names, parts, strict=True):
+                read_column(who, backend, name, part, INT64)
+            raise AssertionError("a column has what is no id, and reads well")
+        new = kernels.sort_ids(backend, unknown.keys) if unknown.keys.shape[0] else unknown.keys
 
-    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
-        backend, xp, kernels = self.backend, self.backend.xp, self._kernels
-        keys = parts[0] if len(parts) == 1 else xp.concatenate(parts)
-        if keys.shape[0] == 0:
-            return keys, keys
-        ordered = xp.sort(keys)
-        first = backend.empty(ordered.shape[0], np.bool_)
-        first[0] = True
-        first[1:] = ordered[1:] != ordered[:-1]
-        found = ordered[first]
-        # A search in the sorted ids would take several times as long.
-        table = HashTable.allocate(backend, found.shape[0])
-        kernels.insert_keys(backend, table, found, xp.arange(found.shape[0], dtype=np.int64))
-        return found, kernels.look_up_keys(backend, table, keys, np.dtype(np.int64))
+        def number(numbers: Array) -> None:
+            kernels.number_unknown(backend, unknown, new, numbers, columns)
+
+        return Match(columns, new, number)
 
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
         backend, kernels = self.backend, self._kernels
@@ -209,7 +226,7 @@ class StringTable(IdTable):
     def no_keys(self) -> Keys:
         return StringKeys(np.empty(0, dtype=object))
 
-    def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
+    def _look_up_rows(self, keys: Keys, dtype: np.dtype) -> Array:
         numbers = self._look_up(keys.values, dtype)
         return self.backend.asarray(numbers if keys.codes is None else numbers[keys.codes])
 
@@ -223,23 +240,19 @@ class StringTable(IdTable):
                 numbers[row] = self.twins.get(values[row], -1)
         return numbers
 
-    def rows(self, keys: Keys, chosen: Array) -> Any:
-        return keys.rows(self.backend.to_host(chosen))
+    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+        columns = [self._look_up_rows(part, dtype) for part in parts]
+        unknown = [column < 0 for column in columns]
+        rows = [part.rows(self.backend.to_host(mask)) for part, mask in zip(parts, unknown, strict=True)]
+        new, codes = _rank_strings(np.concatenate(rows))
 
-    def distinct(self, parts: list[Any]) -> tuple[Any, Array]:
-        import pandas
+        def number(numbers: Array) -> None:
+            written, done = self.backend.to_host(numbers)[codes], 0
+            for column, mask, texts in zip(columns, unknown, rows, strict=True):
+                column[mask] = self.backend.asarray(written[done : done + texts.shape[0]])
+                done += texts.shape[0]
 
-        columns = [part if isinstance(part, StringKeys) else StringKeys(part) for part in parts]
-        codes, found = pandas.factorize(np.concatenate([column.values for column in columns]))
-        order = np.array(sorted(range(found.shape[0]), key=found.tolist().__getitem__), dtype=np.int64)
-        ranks = np.empty_like(order)
-        ranks[order] = np.arange(order.shape[0])
-        ranks, rows, done = ranks[codes], [], 0
-        for column in columns:
-            end = done + column.values.shape[0]
-            rows.append(ranks[done:end] if column.codes is None else ranks[done:end][column.codes])
-            done = end
-        return found[order], self.backend.asarray(np.concatenate(rows))
+        return Match(columns, new, number)
 
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
         places = self.backend.to_host(numbers).astype(np.int64, copy=False)
@@ -306,6 +319,17 @@ class StringTable(IdTable):
     def memory_usage(self) -> int:
         texts = sum(text.__sizeof__() for text in self.all().tolist())
         return self.hashes.memory_usage() + int(self.buffer.nbytes) + texts
+
+
+def _rank_strings(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct strings, ascending, and where each row's is among them."""
+    import pandas
+
+    codes, found = pandas.factorize(texts)
+    order = np.array(sorted(range(found.shape[0]), key=found.tolist().__getitem__), dtype=np.int64)
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(order.shape[0])
+    return found[order], ranks[codes]
 
 
 def hash_strings(values: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ are numbered by falling degree, as cuGraph numbers vertices, because its kernels
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from dynstore.arrays import EdgeColumns
 from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputTypeError, LimitError
 from dynstore.id_columns import StringKeys, read_key_edges, read_keys
-from dynstore.id_tables import IdTable, make_table
+from dynstore.id_tables import IdTable, Match, make_table
 from dynstore.vertex_ids import IdPlan, Names, Rearrangement, VertexIds
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ class MappedIds(VertexIds):
         self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
     ) -> tuple[EdgeColumns, IdPlan]:
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
-        table, parts = self._match(who, [(keys.names[0], keys.src), (keys.names[1], keys.dst)])
-        (src, dst), plan = self._plan(who, table, parts, num_vertices, arranging=True)
-        return EdgeColumns(src, dst, keys.weights, -1), plan
+        table, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
+        plan = self._plan(who, table, match, num_vertices, arranging=True)
+        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), plan
 
     def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
-        table, parts = self._match(who, [("ids", read_keys(who, self.backend, "ids", ids))])
-        return self._plan(who, table, parts, num_vertices, arranging=False)[1]
+        table, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], self.dtype)
+        return self._plan(who, table, match, num_vertices, arranging=False)
 
     def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
         numbers, _ = self.find(who, ids, num_vertices)
@@ -112,34 +112,23 @@ class MappedIds(VertexIds):
             commit,
         )
 
-    def _plan(
-        self, who: str, table: IdTable, keys: list[Keys], num_vertices: int, arranging: bool
-    ) -> tuple[list[Array], IdPlan]:
-        """Number the ids of some columns, new ones as they come next; with ``arranging``, first ones by degree."""
-        if num_vertices:
-            columns = [table.look_up(part, self.dtype) for part in keys]
-        else:
-            columns = [self.backend.xp.full(part.shape[0], -1, dtype=self.dtype) for part in keys]
-        new = [column < 0 for column in columns]
-        num_new = [int(self.backend.xp.count_nonzero(mask)) for mask in new]
-        if not sum(num_new):
-            return columns, IdPlan(num_vertices, self._revival(columns, num_vertices))
-        ids, codes = table.distinct([table.rows(part, mask) for part, mask in zip(keys, new, strict=True)])
+    def _plan(self, who: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
+        """Number the new ids as they come next; with ``arranging``, the first ones by degree."""
+        xp, columns, ids = self.backend.xp, match.columns, match.new
         count = int(ids.shape[0])
-        free = self._free(columns, new, num_vertices, count)
+        if count == 0:
+            return IdPlan(num_vertices, self._revival(columns, num_vertices))
+        free = self._free(columns, num_vertices, count)
         total = num_vertices + count - int(free.shape[0])
         self._check_limit(who, count, total)
-        numbers = self.backend.empty(count, np.int64)
-        numbers[: free.shape[0]] = free
-        numbers[free.shape[0] :] = self.backend.xp.arange(num_vertices, total)
-        done = 0
-        for column, mask, rows in zip(columns, new, num_new, strict=True):
-            column[mask] = numbers[codes[done : done + rows]]
-            done += rows
+        numbers = xp.arange(num_vertices, total, dtype=np.int64)
+        if free.shape[0]:
+            numbers = xp.concatenate((free, numbers))
+        match.number(numbers)
         plan = IdPlan(total)
         if arranging and num_vertices == 0:
             plan.arrange = lambda batch: self._arrange(table, ids, batch, plan)
-            return columns, plan
+            return plan
         write = table.plan_write(ids, numbers, total, bool(free.shape[0]))
         revive = self._revival([*columns, numbers], num_vertices)
 
@@ -149,7 +138,7 @@ class MappedIds(VertexIds):
             self._table = table
 
         plan.commit = commit
-        return columns, plan
+        return plan
 
     def _arrange(self, table: IdTable, ids: Any, batch: EdgeBatch, plan: IdPlan) -> EdgeBatch:
         """Renumber the first batch by falling degree; until now a number was an id's place among the sorted ids."""
@@ -169,14 +158,14 @@ class MappedIds(VertexIds):
         columns = sort_unique(backend, ranks[batch.src], ranks[batch.dst], batch.weights)
         return EdgeBatch(*columns, batch.num_loops)
 
-    def _free(self, columns: list[Array], new: list[Array], num_vertices: int, wanted: int) -> Array:
+    def _free(self, columns: list[Array], num_vertices: int, wanted: int) -> Array:
         """Return at most so many numbers of deleted vertices, ascending, without those that a column names."""
         xp = self.backend.xp
         if self._gone is None:
             return xp.arange(0)
         gone = self._flags(num_vertices)
-        for column, mask in zip(columns, new, strict=True):
-            gone[column[~mask]] = False
+        for column in columns:
+            gone[column[column >= 0]] = False
         return xp.nonzero(gone)[0][:wanted]
 
     def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None]:
@@ -215,27 +204,19 @@ class MappedIds(VertexIds):
         self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
     ) -> EdgeColumns:
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
-        table, parts = self._match(who, [(keys.names[0], keys.src), (keys.names[1], keys.dst)])
-        columns = [table.look_up(part, self.dtype) for part in parts]
-        unknown = [column < 0 for column in columns]
-        if any(bool(mask.any()) for mask in unknown):
-            _, codes = table.distinct([table.rows(part, mask) for part, mask in zip(parts, unknown, strict=True)])
-            codes = self.backend.xp.minimum(codes + num_vertices, np.iinfo(self.dtype).max)
-            done = 0
-            for column, mask in zip(columns, unknown, strict=True):
-                rows = int(self.backend.xp.count_nonzero(mask))
-                column[mask] = codes[done : done + rows]
-                done += rows
-        return EdgeColumns(columns[0], columns[1], keys.weights, -1)
+        _, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
+        if match.new.shape[0]:
+            xp = self.backend.xp
+            strangers = xp.arange(num_vertices, num_vertices + match.new.shape[0], dtype=np.int64)
+            match.number(xp.minimum(strangers, np.iinfo(self.dtype).max))
+        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1)
 
     def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
-        table, (keys,) = self._match(who, [("ids", read_keys(who, self.backend, "ids", ids))])
-        numbers = table.look_up(keys, INT64)
-        unknown = numbers < 0
-        if not bool(unknown.any()):
-            return numbers, None
-        stranger = table.rows(keys, unknown)[0]
-        return numbers, stranger if isinstance(stranger, str) else int(stranger)
+        _, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], INT64)
+        if not match.new.shape[0]:
+            return match.columns[0], None
+        stranger = match.new[0]
+        return match.columns[0], stranger if isinstance(stranger, str) else int(stranger)
 
     def of(self, numbers: Array, num_vertices: int) -> Array:
         if self._table is None:
@@ -255,17 +236,18 @@ class MappedIds(VertexIds):
         twin._gone, twin.epoch = self._gone, self.epoch  # flags are replaced, never written
         return twin
 
-    def _match(self, who: str, parts: list[tuple[str, Keys]]) -> tuple[IdTable, list[Keys]]:
-        """Return the table, made for the kind of the first ids, and the columns; refuse ids of the other kind."""
+    def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
+        """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""
         table = self._table
-        for name, keys in parts:
+        for name, keys in zip(names, parts, strict=True):
             if keys.shape[0]:
                 kind = "string" if isinstance(keys, StringKeys) else "integer"
                 table = table or make_table(self.backend, kind)
                 if table.kind != kind:
                     raise InputTypeError(f"{who}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
         table = table or make_table(self.backend, "integer")
-        return table, [keys if keys.shape[0] else table.no_keys() for _, keys in parts]
+        parts = [keys if keys.shape[0] else table.no_keys() for keys in parts]
+        return table, table.match(who, names, parts, dtype)
 
 
 def _nothing() -> None:

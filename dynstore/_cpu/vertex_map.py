@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dynstore.hash_table import EMPTY, MULTIPLIER, REMOVED
+from dynstore._cpu.batches import find_bounds
+from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, HashTable, Unknown
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.hash_table import HashTable
     from dynstore.typing import Array
 
-__all__ = ["insert_keys", "look_up_keys", "remove_keys", "write_keys"]
+__all__ = [
+    "insert_keys",
+    "look_up_keys",
+    "match_keys",
+    "number_unknown",
+    "remove_keys",
+    "sort_ids",
+    "write_keys",
+]
 
 # Keys taken side by side, so that their cache misses overlap.
 LANES = 64
@@ -87,6 +95,44 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
     numbers = backend.empty(keys.shape[0], dtype)
     _look_up(table.cells, table.shift, keys, numbers)
     return numbers
+
+
+def match_keys(
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+) -> tuple[list[Array], Unknown | None]:
+    """Return the numbers of one or two columns of integers, -1 for unknown keys, and what these are.
+
+    The latter is None where a row has what is no key: a negative number, or one above LARGEST_KEY.
+    """
+    first, second = (parts[0], parts[-1])
+    low_first, high_first, low_second, high_second = find_bounds(backend, first, second)
+    if min(low_first, low_second) < 0 or max(high_first, high_second) > LARGEST_KEY:
+        return [], None
+    parts = [np.ascontiguousarray(part, dtype=np.int64) for part in parts]
+    columns = [look_up_keys(backend, table, part, dtype) for part in parts]
+    rows = [np.flatnonzero(column < 0) for column in columns]
+    keys = np.concatenate([part[chosen] for part, chosen in zip(parts, rows, strict=True)])
+    return columns, Unknown(keys, np.concatenate([rows[0], *(other + columns[0].shape[0] for other in rows[1:])]))
+
+
+def sort_ids(backend: Backend, keys: Array) -> Array:
+    """Return the distinct keys, ascending."""
+    ordered = np.sort(keys)
+    first = np.ones(ordered.shape[0], np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
+    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    # A search in the sorted ids would take several times as long.
+    table = HashTable.allocate(backend, ids.shape[0])
+    insert_keys(backend, table, ids, numbers)
+    found = look_up_keys(backend, table, unknown.keys, columns[0].dtype)
+    split = np.searchsorted(unknown.places, columns[0].shape[0])
+    columns[0][unknown.places[:split]] = found[:split]
+    if len(columns) > 1:
+        columns[1][unknown.places[split:] - columns[0].shape[0]] = found[split:]
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["find_bounds", "sort_pairs"]
+__all__ = ["as_signed", "find_bounds", "k_tally_run_ends", "sort_pairs"]
 
 
 @kernel
@@ -89,14 +89,15 @@ def k_keep_run_ends(keys, tallies, src, dst):
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
     """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
-    columns = [backend.xp.ascontiguousarray(_as_signed(backend, column)) for column in (first, second)]
+    columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
     bounds = backend.zeros(4, np.int64)
     k_find_bounds.launch_strided(max(first.shape[0], second.shape[0]), *columns, bounds)
     low_first, high_first, low_second, high_second = backend.to_host(bounds).tolist()
     return low_first, high_first, low_second, high_second
 
 
-def _as_signed(backend: Backend, column: Array) -> Array:
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
     if column.dtype != np.uint64:
         return column
     return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

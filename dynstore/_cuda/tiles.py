@@ -17,12 +17,35 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["BOARD", "d_count_block", "d_scan_block", "d_sum_block", "d_sum_tiles_before", "d_tally", "make_tallies"]
+__all__ = [
+    "BOARD",
+    "d_claim",
+    "d_count_block",
+    "d_scan_block",
+    "d_sum_block",
+    "d_sum_tiles_before",
+    "d_tally",
+    "make_tallies",
+]
 
 # Entries of the shared int64 array that a block of at most 1024 threads needs as its ``board``.
 BOARD = 32
 # Kinds of keys that are counted apart, and how many tiles make a group: a block sums the groups before its own.
 ROWS, GROUP_BITS = 3, 10
+
+
+@device
+def d_claim(counter, index, wanted):
+    """Return this thread's place in a list that ``counter[index]`` items are in, which grows by those wanted.
+
+    One atomic add a warp; the order of warps is open.
+    """
+    lane, word = d_lane(), d_ballot(wanted)
+    start = np.int64(0)
+    if lane == 0 and word != 0:
+        start = np.int64(cuda.atomic.add(counter, index, np.int64(cuda.popc(word))))
+    below = (np.uint32(1) << np.uint32(lane)) - np.uint32(1)
+    return d_shuffle(start, 0) + np.int64(cuda.popc(word & below))
 
 
 @device

@@ -6,15 +6,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.batches import as_signed, k_tally_run_ends
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
-from dynstore.hash_table import EMPTY, MULTIPLIER, REMOVED
+from dynstore._cuda.search import d_find_lower_bound
+from dynstore._cuda.tiles import BOARD, d_claim, d_scan_block, d_sum_tiles_before, make_tallies
+from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.hash_table import HashTable
     from dynstore.typing import Array
 
-__all__ = ["insert_keys", "look_up_keys", "remove_keys", "write_keys"]
+__all__ = [
+    "insert_keys",
+    "look_up_keys",
+    "match_keys",
+    "number_unknown",
+    "remove_keys",
+    "sort_ids",
+    "write_keys",
+]
 
 FACTOR = np.uint64(MULTIPLIER)
 HALF = np.uint64(32)
@@ -36,18 +47,77 @@ else:
         return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
 
 
+@device
+def d_look_up(cells, shift, key):
+    """Return the number of a key that is not negative, -1 where it is not in the table."""
+    mask = cells.shape[0] // 2 - 1
+    slot = d_find_home(key, shift)
+    found = cells[2 * slot]
+    while found != key and found != EMPTY:
+        slot = (slot + 1) & mask
+        found = cells[2 * slot]
+    return cells[2 * slot + 1] if found == key else np.int64(-1)
+
+
 @kernel
 def k_look_up_keys(cells, shift, keys, numbers):
     """One thread owns one key; the table is not written meanwhile."""
     i = cuda.grid(1)
     if i < keys.shape[0]:
-        key, mask = keys[i], cells.shape[0] // 2 - 1
-        slot = d_find_home(key, shift)
-        found = cells[2 * slot]
-        while found != key and found != EMPTY:
-            slot = (slot + 1) & mask
-            found = cells[2 * slot]
-        numbers[i] = cells[2 * slot + 1] if found == key else -1
+        numbers[i] = d_look_up(cells, shift, keys[i])
+
+
+@kernel
+def k_match_keys(cells, shift, first, second, first_numbers, second_numbers, keys, places, record):
+    """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
+
+    Unknown keys are listed in no order, with their rows. ``record``: how many they are, and how many rows have what
+    is no key; one atomic add each a warp, or a row.
+    """
+    i = np.int64(cuda.grid(1))
+    row = i - first.shape[0]
+    key, number = np.int64(0), np.int64(-1)
+    known = True
+    if row < second.shape[0]:
+        key = np.int64(second[row]) if row >= 0 else np.int64(first[i])
+        if key < 0 or key > LARGEST_KEY:
+            cuda.atomic.add(record, 1, 1)
+        else:
+            number = d_look_up(cells, shift, key)
+            known = number >= 0
+        if row >= 0:
+            second_numbers[row] = number
+        else:
+            first_numbers[i] = number
+    place = d_claim(record, 0, not known)
+    if not known:
+        keys[place] = key
+        places[place] = i
+
+
+@kernel
+def k_keep_run_keys(keys, tallies, ids):
+    """One thread owns one sorted key; the last of each run is written to its rank."""
+    board = cuda.shared.array(BOARD, np.int64)
+    i, count = cuda.grid(1), keys.shape[0]
+    ends = i < count and (i + 1 == count or keys[i + 1] != keys[i])
+    rank = d_sum_tiles_before(tallies, 0, board)
+    rank += d_scan_block(1 if ends else 0, board)
+    if ends:
+        ids[rank] = keys[i]
+
+
+@kernel
+def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
+    """One thread owns one unknown key: the number of its place in ``ids`` goes to its row."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        number = numbers[d_find_lower_bound(ids, np.int64(0), np.int64(ids.shape[0]), keys[i])]
+        row = places[i] - first_numbers.shape[0]
+        if row >= 0:
+            second_numbers[row] = number
+        else:
+            first_numbers[places[i]] = number
 
 
 @kernel
@@ -92,6 +162,49 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
     numbers = backend.empty(keys.shape[0], dtype)
     k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
     return numbers
+
+
+def match_keys(
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+) -> tuple[list[Array], Unknown | None]:
+    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`."""
+    parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
+    columns = [backend.empty(part.shape[0], dtype) for part in parts]
+    first, second, first_numbers, second_numbers = _pair(parts, columns)
+    total = int(first.shape[0] + second.shape[0])
+    keys, places = backend.empty(total, np.int64), backend.empty(total, np.int64)
+    record = backend.zeros(2, np.int64)
+    k_match_keys.launch(
+        total, table.cells, table.shift, first, second, first_numbers, second_numbers, keys, places, record
+    )
+    num_unknown, num_wrong = backend.to_host(record).tolist()
+    return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown])
+
+
+def sort_ids(backend: Backend, keys: Array) -> Array:
+    """Return the distinct keys, ascending."""
+    keys, count = backend.xp.sort(keys), int(keys.shape[0])
+    tallies, record, ids = make_tallies(backend, count), backend.zeros(2, np.int64), backend.empty(count, np.int64)
+    k_tally_run_ends.launch(count, keys, tallies, record)
+    k_keep_run_keys.launch(count, keys, tallies, ids)
+    return ids[: int(backend.to_host(record)[0])]
+
+
+def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
+    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    count = unknown.keys.shape[0]
+    _, _, first, second = _pair(columns, columns)
+    k_number_unknown.launch(count, unknown.keys, unknown.places, ids, numbers, first, second)
+
+
+def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array, Array]:
+    """Return two parts and their columns; where there is one, an empty one stands after it."""
+    return (
+        parts[0],
+        parts[1] if len(parts) > 1 else parts[0][:0],
+        columns[0],
+        (columns[1] if len(columns) > 1 else columns[0][:0]),
+    )
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
