@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.adapters.libraries import require
-from dynstore.adapters.packed import PackedRows, packed_rows, rows_of_edges
+from dynstore.adapters.packed import PackedRows, packed_rows
+from dynstore.adapters.row_order import rows_of_edges
 from dynstore.adapters.shown import shown_ids
 from dynstore.errors import InputError
 

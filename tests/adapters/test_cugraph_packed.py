@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import dynstore
-from dynstore.adapters.packed import degree_segments, hubs_astray, kept_rows, order_by_degree, packed_rows
+from dynstore.adapters.packed import kept_rows, packed_rows
+from dynstore.adapters.row_order import hubs_astray, measure_rows, order_by_degree, segments_of
 from dynstore.adapters.shown import ShownIds
 from tests.adapters.stand_ins import rapids
 from tests.conftest import DEVICES
@@ -36,15 +37,32 @@ def test_squeezing_packs_as_compact_does(device: str, weighted: bool, vertex_dty
             graph.delete_edges((src[::2], dst[::2]))
         view = graph.snapshot()
         squeeze = graph.backend.kernels("dynstore.adapters", "squeezing").squeeze
-        offsets, indices, packed_weights = squeeze(view)
+        offsets, indices, packed_weights, long_rows = squeeze(view)
         wanted = view.compact()
         to_host = graph.backend.to_host
+        assert long_rows == measure_rows(to_host(offsets))
         assert offsets.dtype == indices.dtype == np.dtype(vertex_dtype)
         np.testing.assert_array_equal(to_host(offsets), to_host(wanted.offsets))
         np.testing.assert_array_equal(to_host(indices), to_host(wanted.indices))
         assert (packed_weights is None) == (not weighted)
         if weighted:
             np.testing.assert_array_equal(to_host(packed_weights), to_host(wanted.weights))
+
+
+@pytest.mark.parametrize("device", GPU_DEVICES)
+def test_long_rows_are_measured_on_the_gpu_as_on_the_host(device: str) -> None:
+    rng = np.random.default_rng(8)
+    for order in (slice(None), slice(None, None, -1)):
+        degrees = np.array([2000] + [1024] * 2 + [40] * 11 + [32] * 5 + [3] * 45 + [0] * 9)[order]
+        src = np.repeat(np.arange(degrees.shape[0]), degrees)
+        dst = np.concatenate([rng.choice(2500, degree, replace=False) for degree in degrees])
+        graph = dynstore.DynamicGraph(device=device)
+        graph.insert_edges((src, dst))
+        *_, long_rows = graph.backend.kernels("dynstore.adapters", "squeezing").squeeze(graph.snapshot())
+        ends = np.concatenate((np.cumsum(degrees), np.full(2500 - degrees.shape[0], degrees.sum())))
+        wanted = measure_rows(np.concatenate(([0], ends)))
+        assert (wanted.wide, wanted.medium) == (3, 19)
+        assert long_rows == wanted
 
 
 @pytest.mark.parametrize(
@@ -64,7 +82,7 @@ def test_squeezing_packs_as_compact_does(device: str, weighted: bool, vertex_dty
 def test_segments_end_a_little_behind_the_rows_for_a_block_and_a_warp(
     degrees: list[int], wanted: tuple[int, int] | None
 ) -> None:
-    assert degree_segments(np, offsets_of(degrees)) == wanted
+    assert segments_of(measure_rows(offsets_of(degrees)), len(degrees)) == wanted
 
 
 def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace) -> None:
@@ -96,9 +114,9 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
     ],
 )
 def test_hubs_behind_the_rows_for_a_block_are_seen(degrees: list[int], astray: bool) -> None:
-    offsets = offsets_of(degrees)
-    segments = degree_segments(np, offsets)
-    assert hubs_astray(np, offsets, segments) == (astray and (segments is None or segments[0] < len(degrees)))
+    rows = measure_rows(offsets_of(degrees))
+    segments = segments_of(rows, len(degrees))
+    assert hubs_astray(rows, segments, sum(degrees)) == (astray and (segments is None or segments[0] < len(degrees)))
 
 
 def test_rows_put_in_order_of_degree_hold_the_same_edges() -> None:
