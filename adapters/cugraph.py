@@ -3,6 +3,7 @@
 Everything is looked up in the real cuGraph, and does what it does there, with these differences:
 
 - a function takes a ``DynamicGraph`` wherever cuGraph's takes a ``Graph``: it sees the current edges
+- plain calls of ``bfs``, ``sssp``, ``pagerank`` and ``weakly_connected_components`` skip cuGraph's Python (``direct``)
 - ``Graph`` makes a genuine ``cugraph.Graph`` that keeps its edges in a ``DynamicGraph``: ``insert_edges`` and
   ``delete_edges`` on it take the place of building the next one; so do graphs from ``from_cudf_edgelist``,
   ``from_pandas_edgelist`` and ``from_edgelist``
@@ -17,6 +18,7 @@ from typing import Any
 
 from dynstore.adapters.cugraph_build import new_graph
 from dynstore.adapters.cugraph_graph import as_cugraph
+from dynstore.adapters.direct import call_directly, is_offered
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 
@@ -37,6 +39,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(real, name)
         if inspect.isroutine(value):
             value = _wrap_function(value, real.Graph)
+            if is_offered(name):
+                value = _shorten(value, name)
     setattr(sys.modules[__name__], name, value)
     return value
 
@@ -57,6 +61,17 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         return function(*map(translate, args), **{key: translate(value) for key, value in kwargs.items()})
+
+    return wrapped
+
+
+def _shorten(function: Any, name: str) -> Any:
+    """Let plain calls go to pylibcugraph straight away."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = call_directly(name, args, kwargs)
+        return function(*args, **kwargs) if result is NotImplemented else result
 
     return wrapped
 

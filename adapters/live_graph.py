@@ -23,7 +23,7 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveGraph", "build_graph"]
+__all__ = ["LiveGraph", "build_graph", "lend_graph"]
 
 WHO = "cugraph.Graph"
 
@@ -103,25 +103,7 @@ class LiveGraph(LiveViews):
         G, bridge = self.dynamic_graph, load_bridge()
         if bridge.borrowed_graph is None:
             return self._rebuild(transposed, call, bridge.reason)
-        new = kept_rows(G, transposed) is None
-        rows = packed_rows(G, transposed)
-        wide, medium = rows.segments or (-1, -1)
-        graph = bridge.borrowed_graph(
-            rows.offsets,
-            rows.indices,
-            rows.weights,
-            rows.ids.number_map,
-            symmetric=not G.is_directed(),
-            transposed=transposed,
-            end_of_wide=wide,
-            end_of_medium=medium,
-        )
-        reason = bridge.reason
-        if rows.segments is None:
-            reason += "; rows are in no order of degree, so cuGraph gives every vertex one thread"
-        copied = (rows.copied, rows.copied_bytes) if new else ("nothing: an earlier call packed this version", 0)
-        note_call(G, Call(call, "borrowed", rows.version, *copied, reason))
-        return graph
+        return lend_graph(G, transposed, call)
 
     def _rebuild(self, transposed: bool, call: str, reason: str) -> Any:
         """Hand the rows to SGGraph, which sorts and numbers them anew, once a version and orientation."""
@@ -251,6 +233,29 @@ class LiveGraph(LiveViews):
         self.input_df = None
         self.renumber_map = None
         self.adjlist = None
+
+
+def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
+    """Return the current version as a BorrowedGraph, which has to be there, for one call; see ``LiveGraph.lend``."""
+    bridge, new = load_bridge(), kept_rows(G, transposed) is None
+    rows = packed_rows(G, transposed)
+    wide, medium = rows.segments or (-1, -1)
+    graph = bridge.borrowed_graph(
+        rows.offsets,
+        rows.indices,
+        rows.weights,
+        rows.ids.number_map,
+        symmetric=not G.is_directed(),
+        transposed=transposed,
+        end_of_wide=wide,
+        end_of_medium=medium,
+    )
+    reason = bridge.reason
+    if rows.segments is None:
+        reason += "; rows are in no order of degree, so cuGraph gives every vertex one thread"
+    copied = (rows.copied, rows.copied_bytes) if new else ("nothing: an earlier call packed this version", 0)
+    note_call(G, Call(call, "borrowed", rows.version, *copied, reason))
+    return graph
 
 
 def build_graph(rows: PackedRows, symmetric: bool, transposed: bool) -> Any:

@@ -161,7 +161,7 @@ def rapids(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
 
 
 def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    from dynstore.adapters import cugraph_build, cugraph_graph, libraries, live_graph
+    from dynstore.adapters import cugraph_build, cugraph_graph, direct, libraries, live_graph
     from dynstore.adapters.borrowed.loading import Bridge
 
     modules: dict[str, Any] = {}
@@ -184,6 +184,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
                     "asarray",
                     "cumsum",
                     "empty_like",
+                    "full",
                     "lexsort",
                     "searchsorted",
                     "sort",
@@ -223,6 +224,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     state = SimpleNamespace(cugraph=cugraph, bridge=bridge, graph_classes=graph_classes, modules=found)
     monkeypatch.setattr(live_graph, "load_bridge", lambda: state.bridge)
     monkeypatch.setattr(cugraph_graph, "load_bridge", lambda: state.bridge)
+    monkeypatch.setattr(direct, "load_bridge", lambda: Bridge(None, "the stand-ins of cuGraph's functions are asked"))
     monkeypatch.setattr(cugraph_build, "cuda_problem", lambda: None)
     real_graph = cugraph_build.DynamicGraph
 
