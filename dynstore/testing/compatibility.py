@@ -1,9 +1,9 @@
 """Runs cuGraph's own tests on the drop-in and writes what passes: ``python -m dynstore.testing.compatibility``.
 
-The test modules are those that the cuGraph wheel ships (or those in ``--tests``); they run twice, each time in a
-process of their own: with cuGraph as it is, and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. What passes
-the first time and not the second is listed with its reason. Tests of several GPUs are left out. Data sets are looked
-for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
+The test modules are those that the cuGraph wheel ships (or those in ``--tests``); each runs twice, in processes of its
+own, ``--jobs`` of them at once: with cuGraph as it is, and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``.
+What passes the first time and not the second is listed with its reason; so is what a crash or the end of time stopped.
+Tests of several GPUs are left out. Data sets are looked for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dynstore
@@ -37,6 +39,7 @@ MODULES: dict[str, tuple[str, ...]] = {
 }
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
+NOT_RUN = "not run"
 LINE = "pip install 'dynstore[rapids]'"
 
 
@@ -69,38 +72,70 @@ def find_tests(folder: Path | None) -> list[Path]:
     return found
 
 
-def run_tests(which: str, paths: list[Path], limit_s: int) -> Outcomes:
-    """Run the modules in a process of their own; return node id -> outcome and reason."""
-    with tempfile.TemporaryDirectory() as work:
-        out = Path(work) / "outcomes.json"
-        options = [
-            "-p",
-            "dynstore.testing.cugraph_plugin",
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            os.devnull,
-            "-q",
-            "--tb=short",
-            "--continue-on-collection-errors",
+def run_tests(paths: list[Path], limit_s: float, jobs: int = 1) -> Mapping[str, Outcomes]:
+    """Run each module with cuGraph and with the drop-in, in processes of their own.
+
+    Parameters
+    ----------
+    paths : list of Path
+        Modules in folders of one folder.
+    limit_s : float
+        Seconds that all of it may take.
+    jobs : int
+        Processes at once.
+
+    Returns
+    -------
+    mapping
+        Of :data:`RUNS`: node id -> ``outcome`` ("passed", "failed", "skipped", "not run") and ``reason``.
+    """
+    end = time.monotonic() + limit_s
+    largest_first = sorted(paths, key=lambda path: -path.stat().st_size)
+    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(jobs) as pool:
+        tasks = [
+            (which, pool.submit(_run_module, which, path, Path(work) / f"{place}-{which}", end))
+            for place, path in enumerate(largest_first)
+            for which in RUNS
         ]
-        options += [f"--rootdir={paths[0].parent.parent}", "-m", "not mg and not slow", "-W", "ignore"]
-        if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
-            options.append("--noconftest")
-        environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
-        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        command = [sys.executable, "-m", "pytest", *options, *map(str, paths)]
-        try:
-            done = subprocess.run(
-                command, env=environment, timeout=limit_s, check=False, capture_output=True, text=True
-            )
-            said = done.stdout[-2000:] + done.stderr[-2000:]
-        except subprocess.TimeoutExpired:
-            said = f"took more than {limit_s} s"
-        if not out.is_file():
-            raise RuntimeError(f"compatibility: the tests with {which} wrote no outcomes: {said}")
-        outcomes: Outcomes = json.loads(out.read_text(encoding="utf-8"))
-        return outcomes
+        outcomes: dict[str, dict[str, dict[str, str]]] = {which: {} for which in RUNS}
+        for which, task in tasks:
+            outcomes[which].update(task.result())
+    return outcomes
+
+
+def _run_module(which: str, path: Path, out: Path, end: float) -> dict[str, dict[str, str]]:
+    options = [
+        "-p",
+        "dynstore.testing.cugraph_plugin",
+        "-p",
+        "no:cacheprovider",
+        "-c",
+        os.devnull,
+        "-q",
+        "--tb=short",
+        "--continue-on-collection-errors",
+    ]
+    options += [f"--rootdir={path.parent.parent}", "-m", "not mg and not slow", "-W", "ignore"]
+    if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
+        options.append("--noconftest")
+    environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    command = [sys.executable, "-m", "pytest", *options, str(path)]
+    try:
+        left = max(end - time.monotonic(), 0.0)
+        done = subprocess.run(command, env=environment, timeout=left, check=False, capture_output=True, text=True)
+        said = (done.stdout + done.stderr).strip().splitlines()
+        ended = f"the process ended with {done.returncode}: {said[-1] if said else 'no message'}"
+    except subprocess.TimeoutExpired:
+        ended = "no time was left"
+    lines = out.read_text(encoding="utf-8").splitlines() if out.is_file() else []
+    found = {name: (outcome, reason) for name, outcome, reason in map(json.loads, lines)}
+    if not found:
+        found = {f"{path.parent.name}/{path.name}": (NOT_RUN, "")}
+    return {
+        name: {"outcome": outcome, "reason": ended if outcome == NOT_RUN else reason}
+        for name, (outcome, reason) in found.items()
+    }
 
 
 def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> str:
@@ -109,7 +144,7 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
     Parameters
     ----------
     theirs, ours : mapping
-        Node id -> ``outcome`` ("passed", "failed", "skipped") and ``reason``; with cuGraph as it is, with the drop-in.
+        Node id -> ``outcome`` and ``reason``; with cuGraph as it is, with the drop-in.
     version : str
         Of cuGraph.
     data : str
@@ -146,7 +181,7 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
     if not lost:
         lines.append("None.")
     for name in lost:
-        end = ours.get(name, {"outcome": "not run", "reason": "the run ended before it"})
+        end = ours.get(name, {"outcome": NOT_RUN, "reason": "its module was not collected"})
         lines.append(f"- `{name}`: {end['outcome']}: {end['reason']}")
     others = Counter(
         (_module(name), _short(end["reason"])) for name, end in theirs.items() if end["outcome"] != "passed"
@@ -176,17 +211,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--json", type=Path, help="write the outcomes here")
-    parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
+    parser.add_argument("--limit", type=int, default=3600, help="seconds that all of it may take")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     chosen = parser.parse_args(arguments)
     paths = find_tests(chosen.tests)
-    theirs, ours = (run_tests(which, paths, chosen.limit) for which in RUNS)
+    outcomes = run_tests(paths, chosen.limit, chosen.jobs)
+    theirs, ours = (outcomes[which] for which in RUNS)
     from dynstore.benchmarks.machine import find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
     data = f"{sum(1 for _ in Path(root).glob('*.csv'))} data sets were there" if root else "no data sets were there"
     page = render_table(theirs, ours, find_versions().get("cugraph", "of unknown version"), data)
     if chosen.json is not None:
-        chosen.json.write_text(json.dumps(dict(zip(RUNS, (theirs, ours), strict=True)), indent=1), encoding="utf-8")
+        chosen.json.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
     if chosen.out is not None:
         chosen.out.write_text(page, encoding="utf-8")
     print(page)

@@ -1,8 +1,8 @@
 """A pytest plugin for :mod:`dynstore.testing.compatibility`: cuGraph's tests, with ``cugraph`` being the drop-in.
 
 ``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to leave everything as it is; ``DYNSTORE_COMPATIBILITY_OUT`` is
-the file that gets the outcomes. The tests' own names for cuGraph are replaced once they are collected; so is the
-function by which cuGraph's example data sets make graphs, else those would be cuGraph's own.
+the file that gets the outcomes, a line each. The tests' own names for cuGraph are replaced once they are collected; so
+is the function by which cuGraph's example data sets make graphs, else those would be cuGraph's own.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import pytest
 
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
+from dynstore.testing.compatibility import NOT_RUN
 
 __all__ = [
     "gpubenchmark",
+    "pytest_collection_finish",
     "pytest_collection_modifyitems",
     "pytest_collectreport",
     "pytest_runtest_logreport",
-    "pytest_sessionfinish",
 ]
 
 WHO = "compatibility"
-_outcomes: dict[str, dict[str, str]] = {}
+_failed: set[str] = set()
 
 
 @pytest.fixture
@@ -51,6 +52,12 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
             module.cugraph = drop_in
     datasets = require(WHO, "cugraph.datasets.dataset")
     datasets.Dataset.get_graph = _get_graph(datasets.Dataset.get_graph, real.Graph)
+
+
+def pytest_collection_finish(session: Any) -> None:
+    """Write which tests there are."""
+    for item in session.items:
+        _write(item.nodeid, NOT_RUN, "")
 
 
 def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., Any]:
@@ -80,19 +87,26 @@ def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., A
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    """Keep how a test ended, and the last line of why."""
-    if report.when != "call" and report.outcome == "passed":
+    """Write how a test ended, and the last line of why; of a test that failed, the first failure."""
+    if (report.when != "call" and report.outcome == "passed") or report.nodeid in _failed:
         return
-    kept = _outcomes.get(report.nodeid, {})
-    if kept.get("outcome") == "failed":
-        return
-    _outcomes[report.nodeid] = {"outcome": report.outcome, "reason": _reason(report)}
+    if report.failed:
+        _failed.add(report.nodeid)
+    _write(report.nodeid, report.outcome, _reason(report))
 
 
 def pytest_collectreport(report: Any) -> None:
-    """Keep that a module could not be collected."""
+    """Write that a module could not be collected."""
     if report.failed:
-        _outcomes[report.nodeid] = {"outcome": "failed", "reason": f"not collected: {_reason(report)}"}
+        _write(report.nodeid, "failed", f"not collected: {_reason(report)}")
+
+
+def _write(name: str, outcome: str, reason: str) -> None:
+    """Append a line, so that a process that is stopped leaves what it has done."""
+    out = os.environ.get("DYNSTORE_COMPATIBILITY_OUT")
+    if out:
+        with Path(out).open("a", encoding="utf-8") as file:
+            file.write(json.dumps([name, outcome, reason]) + "\n")
 
 
 def _reason(report: Any) -> str:
@@ -104,10 +118,3 @@ def _reason(report: Any) -> str:
     text = str(getattr(crash, "message", "") or report.longrepr)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return (lines[0] if crash is not None else lines[-1])[:300] if lines else ""
-
-
-def pytest_sessionfinish() -> None:
-    """Write the outcomes."""
-    out = os.environ.get("DYNSTORE_COMPATIBILITY_OUT")
-    if out:
-        Path(out).write_text(json.dumps(_outcomes, indent=1), encoding="utf-8")

@@ -58,7 +58,7 @@ def test_without_cugraph_the_line_to_type_is_given() -> None:
 
 
 def test_outcomes_come_with_reasons(folder: Path) -> None:
-    outcomes = run_tests("cugraph", find_tests(folder)[::2], 120)
+    outcomes = run_tests(find_tests(folder)[::2], 120)["cugraph"]
     ends = {name.rpartition("/")[2]: (end["outcome"], end["reason"]) for name, end in outcomes.items()}
     assert ends["test_bfs.py::test_good"] == ("passed", "")
     assert ends["test_bfs.py::test_measured"] == ("passed", "")
@@ -68,6 +68,28 @@ def test_outcomes_come_with_reasons(folder: Path) -> None:
     assert "test_bfs.py::test_of_several_gpus" not in ends
     outcome, reason = ends["test_lost.py"]
     assert (outcome, "no_such_module" in reason) == ("failed", True)
+
+
+def test_what_a_crash_or_the_end_of_time_stops_is_listed(folder: Path) -> None:
+    """Alone or side by side: the outcomes before it stay, and other modules are not concerned."""
+    crash = folder / "core" / "test_crash.py"
+    crash.write_text("import os\n\ndef test_a(): pass\n\ndef test_b(): os._exit(7)\n\ndef test_c(): pass\n")
+    slow = folder / "core" / "test_slow.py"
+    slow.write_text("import time\n\ndef test_a(): pass\n\ndef test_b(): time.sleep(60)\n")
+    good = folder / "core" / "test_any.py"
+    for jobs in (1, 4):
+        ends = run_tests([crash, good], 120, jobs)["cugraph"]
+        assert ends["core/test_crash.py::test_a"]["outcome"] == "passed"
+        for name in ("test_b", "test_c"):
+            end = ends[f"core/test_crash.py::{name}"]
+            assert (end["outcome"], end["reason"].partition(":")[0]) == ("not run", "the process ended with 7")
+        assert ends["core/test_any.py::test_good"]["outcome"] == "passed"
+    ends = run_tests([slow], 10, 2)["cugraph"]
+    assert ends["core/test_slow.py::test_a"]["outcome"] == "passed"
+    assert ends["core/test_slow.py::test_b"] == {"outcome": "not run", "reason": "no time was left"}
+    assert run_tests([slow], 0)["cugraph"] == {
+        "core/test_slow.py": {"outcome": "not run", "reason": "no time was left"}
+    }
 
 
 def test_the_page_lists_what_is_lost_and_why() -> None:
@@ -83,6 +105,6 @@ def test_the_page_lists_what_is_lost_and_why() -> None:
     assert "| core/test_any.py | 4 | 3 | 1 | 2 |" in page
     assert "| all | 4 | 3 | 1 | 2 |" in page
     assert "- `core/test_any.py::test_b`: failed: AssertionError: 1\n" in page
-    assert "- `core/test_any.py::test_d`: not run: the run ended before it\n" in page
+    assert "- `core/test_any.py::test_d`: not run: its module was not collected\n" in page
     assert "- core/test_any.py, 1: FileNotFoundError: x.csv\n" in page
     assert "\nNone.\n" in render_table(theirs, theirs, "26.10.0", "")
