@@ -54,7 +54,7 @@ def k_squeeze_words(words, num_words, tallies, indices, weights, weighted, befor
             before[num_words] = rank + count
     first = (i - lane) * LEAF
     for step in range(LEAF):
-        word, start = d_shuffle(own, step), d_shuffle(rank, step)
+        word, start = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(rank, step)
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
             slot, place = first + step * LEAF + lane, start + d_count_below(word, lane)
             packed_indices[place] = indices[slot]
