@@ -1,9 +1,9 @@
 """Runs cuGraph's own tests on the drop-in and writes what passes: ``python -m dynstore.testing.compatibility``.
 
-The test modules are those that the cuGraph wheel ships (or those in ``--tests``); each runs twice, in processes of its
-own, ``--jobs`` of them at once: with cuGraph as it is, and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``.
-What passes the first time and not the second is listed with its reason; so is what a crash or the end of time stopped.
-Tests of several GPUs are left out. Data sets are looked for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
+The test modules are those that the cuGraph wheel ships (or those in ``--tests``); they run twice: with cuGraph as it
+is, and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. What passes the first time and not the second is
+listed with its reason; so is what a crash or the end of time kept from running. Tests of several GPUs are left out.
+Data sets are looked for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
 """
 
 from __future__ import annotations
@@ -15,10 +15,8 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import dynstore
@@ -72,38 +70,25 @@ def find_tests(folder: Path | None) -> list[Path]:
     return found
 
 
-def run_tests(paths: list[Path], limit_s: float, jobs: int = 1) -> Mapping[str, Outcomes]:
-    """Run each module with cuGraph and with the drop-in, in processes of their own.
+def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1) -> Outcomes:
+    """Run the modules in a process of their own, or in several.
 
     Parameters
     ----------
+    which : str
+        One of :data:`RUNS`.
     paths : list of Path
         Modules in folders of one folder.
     limit_s : float
-        Seconds that all of it may take.
+        Seconds that it may take.
     jobs : int
-        Processes at once.
+        Processes among which pytest-xdist shares the tests out.
 
     Returns
     -------
     mapping
-        Of :data:`RUNS`: node id -> ``outcome`` ("passed", "failed", "skipped", "not run") and ``reason``.
+        Node id -> ``outcome`` ("passed", "failed", "skipped", "not run") and ``reason``.
     """
-    end = time.monotonic() + limit_s
-    largest_first = sorted(paths, key=lambda path: -path.stat().st_size)
-    with tempfile.TemporaryDirectory() as work, ThreadPoolExecutor(jobs) as pool:
-        tasks = [
-            (which, pool.submit(_run_module, which, path, Path(work) / f"{place}-{which}", end))
-            for place, path in enumerate(largest_first)
-            for which in RUNS
-        ]
-        outcomes: dict[str, dict[str, dict[str, str]]] = {which: {} for which in RUNS}
-        for which, task in tasks:
-            outcomes[which].update(task.result())
-    return outcomes
-
-
-def _run_module(which: str, path: Path, out: Path, end: float) -> dict[str, dict[str, str]]:
     options = [
         "-p",
         "dynstore.testing.cugraph_plugin",
@@ -115,26 +100,32 @@ def _run_module(which: str, path: Path, out: Path, end: float) -> dict[str, dict
         "--tb=short",
         "--continue-on-collection-errors",
     ]
-    options += [f"--rootdir={path.parent.parent}", "-m", "not mg and not slow", "-W", "ignore"]
+    options += [f"--rootdir={paths[0].parent.parent}", "-m", "not mg and not slow", "-W", "ignore"]
+    if jobs > 1:
+        if importlib.util.find_spec("xdist") is None:
+            raise MissingDependencyError("compatibility: --jobs needs pytest-xdist: pip install 'dynstore[test]'")
+        options += ["-n", str(jobs)]
     if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
         options.append("--noconftest")
-    environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    command = [sys.executable, "-m", "pytest", *options, str(path)]
-    try:
-        left = max(end - time.monotonic(), 0.0)
-        done = subprocess.run(command, env=environment, timeout=left, check=False, capture_output=True, text=True)
-        said = (done.stdout + done.stderr).strip().splitlines()
-        ended = f"the process ended with {done.returncode}: {said[-1] if said else 'no message'}"
-    except subprocess.TimeoutExpired:
-        ended = "no time was left"
-    lines = out.read_text(encoding="utf-8").splitlines() if out.is_file() else []
-    found = {name: (outcome, reason) for name, outcome, reason in map(json.loads, lines)}
-    if not found:
-        found = {f"{path.parent.name}/{path.name}": (NOT_RUN, "")}
+    with tempfile.TemporaryDirectory() as work:
+        out = Path(work) / "outcomes"
+        environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
+        environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+        command = [sys.executable, "-m", "pytest", *options, *map(str, paths)]
+        try:
+            done = subprocess.run(
+                command, env=environment, timeout=limit_s, check=False, capture_output=True, text=True
+            )
+            said = (done.stdout + done.stderr).strip().splitlines()
+            ended = f"the process ended with {done.returncode}: {said[-1] if said else 'no message'}"
+        except subprocess.TimeoutExpired:
+            ended = "no time was left"
+        lines = out.read_text(encoding="utf-8").splitlines() if out.is_file() else []
+    if not lines:
+        raise RuntimeError(f"compatibility: the tests with {which} wrote no outcomes: {ended}")
     return {
         name: {"outcome": outcome, "reason": ended if outcome == NOT_RUN else reason}
-        for name, (outcome, reason) in found.items()
+        for name, outcome, reason in map(json.loads, lines)
     }
 
 
@@ -211,19 +202,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--json", type=Path, help="write the outcomes here")
-    parser.add_argument("--limit", type=int, default=3600, help="seconds that all of it may take")
+    parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     chosen = parser.parse_args(arguments)
     paths = find_tests(chosen.tests)
-    outcomes = run_tests(paths, chosen.limit, chosen.jobs)
-    theirs, ours = (outcomes[which] for which in RUNS)
+    theirs, ours = (run_tests(which, paths, chosen.limit, chosen.jobs) for which in RUNS)
     from dynstore.benchmarks.machine import find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
     data = f"{sum(1 for _ in Path(root).glob('*.csv'))} data sets were there" if root else "no data sets were there"
     page = render_table(theirs, ours, find_versions().get("cugraph", "of unknown version"), data)
     if chosen.json is not None:
-        chosen.json.write_text(json.dumps(outcomes, indent=1), encoding="utf-8")
+        chosen.json.write_text(json.dumps(dict(zip(RUNS, (theirs, ours), strict=True)), indent=1), encoding="utf-8")
     if chosen.out is not None:
         chosen.out.write_text(page, encoding="utf-8")
     print(page)

@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 WHO = "compatibility"
+FIRST_WORKER = "gw0"  # as pytest-xdist calls it
 _failed: set[str] = set()
 
 
@@ -55,7 +56,9 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 def pytest_collection_finish(session: Any) -> None:
-    """Write which tests there are."""
+    """Write which tests there are; of several processes the first one does."""
+    if getattr(session.config, "workerinput", {}).get("workerid", FIRST_WORKER) != FIRST_WORKER:
+        return
     for item in session.items:
         _write(item.nodeid, NOT_RUN, "")
 

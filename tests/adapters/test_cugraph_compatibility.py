@@ -58,7 +58,7 @@ def test_without_cugraph_the_line_to_type_is_given() -> None:
 
 
 def test_outcomes_come_with_reasons(folder: Path) -> None:
-    outcomes = run_tests(find_tests(folder)[::2], 120)["cugraph"]
+    outcomes = run_tests("cugraph", find_tests(folder)[::2], 120)
     ends = {name.rpartition("/")[2]: (end["outcome"], end["reason"]) for name, end in outcomes.items()}
     assert ends["test_bfs.py::test_good"] == ("passed", "")
     assert ends["test_bfs.py::test_measured"] == ("passed", "")
@@ -70,26 +70,23 @@ def test_outcomes_come_with_reasons(folder: Path) -> None:
     assert (outcome, "no_such_module" in reason) == ("failed", True)
 
 
+def test_several_processes_say_the_same(folder: Path) -> None:
+    paths = find_tests(folder)
+    assert run_tests("cugraph", paths, 120, jobs=2) == run_tests("cugraph", paths, 120)
+
+
 def test_what_a_crash_or_the_end_of_time_stops_is_listed(folder: Path) -> None:
-    """Alone or side by side: the outcomes before it stay, and other modules are not concerned."""
-    crash = folder / "core" / "test_crash.py"
-    crash.write_text("import os\n\ndef test_a(): pass\n\ndef test_b(): os._exit(7)\n\ndef test_c(): pass\n")
-    slow = folder / "core" / "test_slow.py"
-    slow.write_text("import time\n\ndef test_a(): pass\n\ndef test_b(): time.sleep(60)\n")
-    good = folder / "core" / "test_any.py"
-    for jobs in (1, 4):
-        ends = run_tests([crash, good], 120, jobs)["cugraph"]
-        assert ends["core/test_crash.py::test_a"]["outcome"] == "passed"
-        for name in ("test_b", "test_c"):
-            end = ends[f"core/test_crash.py::{name}"]
-            assert (end["outcome"], end["reason"].partition(":")[0]) == ("not run", "the process ended with 7")
-        assert ends["core/test_any.py::test_good"]["outcome"] == "passed"
-    ends = run_tests([slow], 10, 2)["cugraph"]
-    assert ends["core/test_slow.py::test_a"]["outcome"] == "passed"
-    assert ends["core/test_slow.py::test_b"] == {"outcome": "not run", "reason": "no time was left"}
-    assert run_tests([slow], 0)["cugraph"] == {
-        "core/test_slow.py": {"outcome": "not run", "reason": "no time was left"}
-    }
+    module = folder / "core" / "test_any.py"
+    module.write_text("import os\n\ndef test_a(): pass\n\ndef test_b(): os._exit(7)\n\ndef test_c(): pass\n")
+    ends = run_tests("cugraph", [module], 120)
+    assert ends["core/test_any.py::test_a"]["outcome"] == "passed"
+    for name in ("test_b", "test_c"):
+        end = ends[f"core/test_any.py::{name}"]
+        assert (end["outcome"], end["reason"].partition(":")[0]) == ("not run", "the process ended with 7")
+    module.write_text("import time\n\ndef test_a(): pass\n\ndef test_b(): time.sleep(60)\n")
+    ends = run_tests("cugraph", [module], 10)
+    assert ends["core/test_any.py::test_a"]["outcome"] == "passed"
+    assert ends["core/test_any.py::test_b"] == {"outcome": "not run", "reason": "no time was left"}
 
 
 def test_the_page_lists_what_is_lost_and_why() -> None:
