@@ -12,6 +12,7 @@ from dynstore.benchmarks.id_costs import main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.datasets import rmat
 
+ROOT = Path(__file__).resolve().parents[2]
 KINDS = ["0 .. V-1, renumber=False", "sparse int64", "strings", "categories of strings"]
 
 
@@ -50,3 +51,25 @@ def test_the_results_file_has_both_ways_and_all_ids(tmp_path: Path) -> None:
     assert {(row["operation"], row["batch"], row["steps"]) for row in document["rows"]} == {
         ("build", 1024 - 9 * 4, 1), ("insert", 9, 2), ("delete", 9, 2), ("update", 9, 2),
     }  # fmt: skip
+
+
+def test_the_page_about_ids_shows_the_kept_figures() -> None:
+    """If this fails after a new run, the lines to put into the page are those that it names."""
+    kept = "benchmarks/results/host/id-costs.json"
+    document = json.loads((ROOT / kept).read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "vertex-ids.md").read_text(encoding="utf-8")
+    check_document(document)
+    assert document["command"] == f"python -m dynstore.benchmarks.id_costs --json {kept}"
+    assert f"\n    {document['command']}\n" in page
+    assert f"over {document['dataset']['vertices']:,} ids" in page
+    rows = {(row["store"], row["operation"]): row for row in document["rows"]}
+    for kind in KINDS:
+        cells = [kind]
+        for way in ("undirected", "directed"):
+            for operation in ("build", "insert", "delete"):
+                passed, base = (rows[f"{way}, {name}", operation]["median_ms"] for name in (kind, KINDS[0]))
+                more = "" if kind == KINDS[0] else f" ({passed / base - 1:+.0%})"
+                cells.append(f"{passed:.{0 if operation == 'build' else 1}f}{more}")
+            cells.append(f"{rows[f'{way}, {kind}', 'update']['bytes'] / 1e6:.0f} MB")
+        line = f"| {' | '.join(cells)} |"
+        assert line in page.splitlines(), line
