@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dynstore import id_tables
 from dynstore.backend import Backend, get_backend
+from dynstore.graph import DynamicGraph
 from dynstore.hash_table import EMPTY, REMOVED, HashTable
 from dynstore.id_tables import IntegerTable, StringTable
 from dynstore.testing.pair import Pair
@@ -117,6 +119,31 @@ def test_hashes_are_keys_of_the_table() -> None:
     assert np.unique(hashes).shape == hashes.shape
     assert id_tables.hash_strings(np.array(["17"], dtype=object))[0] == hashes[17]
     assert id_tables.hash_strings(np.empty(0, dtype=object)).shape == (0,)
+
+
+def test_a_category_is_hashed_once_a_column_and_a_string_once_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """docs/vertex-ids.md says so."""
+    hashed: list[int] = []
+
+    def counting(values: np.ndarray) -> np.ndarray:
+        hashed.append(values.shape[0])
+        return hash_strings(values)
+
+    hash_strings = id_tables.hash_strings
+    graph = DynamicGraph(renumber=True, device="cpu")
+    graph.insert_edges((["a", "b", "c"], ["b", "c", "d"]))
+    monkeypatch.setattr(id_tables, "hash_strings", counting)
+    src, dst = ["a", "c", "a", "c", "a"], ["b", "b", "b", "b", "b"]
+    for wanted, convert in (
+        ([5, 5], lambda column: column),
+        ([2, 1], lambda column: pd.Categorical(column, categories=["a", "b", "c", "d", "x"])),
+    ):
+        hashed.clear()
+        graph.insert_edges((convert(src), convert(dst)))
+        assert hashed == wanted
+    hashed.clear()
+    graph.insert_edges((pd.Categorical(["e", "f", "e", "f"]), ["a", "a", "a", "a"]))
+    assert hashed == [2, 4, 2], "new ids are hashed once more, to be written"
 
 
 def test_a_string_table_holds_its_strings_memory() -> None:
