@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.adapters.libraries import require
-from dynstore.adapters.tables import gapped_columns, to_host
+from dynstore.adapters.tables import gapped_columns, kept_ids, to_host
 from dynstore.arrays import GAPS_MARK
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
     -------
     pyarrow.Table
         With ``renumber=True``, the vertices of the table with gaps are dictionaries: their indices are the store's
-        numbers, still without a copy; only the ids, shape (V,), are copied. Without gaps they are ids as they are.
+        numbers, still without a copy; only the ids, shape (V,), are copied, once for all calls, until there are new
+        ids. Without gaps they are ids as they are.
         With gaps, it has one chunk a column, is marked so that ``insert_edges`` skips the gaps, and keeps a pin: while
         it or anything made from it without a copy lives, the graph's next update writes elsewhere, which costs one copy
         of the graph. The table never changes.
@@ -42,15 +43,15 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
     pyarrow = require("to_arrow", "pyarrow")
     if compact:
         return pyarrow.table({name: pyarrow.array(to_host(G, array)) for name, array in G.edge_columns().items()})
-    columns, valid, num_gaps, ids = gapped_columns(G)
+    columns, valid, num_gaps = gapped_columns(G)
     bits = pyarrow.py_buffer(to_host(G, valid)) if num_gaps else None
     arrays = {}
     for name, column in columns.items():
         array = to_host(G, column)
         kind = pyarrow.from_numpy_dtype(array.dtype)
         arrays[name] = pyarrow.Array.from_buffers(kind, array.shape[0], [bits, pyarrow.py_buffer(array)], num_gaps)
-    if ids is not None:
-        names = pyarrow.array(to_host(G, ids))
+    if G.is_renumbered():
+        names = kept_ids(G, "pyarrow", lambda: pyarrow.array(to_host(G, G.vertex_ids())))
         for name in ("source", "destination"):
             arrays[name] = pyarrow.DictionaryArray.from_arrays(arrays[name], names, safe=False)
     return pyarrow.table(arrays, metadata={GAPS_MARK: "1"})

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.adapters.libraries import require
-from dynstore.adapters.tables import GappedColumns, gapped_columns
+from dynstore.adapters.tables import gapped_columns, kept_ids
 from dynstore.arrays import GAPS_MARK
 from dynstore.errors import InputError, LimitError
 from dynstore.frames import make_frame
 
 if TYPE_CHECKING:
+    from dynstore.adapters.tables import GappedColumns
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
@@ -42,7 +43,8 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
     cudf.DataFrame
         With ``renumber=True``, the vertices of the frame with gaps are categories: their codes are the store's numbers,
         without a copy where cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
-        converted), and only the ids, shape (V,), are copied. Without gaps they are ids as they are.
+        converted), and only the ids, shape (V,), are copied, on the GPU; strings go there once, until there are new
+        ids. Without gaps they are ids as they are.
         With gaps, it is marked (in ``attrs``, which cuDF hands on) so that ``insert_edges`` skips the gaps, and keeps a
         pin: while it or anything that shares its columns lives, the graph's next update writes elsewhere, which costs
         one copy of the graph. What is written to the frame goes to copies that cuDF makes. Only writing through a raw
@@ -73,7 +75,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
             frame.attrs[GAPS_MARK] = True
         return frame
     G.backend.synchronize()  # cuDF works on the default stream, whatever the stream of the last update
-    frame = _over_memory(cudf, gapped_columns(G))
+    frame = _over_memory(cudf, gapped_columns(G), _category(cudf, G) if G.is_renumbered() else None)
     frame.attrs[GAPS_MARK] = True
     return frame
 
@@ -86,13 +88,19 @@ class _Lent:
         self.__cuda_array_interface__ = array.__cuda_array_interface__
 
 
-def _over_memory(cudf: Any, table: GappedColumns) -> Any:
-    """Make a frame without a copy; S is at least 1."""
+def _category(cudf: Any, G: DynamicGraph) -> Any:
+    """Return the type of columns whose codes are the numbers of the rows; its ids are the frame's own."""
+
+    def make() -> Any:
+        ids = G.vertex_ids()
+        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)  # strings are on the host
+
+    return cudf.CategoricalDtype(categories=kept_ids(G, "cudf", make).copy(deep=True))
+
+
+def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
+    """Make a frame without a copy; S is at least 1. ``category`` is the type of the vertices, None for numbers."""
     pylibcudf = require("to_cudf", "pylibcudf")
-    category = None
-    if table.ids is not None:
-        ids = table.ids.tolist() if isinstance(table.ids, np.ndarray) else table.ids  # strings are on the host
-        category = cudf.CategoricalDtype(categories=cudf.Series(ids))
     columns = {}
     for name, array in table.columns.items():
         if category is not None and name != "weight":

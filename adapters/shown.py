@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore.adapters.libraries import require
+from dynstore.adapters.tables import kept_ids
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -38,18 +38,9 @@ class ShownIds:
     renumbered: bool
 
 
-_kept: WeakKeyDictionary[DynamicGraph, tuple[Any, ShownIds]] = WeakKeyDictionary()
-
-
 def shown_ids(G: DynamicGraph) -> ShownIds:
     """Return the ids of the graph's rows, made anew only when there are new ones."""
-    # Where numbers are used again, an update may give one another id, and V stays.
-    version = G.version if getattr(G.ids, "reuse_ids", False) else None
-    key = (G.ids.epoch, G.number_of_vertices(), version)
-    kept = _kept.get(G)
-    if kept is None or kept[0] != key:
-        kept = _kept[G] = key, _read(G)
-    return kept[1]
+    return kept_ids(G, "cugraph", lambda: _read(G))
 
 
 def _read(G: DynamicGraph) -> ShownIds:

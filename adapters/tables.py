@@ -1,16 +1,21 @@
-"""The edges as columns over the store's own memory, with their gaps; pandas frames without."""
+"""The edges as columns over the store's own memory, with their gaps, and the ids of all rows; pandas frames without."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["GappedColumns", "gapped_columns", "to_host", "to_pandas"]
+__all__ = ["GappedColumns", "gapped_columns", "kept_ids", "to_host", "to_pandas"]
+
+_Ids = TypeVar("_Ids")
 
 
 class GappedColumns(NamedTuple):
@@ -23,14 +28,11 @@ class GappedColumns(NamedTuple):
     valid : array, uint32
         One bit a row: whether it holds an edge.
     num_gaps : int
-    ids : array, shape (V,), or None
-        With ``renumber=True``: the ids that the numbers in ``source`` and ``destination`` stand for.
     """
 
     columns: dict[str, Array]
     valid: Array
     num_gaps: int
-    ids: Array | None
 
 
 def gapped_columns(G: DynamicGraph) -> GappedColumns:
@@ -43,8 +45,33 @@ def gapped_columns(G: DynamicGraph) -> GappedColumns:
     columns = {"source": arrays["sources"], "destination": arrays["indices"]}
     if csr.is_weighted:
         columns["weight"] = arrays["weights"]
-    ids = G.vertex_ids() if G.is_renumbered() else None
-    return GappedColumns(columns, arrays["valid"], csr.num_slots - csr.num_edges, ids)
+    return GappedColumns(columns, arrays["valid"], csr.num_slots - csr.num_edges)
+
+
+# Graph -> library -> what the ids were made of, and what was made of them.
+_kept: WeakKeyDictionary[DynamicGraph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+
+
+def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
+    """Return the ids of all rows as a library has them, made anew only when a row may have got an id since.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    library : str
+        For whom they are; each library has its own.
+    make : callable
+        Makes them of ``G.vertex_ids()``. What it returns must not refer to the graph, and nobody may write to it.
+    """
+    # Where numbers are used again, an update may give one another id, and V stays.
+    version = G.version if getattr(G.ids, "reuse_ids", False) else None
+    key = (G.ids.epoch, G.number_of_vertices(), version)
+    kept = _kept.setdefault(G, {})
+    if library not in kept or kept[library][0] != key:
+        kept.pop(library, None)  # first, so that there is room for the new ones
+        kept[library] = key, make()
+    made: _Ids = kept[library][1]
+    return made
 
 
 def to_pandas(G: DynamicGraph) -> Any:

@@ -1,19 +1,25 @@
 """What ids of the user's own cost: ``python -m dynstore.benchmarks.id_costs``.
 
 The same batches go into a graph without renumbering, whose ids are 0 .. V-1, and into graphs with ``renumber=True``
-whose vertices are called by sparse int64 ids and by strings. The graphs take turns, so that what disturbs the machine
-disturbs all of them. Each step inserts a batch of edges and deletes the oldest of equal size.
+whose vertices are called by sparse int64 ids, by strings, and by categories of these strings (each batch a pandas
+category of its own, made before the clock starts). The graphs take turns, so that what disturbs the machine disturbs
+all of them. Each step inserts a batch of edges and deletes the oldest of equal size.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shlex
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.graph import DynamicGraph
@@ -30,86 +36,143 @@ class Contestant:
 
     name: str
     names: np.ndarray
-    renumber: bool
-    graph: DynamicGraph | None = None
-    build_ms: float = 0.0
-    inserts_ms: list[float] = field(default_factory=list)
-    deletes_ms: list[float] = field(default_factory=list)
+    graph: DynamicGraph
+    categories: bool = False
+    times: dict[str, list[float]] = field(default_factory=dict)
+
+    def column(self, numbers: np.ndarray) -> Any:
+        """Return the ids of some vertices, as the user has them."""
+        names = self.names[numbers]
+        if not self.categories:
+            return names
+        import pandas
+
+        return pandas.Categorical(names)
+
+    def note(self, operation: str, passed_ms: float) -> None:
+        self.times.setdefault(operation, []).append(passed_ms)
 
 
-def _contestants(num_vertices: int, seed: int) -> Iterator[Contestant]:
+def _contestants(num_vertices: int, seed: int, device: Device, directed: bool) -> Iterator[Contestant]:
     rng = np.random.default_rng(seed)
-    yield Contestant("0 .. V-1, renumber=False", np.arange(num_vertices), False)
+
+    def graph(renumber: bool = True) -> DynamicGraph:
+        return DynamicGraph(directed=directed, device=device, renumber=renumber)
+
+    yield Contestant("0 .. V-1, renumber=False", np.arange(num_vertices), graph(False))
     sparse = rng.choice(np.unique(rng.integers(0, 2**62, num_vertices + 1000)), num_vertices, replace=False)
-    yield Contestant("sparse int64, renumber=True", sparse, True)
+    yield Contestant("sparse int64", sparse, graph())
     strings = np.array([f"account-{number:019d}" for number in sparse.tolist()], dtype=object)
-    yield Contestant("strings, renumber=True", strings, True)
+    yield Contestant("strings", strings, graph())
+    yield Contestant("categories of strings", strings, graph(), categories=True)
 
 
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, directed: bool = False, seed: int = 1
 ) -> list[Contestant]:
-    """Slide a window over an R-MAT graph under each kind of ids, and return the times."""
+    """Slide a window over an R-MAT graph under each kind of ids, and return the times.
+
+    "build", "insert", "delete", and "update", which is both of a step, are the keys of each contestant's ``times``.
+    """
     events = rmat(scale, edge_factor, seed)
     num_events, steps = events.src.shape[0], steps + WARM_UP
     start = num_events - batch * steps
     if start <= batch * steps:
         raise SystemExit(f"id_costs: {steps} steps of {batch} rows need more than {num_events} events")
-    contestants = list(_contestants(1 << scale, seed))
-    columns = [(one.names[events.src], one.names[events.dst]) for one in contestants]
+    contestants = list(_contestants(1 << scale, seed, device, directed))
 
-    def rows(number: int, first: int, last: int) -> tuple[Any, Any]:
-        src, dst = columns[number]
-        return src[first:last], dst[first:last]
+    def rows(one: Contestant, first: int, last: int) -> tuple[Any, Any]:
+        return one.column(events.src[first:last]), one.column(events.dst[first:last])
 
-    for number, one in enumerate(contestants):
-        one.graph = DynamicGraph(directed=directed, device=device, renumber=one.renumber)
-        watch = Stopwatch(one.graph.backend)
-        watch.start()
-        one.graph.insert_edges(rows(number, 0, start))
-        one.build_ms = watch.lap()
+    for one in contestants:
+        edges, watch = rows(one, 0, start), Stopwatch(one.graph.backend)
+        with quiet():
+            watch.start()
+            one.graph.insert_edges(edges)
+            one.note("build", watch.lap())
     for step in range(steps):
-        for number, one in enumerate(contestants):
-            assert one.graph is not None
+        for one in contestants:
             fresh, old = start + step * batch, step * batch
+            entering, leaving = rows(one, fresh, fresh + batch), rows(one, old, old + batch)
             with quiet():
                 watch = Stopwatch(one.graph.backend)
                 watch.start()
-                one.graph.insert_edges(rows(number, fresh, fresh + batch))
+                one.graph.insert_edges(entering)
                 insert_ms = watch.lap()
-                one.graph.delete_edges(rows(number, old, old + batch))
-                if step >= WARM_UP:
-                    one.inserts_ms.append(insert_ms)
-                    one.deletes_ms.append(watch.lap())
-    edges = {one.graph.number_of_edges() for one in contestants if one.graph is not None}
-    assert len(edges) == 1, f"the graphs hold {edges} edges"
+                one.graph.delete_edges(leaving)
+                delete_ms = watch.lap()
+            if step >= WARM_UP:
+                one.note("insert", insert_ms)
+                one.note("delete", delete_ms)
+                one.note("update", insert_ms + delete_ms)
+    edges_held = {one.graph.number_of_edges() for one in contestants}
+    assert len(edges_held) == 1, f"the graphs hold {edges_held} edges"
     return contestants
 
 
+def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
+    """Print medians and how they compare with those of the graph that is not renumbered, which comes first."""
+    print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms")
+    print(f"{'ids':28} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'map':>8}")
+    for one in contestants:
+        build, insert, delete = (_median(one, operation) for operation in ("build", "insert", "delete"))
+        more = [_median(one, name) / _median(contestants[0], name) - 1 for name in ("insert", "delete")]
+        map_mb = one.graph.memory_usage().get("vertex_map", 0) / 1e6
+        print(
+            f"{one.name:28} {build:8.0f} {insert:8.2f} {more[0]:+6.0%} {delete:8.2f} {more[1]:+6.0%} {map_mb:5.0f} MB",
+            flush=True,
+        )
+
+
+def _median(one: Contestant, operation: str) -> float:
+    return percentiles(one.times[operation])["median_ms"]
+
+
+def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
+    """Yield rows of schema 1; the bytes of an update are all of the graph's, its map's among them."""
+    for one in contestants:
+        way = "directed" if one.graph.is_directed() else "undirected"
+        for operation, values in one.times.items():
+            yield {
+                "store": f"{way}, {one.name}", "device": one.graph.device, "operation": operation, "algorithm": None,
+                "batch": built_of if operation == "build" else batch, "edges": one.graph.number_of_edges(),
+                "steps": len(values), **percentiles(values),
+                "bytes": one.graph.memory_usage()["total"] if operation == "update" else None,
+            }  # fmt: skip
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, and print medians and how they compare with the graph that is not renumbered."""
+    """Measure, print, and write the JSON of schema 1 where asked to."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.id_costs", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")
     parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--directed", action="store_true")
+    parser.add_argument(
+        "--directed", action=argparse.BooleanOptionalAction, help="only directed, or only undirected graphs"
+    )
+    parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    found = measure(given.scale, given.edge_factor, given.batch, given.steps, given.device, given.directed)
-    base = found[0]
-    assert base.graph is not None
-    print(f"{base.graph}; {given.batch} rows an update, median of {given.steps}; ms")
-    print(f"{'ids':28} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'map':>8}")
-    for one in found:
-        assert one.graph is not None
-        insert, base_insert = (percentiles(x.inserts_ms)["median_ms"] for x in (one, base))
-        delete, base_delete = (percentiles(x.deletes_ms)["median_ms"] for x in (one, base))
-        map_mb = one.graph.memory_usage().get("vertex_map", 0) / 1e6
-        print(
-            f"{one.name:28} {one.build_ms:8.0f} {insert:8.2f} {insert / base_insert - 1:+6.0%} "
-            f"{delete:8.2f} {delete / base_delete - 1:+6.0%} {map_mb:5.0f} MB"
-        )
+    rows: list[dict[str, Any]] = []
+    num_events, num_ids = (1 << given.scale) * given.edge_factor, 0
+    for directed in [False, True] if given.directed is None else [given.directed]:
+        sizes = given.scale, given.edge_factor, given.batch, given.steps
+        found = measure(*sizes, given.device, directed, given.seed)
+        _show(found, given.batch, given.steps)
+        num_ids = found[1].graph.number_of_vertices()  # an id that no edge ever had is no vertex
+        rows += _rows(found, given.batch, num_events - given.batch * (given.steps + WARM_UP))
+        del found  # before the next graphs are built
+    if given.json is not None:
+        dataset = {
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": num_ids, "edges": num_events,
+            "seed": given.seed,
+        }  # fmt: skip
+        typed = sys.argv[1:] if arguments is None else arguments
+        command = f"python -m dynstore.benchmarks.id_costs {shlex.join(typed)}".strip()
+        document = make_document("id-costs", command, dataset, rows, True)
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import dynstore
 from dynstore.adapters.borrowed.loading import describe
+from dynstore.adapters.networkx_info import FUNCTIONS
 from dynstore.backend import cuda_problem
 
 __all__ = ["Finding", "describe_machine", "find_commit", "find_versions", "look_around"]
@@ -92,7 +93,7 @@ def look_around() -> list[Finding]:
         Finding("cuGraph path", describe(), rapids),
         Finding("pyarrow", _version_of("pyarrow"), "pip install 'dynstore[arrow]'"),
         Finding("SciPy", _version_of("scipy"), "pip install 'dynstore[bench]'"),
-        Finding("NetworkX", _version_of("networkx"), "pip install 'dynstore[networkx]'"),
+        Finding("NetworkX", _networkx(), "pip install 'dynstore[networkx]'"),
         Finding("device 'auto'", "cuda" if problem is None else f"cpu ({problem})"),
     ]
 
@@ -112,6 +113,17 @@ def _version_of(module: str) -> str | None:
         except importlib.metadata.PackageNotFoundError:
             continue
     return UNKNOWN
+
+
+def _networkx() -> str | None:
+    """Return NetworkX's version, and whether it finds the backend: by an entry point of the installed dynstore."""
+    version = _version_of("networkx")
+    if version is None:
+        return None
+    registered = importlib.metadata.entry_points(group="networkx.backends").names
+    if "dynstore" not in registered:
+        return f"{version}; backend 'dynstore' is not registered: pip install 'dynstore[networkx]'"
+    return f"{version}; backend 'dynstore' is registered, with {len(FUNCTIONS)} functions"
 
 
 def _gpu() -> tuple[str | None, str | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 import json
 import subprocess
 import sys
@@ -194,6 +196,40 @@ def test_version_info_and_help(command) -> None:
         assert word in out
     code, _, err = command("bnech")
     assert (code, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize("backends", [["parallel", "dynstore"], ["parallel"]])
+def test_info_says_whether_networkx_finds_the_backend(
+    command, monkeypatch: pytest.MonkeyPatch, backends: list[str]
+) -> None:
+    version = pytest.importorskip("networkx").__version__
+    from dynstore.adapters.networkx import OFFERS
+
+    points = [importlib.metadata.EntryPoint(name, f"{name}:backend", "networkx.backends") for name in backends]
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: importlib.metadata.EntryPoints(points).select(group=group)
+    )
+    said = {line[:17].strip(): line[17:].strip() for line in command("info")[1].splitlines()}
+    if "dynstore" in backends:
+        assert said["NetworkX"] == f"{version}; backend 'dynstore' is registered, with {len(OFFERS)} functions"
+    else:
+        assert said["NetworkX"].startswith(f"{version}; backend 'dynstore' is not registered: ")
+
+
+def test_info_names_the_line_that_installs_networkx(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "networkx" else find_spec(name))
+    assert "  NetworkX       not found; pip install 'dynstore[networkx]'\n" in command("info")[1]
+
+
+def test_info_imports_no_library_that_it_looks_for() -> None:
+    heavy = ("networkx", "pandas", "pyarrow", "scipy", "cudf", "cugraph", "dynstore.adapters.networkx")
+    program = (
+        "import sys\nfrom dynstore.benchmarks.machine import look_around\nlook_around()\n"
+        f"print([name for name in {heavy!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("launch", [["-m", "dynstore"], ["-m", "dynstore.cli"]])

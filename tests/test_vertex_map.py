@@ -1,4 +1,4 @@
-"""Vertices of any ids: the hash table, columns of every kind, strings whose hashes are equal, results under the ids."""
+"""Graphs whose vertices have any ids: updates and reordering, algorithms, the same on every device."""
 
 from __future__ import annotations
 
@@ -15,266 +15,14 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore import id_tables
-from dynstore.backend import Backend, get_backend
 from dynstore.datasets import rmat
-from dynstore.errors import InputError, InputTypeError, LimitError
+from dynstore.errors import InputError, InputTypeError
 from dynstore.graph import DynamicGraph
-from dynstore.hash_table import EMPTY, REMOVED, HashTable
-from dynstore.id_columns import StringKeys, read_keys
-from dynstore.id_tables import IntegerTable, StringTable
-from dynstore.testing.pair import ID_KINDS, Pair
+from dynstore.testing.pair import ID_KINDS
 from dynstore.testing.parity import check_parity
 
 DEVICES = ("cpu", "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim")
 every_kind_of_id = pytest.mark.parametrize("kind", ["sparse", "strings"])
-
-
-# ---------------------------------------------------------------------- the hash table
-
-
-def _filled(backend: Backend, keys: list[int]) -> HashTable:
-    kernels = backend.kernels("dynstore", "vertex_map")
-    table = HashTable.allocate(backend, len(keys))
-    kernels.insert_keys(backend, table, backend.asarray(keys, np.int64), backend.xp.arange(len(keys), dtype=np.int64))
-    return table
-
-
-def _look_up(backend: Backend, table: HashTable, keys: list[int]) -> list[int]:
-    kernels = backend.kernels("dynstore", "vertex_map")
-    found = kernels.look_up_keys(backend, table, backend.asarray(keys, np.int64), np.dtype(np.int32))
-    return backend.to_host(found).tolist()
-
-
-def test_keys_are_found_and_others_are_not(backend: Backend) -> None:
-    keys = [0, 1, 2**62, 2**63 - 2, 7 << 40, 8 << 40, 9 << 40, 2**32, 2**32 + 1]
-    table = _filled(backend, keys)
-    assert _look_up(backend, table, [*keys, 3, 2**61, 10 << 40]) == [*range(9), -1, -1, -1]
-    assert table.filled == 9
-    assert _look_up(backend, table, []) == []
-
-
-def test_a_chain_of_slots_goes_round_the_end(backend: Backend) -> None:
-    """Keys that all want the last slot stand in the first ones, and are still found when one of them is removed."""
-    kernels = backend.kernels("dynstore", "vertex_map")
-    table = HashTable.allocate(backend, 1)
-    keys = [key for key in range(60_000) if _home(key, table.shift) == table.num_slots - 1][:5]
-    numbers = backend.xp.arange(5, dtype=np.int64)
-    kernels.insert_keys(backend, table, backend.asarray(keys, np.int64), numbers)
-    cells = backend.to_host(table.cells)[::2].tolist()
-    assert sorted([cells[-1], *cells[:4]]) == keys
-    assert _look_up(backend, table, keys) == [0, 1, 2, 3, 4]
-    kernels.remove_keys(backend, table, backend.asarray([keys[0], keys[3], REMOVED], np.int64))
-    assert _look_up(backend, table, keys) == [-1, 1, 2, -1, 4]
-    cells = backend.to_host(table.cells)[::2].tolist()
-    assert (cells.count(REMOVED), cells.count(EMPTY)) == (2, 59)
-
-
-def _home(key: int, shift: int) -> int:
-    return (((key ^ (key >> 32)) * 0x9E3779B97F4A7C15) & (2**64 - 1)) >> shift
-
-
-def test_a_table_says_how_much_it_takes(backend: Backend) -> None:
-    table = HashTable.allocate(backend, 100)
-    assert (table.num_slots, table.shift) == (256, 56)
-    assert table.takes(160)
-    assert not table.takes(161)
-
-
-@pytest.mark.parametrize("sizes", [(17, 40), (0, 40), (40, 0), (33,)])
-def test_unknown_ids_are_new_once_and_get_their_numbers(backend: Backend, sizes: tuple[int, ...]) -> None:
-    rng = np.random.default_rng(3)
-    parts = [rng.integers(0, 30, size) << 50 for size in sizes]
-    known = np.array([3, 8, 20]) << 50
-    table = IntegerTable(backend)
-    table.plan_write(backend.asarray(known), backend.asarray(np.arange(3)), 3, False)()
-    columns = [backend.asarray(part) for part in parts]
-    match = table.match("test", ["src", "dst"][: len(parts)], columns, np.dtype(np.int32))
-    wanted = np.setdiff1d(np.concatenate(parts), known)
-    assert backend.to_host(match.new).tolist() == wanted.tolist()
-    match.number(backend.asarray(100 + np.arange(wanted.shape[0])))
-    for part, column in zip(parts, match.columns, strict=True):
-        numbers = backend.to_host(column)
-        assert numbers.dtype == np.int32
-        old = np.isin(part, known)
-        assert numbers[old].tolist() == np.searchsorted(known, part[old]).tolist()
-        assert numbers[~old].tolist() == (100 + np.searchsorted(wanted, part[~old])).tolist()
-
-
-def test_a_table_grows_and_forgets(backend: Backend) -> None:
-    table, held = IntegerTable(backend), {}
-    for step in range(6):
-        ids = np.arange(12) * 10**9 + step
-        numbers = np.arange(12) + 6 * step  # half of them belong to others
-        held |= dict(zip(numbers.tolist(), ids.tolist(), strict=True))
-        table.plan_write(backend.asarray(ids), backend.asarray(numbers), len(held), step > 0)()
-        assert backend.to_host(table.all()).tolist() == [held[number] for number in range(len(held))]
-    found = backend.to_host(table.look_up(table.all(), np.dtype(np.int64)))
-    assert found.tolist() == list(range(len(held)))
-    gone = backend.asarray(np.arange(6, 12) * 10**9)
-    assert backend.to_host(table.look_up(gone, np.dtype(np.int64))).tolist() == [-1] * 6
-
-
-# ---------------------------------------------------------------------- strings
-
-
-def _poor_hash(values: np.ndarray) -> np.ndarray:
-    return np.array([len(value) for value in values], dtype=np.int64)
-
-
-def test_strings_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(id_tables, "hash_strings", _poor_hash)
-    pair = Pair(renumber=True, reuse_ids=True, device="cpu", directed=False)
-    pair.insert(["a", "b", "cc", "b"], ["b", "dd", "a", "e"])
-    assert len(pair.graph.ids._table.twins) == 3
-    pair.insert(["f", "gg"], ["gg", "hhh"])
-    assert pair.graph.has_edges((["a", "x", "f"], ["b", "b", "gg"])).tolist() == [True, False, True]
-    pair.update("delete_vertices", ["a", "dd", "hhh"])
-    pair.insert(["i", "jj"], ["k", "i"])
-    pair.check_queries()
-    other = pair.copy()
-    pair.update("delete_vertices", ["i", "b"])
-    pair.update("reorder")
-    pair.insert(["lll", "m", "b"], ["m", "n", "n"])
-    pair.check_queries()
-    other.check_queries()
-
-
-def test_hashes_are_keys_of_the_table() -> None:
-    values = np.array([f"{n}" for n in range(10_000)], dtype=object)
-    hashes = id_tables.hash_strings(values)
-    assert hashes.min() >= 0
-    assert np.unique(hashes).shape == hashes.shape
-    assert id_tables.hash_strings(np.array(["17"], dtype=object))[0] == hashes[17]
-    assert id_tables.hash_strings(np.empty(0, dtype=object)).shape == (0,)
-
-
-# ---------------------------------------------------------------------- columns
-
-TEXTS = ["ab", "c", "ab", "", "ä"]
-
-
-def _string_columns() -> dict[str, Callable[[], Any]]:
-    def arrow(make: Callable[[Any], Any]) -> Callable[[], Any]:
-        return lambda: make(pytest.importorskip("pyarrow"))
-
-    def polars(make: Callable[[Any], Any]) -> Callable[[], Any]:
-        return lambda: make(pytest.importorskip("polars"))
-
-    return {
-        "list": lambda: TEXTS,
-        "tuple": lambda: tuple(TEXTS),
-        "numpy-fixed": lambda: np.array(TEXTS),
-        "numpy-object": lambda: np.array(TEXTS, dtype=object),
-        "numpy-variable": lambda: np.array(TEXTS, dtype=np.dtypes.StringDType()),
-        "pandas": lambda: pd.Series(TEXTS),
-        "pandas-object": lambda: pd.Series(TEXTS, dtype=object),
-        "pandas-nullable": lambda: pd.Series(TEXTS, dtype="string"),
-        "pandas-index": lambda: pd.Index(TEXTS),
-        "pandas-category": lambda: pd.Series(TEXTS, dtype="category"),
-        "pandas-category-reversed": lambda: pd.Series(TEXTS[::-1], dtype="category")[::-1],
-        "pandas-categorical": lambda: pd.Categorical(TEXTS, categories=["z", "ä", "c", "", "ab", "y"]),
-        "arrow": arrow(lambda pa: pa.array(TEXTS)),
-        "arrow-large": arrow(lambda pa: pa.array(TEXTS, pa.large_string())),
-        "arrow-chunks": arrow(lambda pa: pa.chunked_array([TEXTS[:1], [], TEXTS[1:]])),
-        "arrow-dictionary": arrow(lambda pa: pa.array(TEXTS).dictionary_encode()),
-        "arrow-dictionary-chunks": arrow(
-            lambda pa: pa.chunked_array([pa.array(part).dictionary_encode() for part in (TEXTS[:2], TEXTS[2:])])
-        ),
-        "polars": polars(lambda pl: pl.Series(TEXTS)),
-        "polars-categorical": polars(lambda pl: pl.Series(TEXTS, dtype=pl.Categorical)),
-        "polars-enum": polars(lambda pl: pl.Series(TEXTS, dtype=pl.Enum(["ab", "c", "", "ä", "unused"]))),
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("make", _string_columns().values(), ids=_string_columns().keys())
-def test_columns_of_strings(make: Callable[[], Any]) -> None:
-    keys = read_keys("test", get_backend("cpu"), "ids", make())
-    assert isinstance(keys, StringKeys)
-    assert keys.shape == (5,)
-    assert keys.rows(np.arange(5)).tolist() == TEXTS
-    assert set(keys.values) == set(TEXTS), "a category that no row has is no vertex"
-
-
-NUMBERS = [7, 2**62, 7, 0]
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: NUMBERS,
-        lambda: np.array(NUMBERS),
-        lambda: np.array(NUMBERS, dtype=np.uint64),
-        lambda: np.array(NUMBERS, dtype=object),
-        lambda: pd.Series(NUMBERS, dtype="category"),
-        lambda: pd.Series(NUMBERS, dtype="Int64"),
-        lambda: pytest.importorskip("pyarrow").array(NUMBERS).dictionary_encode(),
-    ],
-    ids=["list", "array", "unsigned", "objects", "category", "nullable", "dictionary"],
-)
-def test_columns_of_integers(make: Callable[[], Any], backend: Backend) -> None:
-    if isinstance(make(), np.ndarray) and make().dtype == object:
-        with pytest.raises(InputTypeError, match="mixes types"):
-            read_keys("test", backend, "ids", make())
-        return
-    keys = read_keys("test", backend, "ids", make())
-    assert keys.dtype.kind in "iu"
-    assert backend.to_host(keys).tolist() == NUMBERS
-
-
-@pytest.mark.parametrize(
-    ("column", "error", "match"),
-    [
-        (["a", None], InputError, "null at row 1"),
-        (["a", float("nan")], InputError, "null at row 1"),
-        (["a", 1], InputTypeError, "1 .int. at row 1"),
-        ([1, "a"], InputTypeError, "1 .int. at row 0"),
-        (np.array(["a", 1], dtype=object), InputTypeError, "1 .int. at row 1"),
-        (pd.Series(["a", None]), InputError, "null at row 1"),
-        (pd.Series(["a", None, "b"], dtype="category"), InputError, "null at row 1"),
-        (pd.Series([5, None, 6], dtype="Int64").astype("category"), InputError, "null at row 1"),
-        (pd.Series([0.5], dtype="category"), InputTypeError, "float64"),
-        (np.array([b"a"]), InputTypeError, "ids"),
-        ([["a"]], InputError, "ids"),
-        (np.array([["a"]]), InputError, "ids"),
-        (0.5, InputTypeError, "0.5"),
-        (True, InputTypeError, "True"),
-        (-1, InputError, "-1"),
-        ([2**63 - 1], LimitError, str(2**63 - 1)),
-        (pd.Series(["2020-01-01"], dtype="datetime64[ns]"), InputTypeError, "datetime64"),
-    ],
-)
-def test_columns_that_are_refused(column: Any, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        DynamicGraph(renumber=True, device="cpu").insert_vertices(column)
-
-
-def test_arrow_strings_with_nulls_are_refused() -> None:
-    pa = pytest.importorskip("pyarrow")
-    for column in (pa.array(["a", None]), pa.array(["a", None]).dictionary_encode(), pa.chunked_array([["a"], [None]])):
-        with pytest.raises(InputError, match="null at row 1"):
-            read_keys("test", get_backend("cpu"), "ids", column)
-
-
-def test_empty_columns_of_any_kind_suit_any_graph() -> None:
-    for kind in ("sparse", "strings"):
-        graph = DynamicGraph(renumber=True, device="cpu")
-        graph.insert_edges(([], []))
-        graph.insert_edges(([ID_KINDS[kind](1)], [ID_KINDS[kind](2)]))
-        for nothing in ([], np.empty(0, np.int64), pd.Series([], dtype="str"), pd.Series([], dtype="category")):
-            assert graph.insert_edges((nothing, nothing)).inserted == 0
-            assert graph.has_edges((nothing, nothing)).shape == (0,)
-            graph.insert_vertices(nothing)
-        assert graph.number_of_vertices() == 2
-
-
-def test_cudf_columns() -> None:
-    cudf = pytest.importorskip("cudf", reason="cuDF is not installed")
-    for column in (cudf.Series(TEXTS), cudf.Series(TEXTS, dtype="category")):
-        assert read_keys("test", get_backend("cuda"), "ids", column).rows(np.arange(5)).tolist() == TEXTS
-
-
-# ---------------------------------------------------------------------- graphs
 
 
 def test_options_that_need_each_other() -> None:
@@ -392,6 +140,19 @@ def test_the_same_errors_on_the_host_and_on_cuda(body: Callable[[DynamicGraph], 
     check_parity(refused, DEVICES)
 
 
+def test_the_page_about_ids_prints_what_it_shows() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "vertex-ids.md").read_text(encoding="utf-8")
+    (program,), (shown,) = (
+        re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL) for language in ("python", "text")
+    )
+    program = program.replace("renumber=True", 'renumber=True, device="cpu"')
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(program, {})
+    # pandas before 3.0 shows a missing string as None
+    assert printed.getvalue().replace("None", " NaN") == shown
+
+
 # ---------------------------------------------------------------------- algorithms
 
 
@@ -506,26 +267,6 @@ def test_ranks_from_before_other_numbers_are_not_used(change: str) -> None:
         return dynstore.pagerank(graph, **options)[0]
 
     pd.testing.assert_frame_equal(first_ranks(warm=True), first_ranks(warm=False))
-
-
-def test_the_page_about_ids_prints_what_it_shows() -> None:
-    page = (Path(__file__).resolve().parents[1] / "docs" / "vertex-ids.md").read_text(encoding="utf-8")
-    (program,), (shown,) = (
-        re.findall(rf"```{language}\n(.*?)```", page, flags=re.DOTALL) for language in ("python", "text")
-    )
-    program = program.replace("renumber=True", 'renumber=True, device="cpu"')
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(program, {})
-    # pandas before 3.0 shows a missing string as None
-    assert printed.getvalue().replace("None", " NaN") == shown
-
-
-def test_a_string_table_holds_its_strings_memory() -> None:
-    table = StringTable(get_backend("cpu"))
-    empty = table.memory_usage()
-    table.plan_write(np.array(["x" * 1000], dtype=object), np.array([0]), 1, False)()
-    assert table.memory_usage() > empty + 1000
 
 
 def _pandas(frame: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 import dynstore
 from dynstore.errors import InputError, InputTypeError, MissingDependencyError
 from tests.adapters.graphs import (
+    KINDS,
     Edges,
     edges_of,
     every_id,
@@ -134,6 +136,53 @@ def test_ids_of_the_users_own_are_a_dictionary_over_the_stores_numbers(
     assert [column.to_pylist() for column in table.drop_null().columns] == columns
     assert _address(graph.snapshot().indices) != data.address
     np.testing.assert_array_equal(graph.snapshot().indices, numbers)
+
+
+def _dictionary(graph: dynstore.DynamicGraph) -> Any:
+    """Return the dictionary of a new table; check that it has the ids of now."""
+    dictionary = graph.to_arrow()["source"].chunk(0).dictionary
+    assert dictionary.to_pylist() == graph.vertex_ids().tolist()
+    return dictionary
+
+
+@every_id
+@pytest.mark.parametrize("reuse_ids", [False, True])
+def test_ids_are_converted_anew_only_when_a_row_may_have_got_another(kind: str, reuse_ids: bool) -> None:
+    graph, edges = named_graph(kind, reuse_ids=reuse_ids)
+    first, (one, two) = _dictionary(graph), next(iter(edges))
+    assert _dictionary(graph).buffers()[1].address == first.buffers()[1].address
+    graph.delete_edges(([one], [two]))
+    graph.insert_edges(([two], [one]))
+    # A new id may have taken a deleted one's number: only the version tells.
+    assert (_dictionary(graph).buffers()[1].address == first.buffers()[1].address) == (not reuse_ids)
+    held = graph.to_arrow()["source"].chunk(0).dictionary.to_pylist()
+    new = KINDS[kind](np.array([100, 101, 102]))
+    graph.delete_vertices([one])
+    num_vertices = graph.number_of_vertices()
+    graph.insert_vertices(new[:1])
+    assert graph.number_of_vertices() == num_vertices + (not reuse_ids)
+    assert (one in _dictionary(graph).to_pylist()) == (not reuse_ids)
+    graph.insert_edges((new[1:], new[:2]))
+    graph.reorder()
+    assert _dictionary(graph).to_pylist() != held
+    other = graph.copy()
+    other.insert_vertices(KINDS[kind](np.array([103])))
+    assert len(_dictionary(other)) == len(_dictionary(graph)) + 1
+    num_vertices = graph.number_of_vertices()
+    graph.clear()
+    others = KINDS[kind](np.arange(200, 200 + num_vertices))
+    graph.insert_edges((others, others))
+    assert len(_dictionary(graph)) == num_vertices
+
+
+def test_kept_ids_go_with_their_graph() -> None:
+    graph = dynstore.DynamicGraph(renumber=True, device="cpu")
+    graph.insert_edges((["a"], ["b"]))
+    graph.to_arrow()
+    gone = weakref.ref(graph)
+    del graph
+    gc.collect()
+    assert gone() is None
 
 
 # ---------------------------------------------------------------------- gaps and nulls

@@ -9,15 +9,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dynstore
+from dynstore.adapters import cudf as adapter
 from dynstore.arrays import GAPS_MARK
 from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
 from tests.adapters.graphs import (
+    KINDS,
     Edges,
     edges_of,
     every_id,
@@ -66,6 +70,27 @@ def test_without_cudf_the_line_to_type_is_given(monkeypatch: pytest.MonkeyPatch)
     line = r"pip install 'dynstore\[rapids\]'"
     with pytest.raises(MissingDependencyError, match=f"^to_cudf: cudf cannot be imported .*: {line}"):
         graph.to_cudf()
+
+
+@every_id
+def test_ids_go_to_cudf_once_and_each_frame_has_its_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pandas, whose names cuDF has, stands in for it."""
+    graph, _ = named_graph(kind)
+    made: list[int] = []
+
+    def series(ids: Any) -> pd.Series:
+        made.append(len(ids))
+        return pd.Series(ids)
+
+    stand_in = SimpleNamespace(Series=series, CategoricalDtype=pd.CategoricalDtype)
+    first, second = (adapter._category(stand_in, graph).categories for _ in range(2))
+    assert first.tolist() == second.tolist() == graph.vertex_ids().tolist()
+    if kind == "integers":  # of strings pandas shows no memory
+        assert not np.shares_memory(first.to_numpy(), second.to_numpy())
+    assert made == [graph.number_of_vertices()]
+    graph.insert_vertices(KINDS[kind](np.array([100])))
+    assert adapter._category(stand_in, graph).categories.tolist() == graph.vertex_ids().tolist()
+    assert made == [graph.number_of_vertices() - 1, graph.number_of_vertices()]
 
 
 # ---------------------------------------------------------------------- the frame
@@ -154,6 +179,30 @@ def test_ids_of_the_users_own_are_categories(cudf: Any, kind: str, directed: boo
         again = dynstore.DynamicGraph(device="cuda", renumber=True, directed=directed, weighted=True)
         assert again.insert_edges(table, weight="weight").inserted == len(wanted)
         assert again.has_edges(packed).all()
+
+
+@every_id
+@pytest.mark.parametrize("reuse_ids", [False, True])
+def test_ids_of_a_frame_are_those_of_its_version(cudf: Any, kind: str, reuse_ids: bool) -> None:
+    graph, edges = named_graph(kind, "cuda", reuse_ids=reuse_ids)
+
+    def ids_of(frame: Any, name: str = "source") -> list[Any]:
+        return frame[name].cat.categories.to_arrow().to_pylist()
+
+    def ids() -> list[Any]:
+        return graph.vertex_ids().tolist()
+
+    frames = [graph.to_cudf() for _ in range(2)]
+    before = ids()
+    categories = cudf.Series(frames[0]["source"].cat.categories)
+    categories[:] = categories[0]
+    assert ids_of(frames[1]) == ids_of(graph.to_cudf()) == before, "what is written to a frame stays there"
+    graph.delete_vertices([next(iter(edges))[0]])
+    graph.insert_vertices(KINDS[kind](np.array([100])))
+    assert ids_of(graph.to_cudf()) == ids_of(graph.to_cudf(), "destination") == ids() != before
+    graph.reorder()
+    assert ids_of(graph.to_cudf()) == ids()
+    assert ids_of(frames[1]) == before
 
 
 def test_codes_of_many_vertices_are_the_stores_own_memory(cudf: Any) -> None:
