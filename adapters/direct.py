@@ -56,7 +56,7 @@ def _behind(value: Any) -> tuple[DynamicGraph | None, bool | None]:
     return live._dynamic, live.store_transposed
 
 
-def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None, return_predecessors: Any = True) -> Any:
+def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
     if not _is_integer(start) or not (depth_limit is None or _is_integer(depth_limit)):
         return NotImplemented
     dtype = shown_ids(G).number_map.dtype
@@ -68,7 +68,7 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None, return_pre
         sources=require(WHO, "cupy").full(1, start, dtype=dtype),
         direction_optimizing=False,
         depth_limit=-1 if depth_limit is None else int(depth_limit),
-        compute_predecessors=bool(return_predecessors),
+        compute_predecessors=True,
         do_expensive_check=False,
     )
     return _frame(vertex=vertices, distance=distances, predecessor=predecessors)

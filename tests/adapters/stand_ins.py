@@ -14,6 +14,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dynstore.adapters import cugraph as drop_in
+
+# Before any test has had the drop-in look something up.
+OWN_NAMES = frozenset(vars(drop_in))
+
 SOURCES = {
     # Graph asks its implementation for what it does not have itself, first with hasattr, then with getattr.
     "cugraph.structure.graph_classes": """
@@ -149,15 +154,20 @@ class LentGraph(SimpleNamespace):
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The stand-ins, found by dynstore's adapters, and the drop-in module as ``drop_in``."""
-    from dynstore.adapters import cugraph, cugraph_graph
+    from dynstore.adapters import cugraph_graph
 
-    state = _install(monkeypatch)
-    state.drop_in, known = cugraph, set(vars(cugraph))
+    state, found = _install(monkeypatch), _forget_cugraph()
+    state.drop_in = drop_in
     cugraph_graph.live_graph_type.cache_clear()
     yield state
-    for name in set(vars(cugraph)) - known:  # what the drop-in has looked up in the stand-in
-        delattr(cugraph, name)
+    _forget_cugraph()
+    vars(drop_in).update(found)
     cugraph_graph.live_graph_type.cache_clear()
+
+
+def _forget_cugraph() -> dict[str, Any]:
+    """Have the drop-in forget what it has looked up in cuGraph, or in the stand-in; return that."""
+    return {name: vars(drop_in).pop(name) for name in set(vars(drop_in)) - OWN_NAMES}
 
 
 def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,6 @@ import pytest
 import dynstore
 from dynstore.adapters import direct
 from tests.adapters.stand_ins import LentGraph, rapids
-from tests.conftest import DEVICES
 
 __all__ = ["rapids"]  # a fixture
 
@@ -105,50 +103,3 @@ def test_all_else_goes_to_cugraph(straight: SimpleNamespace) -> None:
     live.from_cudf_edgelist(straight.modules["cudf"].DataFrame({"a": EDGES[0], "b": EDGES[1]}), "a", "b")
     assert isinstance(cugraph.pagerank(live), LentGraph)  # it warns of the orientation
     assert straight.calls == []
-
-
-@pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU: DYNSTORE_TEST_DEVICES=cuda")
-@pytest.mark.skipif(importlib.util.find_spec("cugraph") is None, reason="needs RAPIDS: pip install 'dynstore[rapids]'")
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("directed", [False, True])
-def test_direct_results_are_cugraphs_own(directed: bool, weighted: bool) -> None:
-    import cudf
-    import cugraph as real
-
-    from dynstore.adapters import cugraph
-
-    rng = np.random.default_rng(5)
-    src, dst = 10 + 3 * (rng.zipf(1.5, (2, 4000)) % 900)
-    graph = dynstore.DynamicGraph(directed=directed, weighted=weighted, device="cuda", renumber=True)
-    graph.insert_edges((src, dst, rng.integers(1, 9, 4000) / 2) if weighted else (src, dst))
-    start = int(src[0])
-    calls: list[tuple[str, dict[str, Any]]] = [
-        ("bfs", {"start": start}),
-        ("bfs", {"start": start, "depth_limit": 2}),
-        ("bfs", {"start": start, "return_predecessors": False}),
-        ("pagerank", {"tol": 1e-7, "max_iter": 500}),
-        ("pagerank", {"max_iter": 2, "fail_on_nonconvergence": False}),
-    ]
-    calls += [("sssp", {"source": start}), ("sssp", {"source": start, "cutoff": 3.0})] if weighted else []
-    calls += [] if directed else [("weakly_connected_components", {})]
-    for name, given in calls:
-        got = getattr(cugraph, name)(graph, **given)
-        wanted = getattr(real, name)(cugraph.as_cugraph(graph), **given)
-        assert type(got) is type(wanted)
-        if isinstance(wanted, tuple):
-            assert got[1] == wanted[1]
-            got, wanted = got[0], wanted[0]
-        assert isinstance(got, cudf.DataFrame)
-        assert list(got.columns) == list(wanted.columns)
-        assert got.dtypes.tolist() == wanted.dtypes.tolist()
-        one, other = (frame.to_pandas().sort_values("vertex") for frame in (got, wanted))
-        for column in wanted.columns:
-            if name == "pagerank" and column == "pagerank":
-                np.testing.assert_allclose(one[column], other[column], atol=1e-6)
-            elif column == "predecessor":  # one of several may win
-                assert ((one[column] < 0).to_numpy() == (other[column] < 0).to_numpy()).all()
-            else:
-                np.testing.assert_array_equal(one[column], other[column])
-    with pytest.raises(real.exceptions.FailedToConvergeError):
-        cugraph.pagerank(graph, tol=1e-12, max_iter=2)

@@ -153,3 +153,44 @@ def test_the_benchmark_agrees(tmp_path: Any) -> None:
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert out.is_file()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_direct_results_are_cugraphs_own(real: Any, drop_in: Any, directed: bool, weighted: bool) -> None:
+    import cudf
+
+    rng = np.random.default_rng(5)
+    src, dst = 10 + 3 * (rng.zipf(1.5, (2, 4000)) % 900)
+    graph = dynstore.DynamicGraph(directed=directed, weighted=weighted, device="cuda", renumber=True)
+    graph.insert_edges((src, dst, rng.integers(1, 9, 4000) / 2) if weighted else (src, dst))
+    start = int(src[0])
+    calls: list[tuple[str, dict[str, Any]]] = [
+        ("bfs", {"start": start}),
+        ("bfs", {"start": start, "depth_limit": 2}),
+        ("bfs", {"start": start, "return_predecessors": False}),
+        ("pagerank", {"tol": 1e-7, "max_iter": 500}),
+        ("pagerank", {"max_iter": 2, "fail_on_nonconvergence": False}),
+    ]
+    calls += [("sssp", {"source": start}), ("sssp", {"source": start, "cutoff": 3.0})] if weighted else []
+    calls += [] if directed else [("weakly_connected_components", {})]
+    for name, given in calls:
+        got = getattr(drop_in, name)(graph, **given)
+        wanted = getattr(real, name)(drop_in.as_cugraph(graph), **given)
+        assert type(got) is type(wanted)
+        if isinstance(wanted, tuple):
+            assert got[1] == wanted[1]
+            got, wanted = got[0], wanted[0]
+        assert isinstance(got, cudf.DataFrame)
+        assert list(got.columns) == list(wanted.columns)
+        assert got.dtypes.tolist() == wanted.dtypes.tolist()
+        one, other = (frame.to_pandas().sort_values("vertex") for frame in (got, wanted))
+        for column in wanted.columns:
+            if name == "pagerank" and column == "pagerank":
+                np.testing.assert_allclose(one[column], other[column], atol=1e-6)
+            elif column == "predecessor":  # one of several may win
+                assert ((one[column] < 0).to_numpy() == (other[column] < 0).to_numpy()).all()
+            else:
+                np.testing.assert_array_equal(one[column], other[column])
+    with pytest.raises(real.exceptions.FailedToConvergeError):
+        drop_in.pagerank(graph, tol=1e-12, max_iter=2)
