@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.tiles import BOARD, d_scan_block, d_sum_block, d_sum_tiles_before, d_tally, make_tallies
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.grid import (
+    d_chunk,
+    d_leave_sum,
+    d_sum_blocks,
+    d_sum_blocks_before,
+    d_sync_grid,
+    make_control,
+    read_record,
+)
+from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore.adapters.row_order import MEDIUM, SLACK_ROWS, SLACK_SHARE, WIDE, LongRows
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
 __all__ = ["squeeze"]
 
 LEAF = 32
+# Rows of the kernel's sums: the edges, then what LongRows has, in its order.
+EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
 
 
 @device
@@ -27,51 +37,70 @@ def d_count_below(word, lane):
     return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
 
 
-@kernel
-def k_tally_words(words, num_words, tallies):
-    """One thread owns one word of 32 validity bits; a block counts its edges."""
-    board = cuda.shared.array(BOARD, np.int64)
-    i = cuda.grid(1)
-    total = d_sum_block(np.int64(cuda.popc(words[i])) if i < num_words else np.int64(0), board)
-    if cuda.threadIdx.x == 0:
-        d_tally(tallies, 0, total)
+@device
+def d_count_words(words, num_words, control, board):
+    """Leave the number of edges in the block's share of words."""
+    first, end = d_chunk(num_words)
+    total = np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        total += cuda.popc(words[i])
+    d_leave_sum(control, EDGES, total, board)
 
 
-@kernel
-def k_squeeze_words(words, num_words, tallies, indices, weights, weighted, before, packed_indices, packed_weights):
-    """One thread owns one word and finds its rank; then a warp writes its 32 words' edges, a word at a time.
+@device
+def d_squeeze_words(
+    words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
+):
+    """A thread finds the rank of a word; then its warp writes the edges of 32 words, a word at a time, a lane a slot.
 
-    ``before[i]``: the edges before word ``i``. A lane owns a slot; a word's edges go to neighbouring places.
+    ``before[i]``: the edges before word ``i``.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    i, lane = np.int64(cuda.grid(1)), d_lane()
-    own = words[i] if i < num_words else np.uint32(0)
-    count = np.int64(cuda.popc(own))
-    rank = d_sum_tiles_before(tallies, 0, board) + d_scan_block(count, board)
-    if i < num_words:
-        before[i] = rank
-        if i + 1 == num_words:
-            before[num_words] = rank + count
-    first = (i - lane) * LEAF
-    for step in range(LEAF):
-        word, start = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(rank, step)
-        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            slot, place = first + step * LEAF + lane, start + d_count_below(word, lane)
-            packed_indices[place] = indices[slot]
-            if weighted:
-                packed_weights[place] = weights[slot]
+    lane, rank = d_lane(), d_sum_blocks_before(control, EDGES, board)
+    base, end = d_chunk(num_words)
+    while base < end:
+        i = base + cuda.threadIdx.x
+        own = words[i] if i < end else np.uint32(0)
+        count = np.int64(cuda.popc(own))
+        offset, total = d_scan_tile(count, board)
+        if i < end:
+            before[i] = rank + offset
+            if i + 1 == num_words:
+                before[num_words] = rank + offset + count
+        first = (i - lane) * LEAF
+        for step in range(LEAF):
+            word, start = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(rank + offset, step)
+            if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+                slot, place = first + step * LEAF + lane, start + d_count_below(word, lane)
+                packed_indices[place] = indices[slot]
+                if weighted:
+                    packed_weights[place] = weights[slot]
+        rank += total
+        base += cuda.blockDim.x
 
 
-@kernel
-def k_pack_offsets(offsets, words, num_words, before, packed):
-    """One thread owns one row's start: the edges before it."""
-    i = cuda.grid(1)
-    if i < offsets.shape[0]:
-        slot = np.int64(offsets[i])
-        rank = np.int64(before[slot >> 5])
-        if slot >> 5 < num_words:
-            rank += d_count_below(words[slot >> 5], slot & 31)
+@device
+def d_rank_slot(words, num_words, before, slot):
+    """Return how many edges stand before a slot, which may be the end of the array."""
+    rank = np.int64(before[slot >> 5])
+    if slot >> 5 < num_words:
+        rank += d_count_below(words[slot >> 5], slot & 31)
+    return rank
+
+
+@device
+def d_pack_offsets(offsets, words, num_words, before, packed, control, board):
+    """A row's start becomes the edges before it; leaves the numbers of rows for a block and for a warp."""
+    first, end = d_chunk(np.int64(offsets.shape[0]))
+    wide, medium = np.int64(0), np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        rank = d_rank_slot(words, num_words, before, np.int64(offsets[i]))
         packed[i] = rank
+        if i + 1 < offsets.shape[0]:
+            degree = d_rank_slot(words, num_words, before, np.int64(offsets[i + 1])) - rank
+            wide += degree >= WIDE
+            medium += degree >= MEDIUM
+    d_leave_sum(control, WIDE_ROWS, wide, board)
+    d_leave_sum(control, MEDIUM_ROWS, medium, board)
 
 
 @device
@@ -80,33 +109,48 @@ def d_end_of(count, num_rows):
     return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count > 0 else np.int64(0)
 
 
-@kernel
-def k_count_long_rows(packed, record):
-    """One thread owns one row; rows for a block and for a warp are counted (atomic adds of warps that have any)."""
-    i, num_rows = cuda.grid(1), packed.shape[0] - 1
-    degree = np.int64(packed[i + 1]) - np.int64(packed[i]) if i < num_rows else np.int64(0)
-    wide, medium = d_ballot(degree >= WIDE), d_ballot(degree >= MEDIUM)
-    if d_lane() == 0 and medium != 0:
-        cuda.atomic.add(record, 0, np.int64(cuda.popc(wide)))
-        cuda.atomic.add(record, 1, np.int64(cuda.popc(medium)))
+@device
+def d_measure_rows(packed, control, board):
+    """Leave how many long rows stand before the ends of their segments, and the edges of rows for a block."""
+    num_rows = np.int64(packed.shape[0] - 1)
+    wide_end = d_end_of(d_sum_blocks(control, WIDE_ROWS, board), num_rows)
+    medium_end = d_end_of(d_sum_blocks(control, MEDIUM_ROWS, board), num_rows)
+    held_wide, held_medium, edges, stray = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        degree = np.int64(packed[i + 1]) - np.int64(packed[i])
+        if degree >= MEDIUM:
+            held_medium += i < medium_end
+            if degree >= WIDE:
+                held_wide += i < wide_end
+                edges += degree
+                stray += degree if i >= wide_end else np.int64(0)
+    d_leave_sum(control, WIDE_ROWS + 2, held_wide, board)
+    d_leave_sum(control, WIDE_ROWS + 3, held_medium, board)
+    d_leave_sum(control, WIDE_ROWS + 4, edges, board)
+    d_leave_sum(control, WIDE_ROWS + 5, stray, board)
 
 
 @kernel
-def k_measure_segments(packed, record):
-    """One thread owns one row: which of the long rows counted stand before the ends of their segments (atomic add)."""
-    i, num_rows = cuda.grid(1), np.int64(packed.shape[0] - 1)
-    degree = np.int64(packed[i + 1]) - np.int64(packed[i]) if i < num_rows else np.int64(0)
-    wide_end = d_end_of(record[0], num_rows)
-    if d_ballot(degree >= MEDIUM) != 0:
-        held_wide = d_ballot(degree >= WIDE and i < wide_end)
-        held_medium = d_ballot(degree >= MEDIUM and i < d_end_of(record[1], num_rows))
-        edges = d_sum_lanes(degree if degree >= WIDE else np.int64(0))
-        stray = d_sum_lanes(degree if degree >= WIDE and i >= wide_end else np.int64(0))
-        if d_lane() == 0:
-            cuda.atomic.add(record, 2, np.int64(cuda.popc(held_wide)))
-            cuda.atomic.add(record, 3, np.int64(cuda.popc(held_medium)))
-            cuda.atomic.add(record, 4, edges)
-            cuda.atomic.add(record, 5, stray)
+def k_squeeze_rows(
+    offsets, words, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
+):
+    """Count the edges, move them, pack the offsets, measure the rows; a grid-wide wait after each phase."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_words(words, num_words, control, board)
+    d_sync_grid(control, 1)
+    d_squeeze_words(
+        words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
+    )
+    d_sync_grid(control, 2)
+    d_pack_offsets(offsets, words, num_words, before, packed, control, board)
+    d_sync_grid(control, 3)
+    d_measure_rows(packed, control, board)
+    d_sync_grid(control, 4)
+    if cuda.blockIdx.x == 0:
+        for row in range(NUM_ROWS_MEASURED):
+            total = d_sum_blocks(control, WIDE_ROWS + row, board)
+            if cuda.threadIdx.x == 0:
+                control[row] = total
 
 
 def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
@@ -124,26 +168,19 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
     offsets = backend.empty(csr.offsets.shape[0], csr.offsets.dtype)
     indices = backend.empty(csr.num_edges, csr.indices.dtype)
     weights = None if csr.weights is None else backend.empty(csr.num_edges, csr.weights.dtype)
-    before, tallies = backend.empty(num_words + 1, csr.offsets.dtype), make_tallies(backend, num_words)
-    k_tally_words.launch(num_words, csr.valid, num_words, tallies)
-    k_squeeze_words.launch(
-        num_words,
+    control = make_control(backend, WIDE_ROWS + NUM_ROWS_MEASURED)
+    k_squeeze_rows.launch_resident(
+        max(num_words, offsets.shape[0]),
+        csr.offsets,
         csr.valid,
         num_words,
-        tallies,
         csr.indices,
         csr.indices[:0] if csr.weights is None else csr.weights,
         csr.weights is not None,
-        before,
+        backend.empty(num_words + 1, csr.offsets.dtype),
+        offsets,
         indices,
         indices[:0] if weights is None else weights,
+        control,
     )
-    k_pack_offsets.launch(offsets.shape[0], csr.offsets, csr.valid, num_words, before, offsets)
-    return offsets, indices, weights, _measure_rows(backend, offsets)
-
-
-def _measure_rows(backend: Backend, offsets: Array) -> LongRows:
-    record = backend.zeros(6, np.int64)
-    k_count_long_rows.launch(offsets.shape[0] - 1, offsets, record)
-    k_measure_segments.launch(offsets.shape[0] - 1, offsets, record)
-    return LongRows(*backend.to_host(record).tolist())
+    return offsets, indices, weights, LongRows(*read_record(backend, control)[:NUM_ROWS_MEASURED])

@@ -6,15 +6,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_tiles_before, d_tally, make_tallies
+from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import (
+    d_chunk,
+    d_leave_sum,
+    d_sum_blocks,
+    d_sum_blocks_before,
+    d_sync_grid,
+    make_control,
+    read_record,
+)
+from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["as_signed", "find_bounds", "k_tally_run_ends", "sort_pairs"]
+__all__ = ["as_signed", "find_bounds", "keep_distinct", "sort_pairs"]
+
+# Rows of the sums of a kernel over sorted keys.
+RUNS, LOOPS = 0, 1
 
 
 @kernel
@@ -57,34 +69,72 @@ def k_pack_keys(src, dst, mirrored, keys):
             keys[src.shape[0] + i] = (column << 32) | row
 
 
-@kernel
-def k_tally_run_ends(keys, tallies, record):
-    """One thread owns one sorted key; a block counts the last of each run, and the self-loops among them (atomic)."""
-    board = cuda.shared.array(BOARD, np.int64)
-    i, count = cuda.grid(1), keys.shape[0]
-    ends, loops = False, False
-    if i < count:
-        key = keys[i]
-        ends = i + 1 == count or keys[i + 1] != key
-        loops = ends and (key >> 32) == (key & 0xFFFFFFFF)
-    num_ends, num_loops = d_count_block(ends, board), d_count_block(loops, board)
-    if cuda.threadIdx.x == 0:
-        d_tally(tallies, 0, num_ends)
-        cuda.atomic.add(record, 0, num_ends)
-        cuda.atomic.add(record, 1, num_loops)
+@device
+def d_ends_run(keys, i):
+    """Return whether a sorted key is the last of its run."""
+    return i + 1 == keys.shape[0] or keys[i + 1] != keys[i]
+
+
+@device
+def d_count_runs(keys, control, board):
+    """Leave how many runs end in the block's share of sorted keys, and how many of them are self-loops."""
+    first, end = d_chunk(np.int64(keys.shape[0]))
+    runs, loops = np.int64(0), np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        if d_ends_run(keys, i):
+            runs += 1
+            loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
+    d_leave_sum(control, RUNS, runs, board)
+    d_leave_sum(control, LOOPS, loops, board)
+
+
+@device
+def d_record_runs(control, board):
+    """The first block writes the totals for the host."""
+    if cuda.blockIdx.x == 0:
+        for row in range(2):
+            total = d_sum_blocks(control, row, board)
+            if cuda.threadIdx.x == 0:
+                control[row] = total
 
 
 @kernel
-def k_keep_run_ends(keys, tallies, src, dst):
-    """One thread owns one sorted key; the last of each run is unpacked to its rank."""
+def k_keep_pairs(keys, src, dst, control):
+    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
     board = cuda.shared.array(BOARD, np.int64)
-    i, count = cuda.grid(1), keys.shape[0]
-    ends = i < count and (i + 1 == count or keys[i + 1] != keys[i])
-    rank = d_sum_tiles_before(tallies, 0, board)
-    rank += d_scan_block(1 if ends else 0, board)
-    if ends:
-        src[rank] = keys[i] >> 32
-        dst[rank] = keys[i] & 0xFFFFFFFF
+    d_count_runs(keys, control, board)
+    d_sync_grid(control, 1)
+    rank = d_sum_blocks_before(control, RUNS, board)
+    base, end = d_chunk(np.int64(keys.shape[0]))
+    while base < end:
+        i = base + cuda.threadIdx.x
+        ends = i < end and d_ends_run(keys, i)
+        before, total = d_scan_tile(1 if ends else 0, board)
+        if ends:
+            src[rank + before] = keys[i] >> 32
+            dst[rank + before] = keys[i] & 0xFFFFFFFF
+        rank += total
+        base += cuda.blockDim.x
+    d_record_runs(control, board)
+
+
+@kernel
+def k_keep_keys(keys, kept, control):
+    """The last of each run of sorted keys is written to its rank; blocks count their share first, and wait."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_runs(keys, control, board)
+    d_sync_grid(control, 1)
+    rank = d_sum_blocks_before(control, RUNS, board)
+    base, end = d_chunk(np.int64(keys.shape[0]))
+    while base < end:
+        i = base + cuda.threadIdx.x
+        ends = i < end and d_ends_run(keys, i)
+        before, total = d_scan_tile(1 if ends else 0, board)
+        if ends:
+            kept[rank + before] = keys[i]
+        rank += total
+        base += cuda.blockDim.x
+    d_record_runs(control, board)
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
@@ -115,9 +165,16 @@ def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tupl
     keys = backend.empty(count, np.int64)
     k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
     keys.sort()
-    tallies, record = make_tallies(backend, count), backend.zeros(2, np.int64)
-    out_src, out_dst = backend.empty(count, np.int32), backend.empty(count, np.int32)
-    k_tally_run_ends.launch(count, keys, tallies, record)
-    k_keep_run_ends.launch(count, keys, tallies, out_src, out_dst)
-    num_edges, num_loops = backend.to_host(record).tolist()
+    room = backend.empty(2 * count, np.int32)
+    out_src, out_dst, control = room[:count], room[count:], make_control(backend, 2)
+    k_keep_pairs.launch_resident(count, keys, out_src, out_dst, control)
+    num_edges, num_loops = read_record(backend, control)[:2]
     return out_src[:num_edges], out_dst[:num_edges], num_loops
+
+
+def keep_distinct(backend: Backend, keys: Array) -> Array:
+    """Sort int64 keys in place and return the distinct ones."""
+    keys.sort()
+    kept, control = backend.empty(keys.shape[0], np.int64), make_control(backend, 2)
+    k_keep_keys.launch_resident(keys.shape[0], keys, kept, control)
+    return kept[: read_record(backend, control)[RUNS]]

@@ -23,7 +23,17 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from numba import cuda as _numba_cuda
 
-__all__ = ["SIMULATED", "THREADS", "WARP", "Kernel", "cuda", "device", "kernel", "unavailable"]
+__all__ = [
+    "MAX_RESIDENT_BLOCKS",
+    "SIMULATED",
+    "THREADS",
+    "WARP",
+    "Kernel",
+    "cuda",
+    "device",
+    "kernel",
+    "unavailable",
+]
 
 SIMULATED = bool(config.ENABLE_CUDASIM)
 cuda: Any = _numba_cuda
@@ -61,6 +71,8 @@ WARP = 32
 THREADS = WARP if SIMULATED else 256
 # The simulator starts a Python thread for each GPU thread, so grid-stride kernels get one small grid there.
 MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
+# Blocks that wait for each other have to be on the GPU at once; the simulator runs one after the other.
+MAX_RESIDENT_BLOCKS = 1 if SIMULATED else 1024
 
 
 class Kernel:
@@ -86,14 +98,21 @@ class Kernel:
         if num_threads > 0:
             self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
 
-    def _start(self, blocks: int, args: tuple[Any, ...]) -> None:
+    def launch_resident(self, num_threads: int, *args: Any) -> None:
+        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``)."""
+        if num_threads > 0:
+            self._start(min(-(-num_threads // THREADS), MAX_RESIDENT_BLOCKS), args, resident=True)
+
+    def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
         if SIMULATED:
             self._compiled[blocks, THREADS](*map(_writable, args))
             return
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
-            entry = self._entries[kinds] = find_entry(self._compiled, kinds)
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, THREADS)
+        if resident:
+            blocks = min(blocks, entry.resident_blocks)
         start_entry(entry, blocks, THREADS, _current_stream(), values)
 
 

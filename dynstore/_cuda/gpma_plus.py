@@ -22,20 +22,9 @@ from dynstore._cuda.leaves import (
     k_update_weights,
     k_write_edge_rows,
 )
-from dynstore._cuda.located import FOUND_LOOPS, k_list_keys, k_locate_keys
-from dynstore._cuda.tiles import make_tallies
-from dynstore._cuda.windows import (
-    NUM_LEAVES,
-    NUM_SCRATCH_LEAVES,
-    NUM_WINDOWS,
-    Windows,
-    count_blocks,
-    k_climb_leaves,
-    k_collect_windows,
-    k_cover_leaves,
-    one_window,
-)
-from dynstore.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore._cuda.planning import plan_windows
+from dynstore._cuda.windows import Windows, count_blocks, one_window
+from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -116,44 +105,12 @@ def plan_delete(
 def _plan(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
 ) -> tuple[Located, Writing | None]:
-    """Launch the whole plan, then read one record back; what it decides on is on the device until then."""
-    size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
-    low, high = float(limits[0]), float(limits[-1])
-    record, tallies = backend.zeros(8, np.int64), make_tallies(backend, size)
-    positions, states = backend.empty(size, np.int64), backend.empty(size, np.uint8)
-    k_locate_keys.launch(
-        size, slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst, positions, states,
-        tallies, record,
-    )  # fmt: skip
-    before = count_blocks(backend, slots.valid, num_leaves)
-    pending = size if inserting else 0
-    keys, places, dead_leaves = (backend.empty(pending, np.int64) for _ in range(3))
-    leaves = backend.empty(size, np.int64)
-    k_list_keys.launch(size, positions, states, tallies, inserting, before[1:], keys, places, leaves, dead_leaves)
-    before = backend.xp.cumsum(before)
-    marks = backend.zeros((2 << top) // 32 + 1, np.uint32)
-    k_climb_leaves.launch(
-        size, slots.valid, before, leaves, dead_leaves, record, low, high, top, num_leaves, inserting, marks
-    )
-    heights, tallies = backend.empty(size, np.int8), make_tallies(backend, size)
-    k_cover_leaves.launch(size, leaves, record, num_leaves, top, inserting, marks, heights, tallies)
-    out = [backend.empty(size, np.int64) for _ in range(6)]
-    k_collect_windows.launch(
-        size, slots.valid, before, leaves, dead_leaves, record, num_leaves, inserting, heights, tallies, *out
-    )
-    counts = backend.to_host(record).tolist()
-    located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS])
-    total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
-    bound = limits[-1] * slots.num_slots
-    if total > bound if inserting else total < bound:
-        return located, None
-    num_windows = counts[NUM_WINDOWS]
-    first, end, low_key, high_key, start, count = (array[:num_windows] for array in out)
-    sizes = num_windows, counts[NUM_LEAVES], counts[NUM_SCRATCH_LEAVES]
-    windows = Windows(first, end, low_key, high_key, start, count, *sizes)
-    pending = counts[ABSENT] if inserting else 0
-    scratch = _scratch(backend, slots, windows.num_scratch_leaves * 32)
-    return located, Writing(windows, before, keys[:pending], places[:pending], scratch, counts[DEAD])
+    planned = plan_windows(backend, slots, batch, limits, inserting)
+    if planned.windows is None:
+        return planned.located, None
+    scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
+    writing = Writing(planned.windows, planned.before, planned.keys, planned.places, scratch, planned.num_dead)
+    return planned.located, writing
 
 
 def plan_merge(

@@ -28,6 +28,7 @@ class Entry(NamedTuple):
 
     handle: int
     layout: struct.Struct
+    resident_blocks: int  # that the GPU holds at once
     owner: Any  # keeps the module loaded
 
 
@@ -63,8 +64,11 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
     return tuple(kinds), values
 
 
-def find_entry(compiled: Any, kinds: tuple[Any, ...]) -> Entry:
-    """Compile a Numba dispatcher for some kinds of arguments and find the driver's handle of the kernel."""
+def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
+    """Compile a Numba dispatcher for some kinds of arguments and find the driver's handle of the kernel.
+
+    ``threads``: of a block, to say how many blocks there can be at once.
+    """
     from numba import types
     from numba.np import numpy_support
 
@@ -80,7 +84,20 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...]) -> Entry:
             signature.append(numpy_support.from_dtype(np.dtype(kind)))
             codes += SCALAR_FORMATS[np.dtype(kind)]
     kernel = compiled.compile(tuple(signature))
-    return Entry(int(kernel._codelibrary.get_cufunc().handle), struct.Struct(codes), kernel)
+    handle = int(kernel._codelibrary.get_cufunc().handle)
+    return Entry(handle, struct.Struct(codes), _count_resident_blocks(handle, threads), kernel)
+
+
+def _count_resident_blocks(handle: int, threads: int) -> int:
+    driver = _driver()
+    device = _checked("cuCtxGetDevice", driver.cuCtxGetDevice())
+    attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    processors = _checked("cuDeviceGetAttribute", driver.cuDeviceGetAttribute(attribute, device))
+    on_each = _checked(
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        driver.cuOccupancyMaxActiveBlocksPerMultiprocessor(handle, threads, 0),
+    )
+    return int(processors * on_each)
 
 
 def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: list[Any]) -> None:
@@ -91,9 +108,17 @@ def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: li
     extra = (ctypes.c_void_p * 5)(
         PARAMETER_BUFFER, ctypes.addressof(block), PARAMETER_SIZE, ctypes.addressof(size), None
     )
-    (status,) = driver.cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, ctypes.addressof(extra))
-    if status != driver.CUresult.CUDA_SUCCESS:
-        raise RuntimeError(f"cuLaunchKernel: {status}")
+    _checked(
+        "cuLaunchKernel",
+        driver.cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, ctypes.addressof(extra)),
+    )
+
+
+def _checked(name: str, result: tuple[Any, ...]) -> Any:
+    """Return what a function of the driver returns, if anything; raise its error."""
+    if result[0] != _driver().CUresult.CUDA_SUCCESS:
+        raise RuntimeError(f"{name}: {result[0]}")
+    return result[1] if len(result) > 1 else None
 
 
 @lru_cache(maxsize=1)

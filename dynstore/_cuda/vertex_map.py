@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.batches import as_signed, k_tally_run_ends
+from dynstore._cuda.batches import as_signed, keep_distinct
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.tiles import BOARD, d_claim, d_scan_block, d_sum_tiles_before, make_tallies
+from dynstore._cuda.tiles import d_claim
 from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 
 if TYPE_CHECKING:
@@ -96,18 +96,6 @@ def k_match_keys(cells, shift, first, second, first_numbers, second_numbers, key
 
 
 @kernel
-def k_keep_run_keys(keys, tallies, ids):
-    """One thread owns one sorted key; the last of each run is written to its rank."""
-    board = cuda.shared.array(BOARD, np.int64)
-    i, count = cuda.grid(1), keys.shape[0]
-    ends = i < count and (i + 1 == count or keys[i + 1] != keys[i])
-    rank = d_sum_tiles_before(tallies, 0, board)
-    rank += d_scan_block(1 if ends else 0, board)
-    if ends:
-        ids[rank] = keys[i]
-
-
-@kernel
 def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
     """One thread owns one unknown key: the number of its place in ``ids`` goes to its row."""
     i = cuda.grid(1)
@@ -172,7 +160,8 @@ def match_keys(
     columns = [backend.empty(part.shape[0], dtype) for part in parts]
     first, second, first_numbers, second_numbers = _pair(parts, columns)
     total = int(first.shape[0] + second.shape[0])
-    keys, places = backend.empty(total, np.int64), backend.empty(total, np.int64)
+    room = backend.empty(2 * total, np.int64)
+    keys, places = room[:total], room[total:]
     record = backend.zeros(2, np.int64)
     k_match_keys.launch(
         total, table.cells, table.shift, first, second, first_numbers, second_numbers, keys, places, record
@@ -183,11 +172,7 @@ def match_keys(
 
 def sort_ids(backend: Backend, keys: Array) -> Array:
     """Return the distinct keys, ascending."""
-    keys, count = backend.xp.sort(keys), int(keys.shape[0])
-    tallies, record, ids = make_tallies(backend, count), backend.zeros(2, np.int64), backend.empty(count, np.int64)
-    k_tally_run_ends.launch(count, keys, tallies, record)
-    k_keep_run_keys.launch(count, keys, tallies, ids)
-    return ids[: int(backend.to_host(record)[0])]
+    return keep_distinct(backend, keys.copy())
 
 
 def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:

@@ -1,4 +1,4 @@
-"""Choosing the windows of a packed memory array on CUDA, in a constant number of launches.
+"""Choosing the windows of a packed memory array on CUDA: phases of one kernel, see ``grid``.
 
 The paper goes level by level, with several kernels a level. Here density at any height is a difference of
 prefix counts, so each leaf concerned climbs in registers: ``docs/design.md``, "Windows in one pass". Counts are
@@ -13,31 +13,34 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.tiles import BOARD, d_count_block, d_scan_block, d_sum_block, d_sum_tiles_before, d_tally
+from dynstore._cuda.tiles import d_scan_tile
 from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.slots import ABSENT, DEAD, PRESENT
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = [
+    "COUNTS",
     "NUM_LEAVES",
     "NUM_SCRATCH_LEAVES",
     "NUM_WINDOWS",
     "Windows",
     "count_blocks",
+    "d_climb_leaves",
+    "d_collect_windows",
     "d_count_before_leaf",
-    "k_climb_leaves",
-    "k_collect_windows",
-    "k_count_block_edges",
-    "k_cover_leaves",
+    "d_count_blocks",
+    "d_cover_leaves",
+    "d_scan_counts",
+    "d_sum_counts",
     "one_window",
 ]
 
-# Entries of a plan's record, behind those of the states and the self-loops (``located``).
-NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES = 4, 5, 6
+# Rows of a plan's sums, behind those of the states and the self-loops (``located``).
+NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS = 4, 5, 6, 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,25 +124,60 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
     return count + items
 
 
+@device
+def d_count_blocks(valid, num_leaves, counts):
+    """Count the edges of each block of 32 leaves: warps stride over the blocks."""
+    block = np.int64(cuda.grid(1) >> 5)
+    while block << 5 < num_leaves:
+        leaf = (block << 5) + d_lane()
+        count = d_sum_lanes(np.int64(cuda.popc(valid[leaf])) if leaf < num_leaves else np.int64(0))
+        if d_lane() == 0:
+            counts[block] = count
+        block += cuda.gridsize(1) >> 5
+
+
 @kernel
 def k_count_block_edges(valid, num_leaves, counts):
-    """One warp owns one block of 32 leaves: the sum of their words' popcounts."""
-    leaf = cuda.grid(1)
-    count = d_sum_lanes(cuda.popc(valid[leaf]) if leaf < num_leaves else 0)
-    if d_lane() == 0 and leaf < num_leaves:
-        counts[leaf >> 5] = count
+    """Warps stride over the blocks of 32 leaves: the sum of their words' popcounts."""
+    d_count_blocks(valid, num_leaves, counts)
 
 
-@kernel
-def k_climb_leaves(valid, before, leaves, dead_leaves, record, low, high, top, num_leaves, inserting, marks):
+@device
+def d_sum_counts(counts, control, board):
+    """Leave the sum of the block's share of counts; the first half of their running sums."""
+    first, end = d_chunk(np.int64(counts.shape[0]))
+    total = np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        total += counts[i]
+    d_leave_sum(control, COUNTS, total, board)
+
+
+@device
+def d_scan_counts(counts, control, board):
+    """Replace counts by their running sums, each included; the second half."""
+    first, end = d_chunk(np.int64(counts.shape[0]))
+    base, rank = first, d_sum_blocks_before(control, COUNTS, board)
+    while base < end:
+        i = base + cuda.threadIdx.x
+        count = counts[i] if i < end else np.int64(0)
+        before, total = d_scan_tile(count, board)
+        if i < end:
+            counts[i] = rank + before + count
+        rank += total
+        base += cuda.blockDim.x
+
+
+@device
+def d_climb_leaves(
+    valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
+):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
     Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
     height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
     A deletion's leaf that is dense enough marks nothing.
     """
-    i, num_items = cuda.grid(1), record[ABSENT if inserting else PRESENT]
-    if i < num_items:
+    for i in range(cuda.grid(1), num_items, cuda.gridsize(1)):
         leaf = np.int64(leaves[i])
         if i == 0 or leaves[i - 1] != leaf:
             height = 0
@@ -147,7 +185,7 @@ def k_climb_leaves(valid, before, leaves, dead_leaves, record, low, high, top, n
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
                 count = d_count_changed(
-                    valid, before, leaves, num_items, dead_leaves, record[DEAD], i, first, end, inserting
+                    valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting
                 )
                 bound = (low + (high - low) * height / top) * ((end - first) * 32)
                 if (inserting and count <= bound) or (not inserting and count >= bound):
@@ -158,18 +196,17 @@ def k_climb_leaves(valid, before, leaves, dead_leaves, record, low, high, top, n
                 cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
 
 
-@kernel
-def k_cover_leaves(leaves, record, num_leaves, top, inserting, marks, heights, tallies):
-    """One thread owns one item: its window is its leaf's highest marked ancestor; the window's first item leads.
+@device
+def d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board):
+    """An item's window is its leaf's highest marked ancestor; the window's first item leads.
 
     ``heights`` is -1 for those that lead nothing. (A running maximum of window ends is not enough: leaf 0 may
-    take [0, 1) and leaf 1 climb to [0, 2).) A block counts its windows and their leaves (atomic add).
+    take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves and of those with scratch.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    i = cuda.grid(1)
-    height, width = -1, np.int64(0)
-    if i < record[ABSENT if inserting else PRESENT]:
-        leaf = np.int64(leaves[i])
+    chunk_first, chunk_end = d_chunk(num_items)
+    windows, total, scratch = np.int64(0), np.int64(0), np.int64(0)
+    for i in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
+        leaf, height = np.int64(leaves[i]), -1
         for candidate in range(top + 1):
             node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
             if (marks[node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
@@ -178,48 +215,48 @@ def k_cover_leaves(leaves, record, num_leaves, top, inserting, marks, heights, t
             first = (leaf >> height) << height
             if i == 0 or leaves[i - 1] < first:
                 width = min(first + (np.int64(1) << height), num_leaves) - first
+                windows += 1
+                total += width
+                scratch += width if width > 1 else np.int64(0)
             else:
                 height = -1
-    if i < leaves.shape[0]:
         heights[i] = height
-    windows = d_count_block(height >= 0, board)
-    total = d_sum_block(width, board)
-    scratch = d_sum_block(width if width > 1 else np.int64(0), board)
-    if cuda.threadIdx.x == 0:
-        if windows > 0:
-            d_tally(tallies, 0, windows)
-            d_tally(tallies, 1, scratch)
-            cuda.atomic.add(record, NUM_WINDOWS, windows)
-            cuda.atomic.add(record, NUM_LEAVES, total)
-            cuda.atomic.add(record, NUM_SCRATCH_LEAVES, scratch)
+    d_leave_sum(control, NUM_WINDOWS, windows, board)
+    d_leave_sum(control, NUM_LEAVES, total, board)
+    d_leave_sum(control, NUM_SCRATCH_LEAVES, scratch, board)
 
 
-@kernel
-def k_collect_windows(
-    valid, before, leaves, dead_leaves, record, num_leaves, inserting, heights, tallies,
+@device
+def d_collect_windows(
+    valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
     out_first, out_end, low, high, start, count,
 ):  # fmt: skip
-    """One thread owns one item; those that lead write their window to its rank."""
-    board = cuda.shared.array(BOARD, np.int64)
-    i = cuda.grid(1)
-    height = np.int64(heights[i]) if i < leaves.shape[0] else np.int64(-1)
-    first, end = np.int64(0), np.int64(0)
-    if height >= 0:
-        first = (np.int64(leaves[i]) >> height) << height
-        end = min(first + (np.int64(1) << height), num_leaves)
-    width = end - first if end - first > 1 else np.int64(0)
-    rank = d_sum_tiles_before(tallies, 0, board) + d_scan_block(1 if height >= 0 else 0, board)
-    place = d_sum_tiles_before(tallies, 1, board) + d_scan_block(width, board)
-    if height >= 0:
-        num_items = record[ABSENT if inserting else PRESENT]
-        out_first[rank] = first
-        out_end[rank] = end
-        low[rank] = i if inserting else 0
-        high[rank] = d_find_next(leaves, i, num_items, end) if inserting else 0
-        start[rank] = place
-        count[rank] = d_count_changed(
-            valid, before, leaves, num_items, dead_leaves, record[DEAD], i, first, end, inserting
-        )
+    """Items that lead write their window to its rank."""
+    base, chunk_end = d_chunk(num_items)
+    rank = d_sum_blocks_before(control, NUM_WINDOWS, board)
+    place = d_sum_blocks_before(control, NUM_SCRATCH_LEAVES, board)
+    while base < chunk_end:
+        i = base + cuda.threadIdx.x
+        height = np.int64(heights[i]) if i < chunk_end else np.int64(-1)
+        first, end = np.int64(0), np.int64(0)
+        if height >= 0:
+            first = (np.int64(leaves[i]) >> height) << height
+            end = min(first + (np.int64(1) << height), num_leaves)
+        leading, windows = d_scan_tile(1 if height >= 0 else 0, board)
+        offset, scratch = d_scan_tile(end - first if end - first > 1 else np.int64(0), board)
+        if height >= 0:
+            window = rank + leading
+            out_first[window] = first
+            out_end[window] = end
+            low[window] = i if inserting else 0
+            high[window] = d_find_next(leaves, i, num_items, end) if inserting else 0
+            start[window] = place + offset
+            count[window] = d_count_changed(
+                valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting
+            )
+        rank += windows
+        place += scratch
+        base += cuda.blockDim.x
 
 
 def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
@@ -228,7 +265,7 @@ def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
     Their running sums are the ``before`` of the kernels: the edges before each block.
     """
     counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
-    k_count_block_edges.launch(num_leaves, valid, num_leaves, counts[1:])
+    k_count_block_edges.launch_strided(num_leaves, valid, num_leaves, counts[1:])
     return counts
 
 

@@ -204,14 +204,14 @@ def test_a_window_inside_a_block_may_end_with_it():
 
 
 def test_launches_do_not_depend_on_the_batch(monkeypatch):
-    """An in-place insertion takes at most 15 kernels whatever the batch: 4 to sort it, 6 to plan, 5 to write."""
+    """An in-place insertion takes at most 9 kernels whatever the batch: 3 to sort it, 1 to plan, 5 to write."""
     compiler = pytest.importorskip("dynstore._cuda.compiler")
     if not compiler.SIMULATED:
         pytest.skip("counts launches in the simulator")
     launches = []
     start = compiler.Kernel._start
     monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, blocks, args: (launches.append(self.name), start(self, blocks, args))
+        compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
     )
     rng = np.random.default_rng(9)
     graph = DynamicGraph.from_edges(random_batch(rng, 60, 250), device="cuda-sim", merge_cost=0.0)
@@ -220,4 +220,4 @@ def test_launches_do_not_depend_on_the_batch(monkeypatch):
         report = graph.insert_edges((rng.integers(60, 70, size), rng.integers(0, 60, size)))
         assert report.path == "in-place"
         assert report.inserted > 0
-        assert len(launches) == len(set(launches)) <= 15
+        assert len(launches) == len(set(launches)) <= 9

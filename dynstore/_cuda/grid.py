@@ -1,0 +1,98 @@
+"""Kernels of several phases: one launch whose blocks wait for each other between the phases.
+
+Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
+``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items. What a
+phase counts, blocks leave in ``control``; the host reads the first entries once. Precondition of each function: all
+threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device
+from dynstore._cuda.tiles import d_sum_block
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "RECORD",
+    "d_chunk",
+    "d_leave_sum",
+    "d_sum_blocks",
+    "d_sum_blocks_before",
+    "d_sync_grid",
+    "make_control",
+    "read_record",
+]
+
+# What `control` holds: entries for the host, how often blocks have come to a barrier, then rows of a sum a block.
+RECORD = 8
+ARRIVALS, SUMS = RECORD, RECORD + 8
+
+
+@device
+def d_sync_grid(control, phase):
+    """Wait for all blocks; what they wrote before is visible after. ``phase`` counts a kernel's waits, from 1."""
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        cuda.atomic.add(control, ARRIVALS, 1)
+        while cuda.atomic.add(control, ARRIVALS, 0) < phase * cuda.gridDim.x:
+            pass
+        cuda.threadfence()
+    cuda.syncthreads()
+
+
+@device
+def d_chunk(count):
+    """Return the first and the last + 1 of the items that the block owns: whole tiles of a thread an item."""
+    size, blocks = np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
+    tiles = (count + size - 1) // size
+    share = (tiles + blocks - 1) // blocks * size
+    first = min(cuda.blockIdx.x * share, count)
+    return first, min(first + share, count)
+
+
+@device
+def d_leave_sum(control, row, value, board):
+    """Sum over the block's threads, and leave the sum in a row of ``control``."""
+    total = d_sum_block(value, board)
+    if cuda.threadIdx.x == 0:
+        control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = total
+
+
+@device
+def d_sum_blocks_before(control, row, board):
+    """Return the sum of what the blocks before this one left in a row."""
+    return d_sum_row(control, row, cuda.blockIdx.x, board)
+
+
+@device
+def d_sum_blocks(control, row, board):
+    """Return the sum of what all blocks left in a row."""
+    return d_sum_row(control, row, cuda.gridDim.x, board)
+
+
+@device
+def d_sum_row(control, row, end, board):
+    part, block = np.int64(0), np.int64(cuda.threadIdx.x)
+    while block < end:
+        part += control[SUMS + row * MAX_RESIDENT_BLOCKS + block]
+        block += cuda.blockDim.x
+    return d_sum_block(part, board)
+
+
+def make_control(backend: Backend, rows: int, further: int = 0) -> Array:
+    """Return the control of one launch, int64, all 0, with so many rows of sums and then ``further`` entries."""
+    return backend.zeros(SUMS + rows * MAX_RESIDENT_BLOCKS + further, np.int64)
+
+
+def read_record(backend: Backend, control: Array) -> list[int]:
+    """Wait for the kernel and return what it left for the host."""
+    record: list[int] = backend.to_host(control[:RECORD]).tolist()
+    return record

@@ -1,0 +1,135 @@
+"""Planning an update of a packed memory array on CUDA: one kernel and one read-back, whatever the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.grid import d_sum_blocks, d_sync_grid, make_control, read_record
+from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
+from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.windows import (
+    COUNTS,
+    NUM_LEAVES,
+    NUM_SCRATCH_LEAVES,
+    NUM_WINDOWS,
+    Windows,
+    d_climb_leaves,
+    d_collect_windows,
+    d_count_blocks,
+    d_cover_leaves,
+    d_scan_counts,
+    d_sum_counts,
+)
+from dynstore.slots import ABSENT, DEAD, PRESENT, Located
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["Planned", "plan_windows"]
+
+# Arrays of the batch's length that the kernel works in: keys, places, leaves, dead leaves, then those of the windows.
+NUM_LISTS, NUM_WINDOW_ARRAYS = 4, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What an update does.
+
+    ``windows`` is None where the root would leave its limit. ``before``: edges before each block of leaves after the
+    update's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
+    ``num_dead``: keys that only get their bit back.
+    """
+
+    located: Located
+    windows: Windows | None
+    before: Array
+    keys: Array
+    places: Array
+    num_dead: int
+
+
+@kernel
+def k_plan_update(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, low, high, top, inserting,
+    positions, states, heights, work, before, marks, control,
+):  # fmt: skip
+    """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
+
+    ``work`` holds lists of the batch's length. Atomics: see the phases.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    size, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
+    counts = before[1:]
+    keys, places = work[:size], work[size : 2 * size]
+    leaves, dead_leaves = work[2 * size : 3 * size], work[3 * size : 4 * size]
+    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, control, board)
+    d_count_blocks(valid, num_leaves, counts)
+    d_sync_grid(control, 1)
+    d_list_keys(positions, states, inserting, counts, keys, places, leaves, dead_leaves, control, board)
+    num_items = d_sum_blocks(control, ABSENT if inserting else PRESENT, board)
+    num_dead = d_sum_blocks(control, DEAD, board)
+    d_sync_grid(control, 2)
+    d_sum_counts(counts, control, board)
+    d_sync_grid(control, 3)
+    d_scan_counts(counts, control, board)
+    if cuda.grid(1) == 0:
+        before[0] = 0
+    d_sync_grid(control, 4)
+    d_climb_leaves(
+        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
+    )
+    d_sync_grid(control, 5)
+    d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
+    d_sync_grid(control, 6)
+    d_collect_windows(
+        valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
+        work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
+        work[7 * size : 8 * size], work[8 * size : 9 * size], work[9 * size : 10 * size],
+    )  # fmt: skip
+    if cuda.blockIdx.x == 0:
+        for row in range(COUNTS):
+            total = d_sum_blocks(control, row, board)
+            if cuda.threadIdx.x == 0:
+                control[row] = total
+
+
+def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool) -> Planned:
+    """Launch the whole plan, then read one record back; what it decides on is on the device until then.
+
+    Parameters
+    ----------
+    limits : array
+        The density that no window of each height may pass, linear in it; for a deletion the lowest.
+    """
+    size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
+    num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 64 + 1
+    small = backend.empty(2 * size, np.uint8)
+    states, heights = small[:size], small[size:].view(np.int8)
+    lists = NUM_LISTS + NUM_WINDOW_ARRAYS
+    room = backend.empty((lists + 1) * size + num_blocks + 1, np.int64)
+    work, positions, before = room[: lists * size], room[lists * size : -num_blocks - 1], room[-num_blocks - 1 :]
+    control = make_control(backend, COUNTS + 1, num_marks)
+    k_plan_update.launch_resident(
+        max(size, num_leaves >> 5),
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst,
+        float(limits[0]), float(limits[-1]), top, inserting,
+        positions, states, heights, work, before, control[-num_marks:].view(np.uint32), control[:-num_marks],
+    )  # fmt: skip
+    counts = read_record(backend, control)
+    located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS])
+    total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
+    bound, num_absent = limits[-1] * slots.num_slots, counts[ABSENT] if inserting else 0
+    windows = None
+    if total <= bound if inserting else total >= bound:
+        first = NUM_LISTS * size
+        ends = (first + place * size for place in range(NUM_WINDOW_ARRAYS))
+        arrays = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
+        windows = Windows(*arrays, *(counts[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES)))
+    return Planned(located, windows, before, work[:num_absent], work[size : size + num_absent], counts[DEAD])
