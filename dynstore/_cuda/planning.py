@@ -117,7 +117,7 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     work, positions, before = room[: lists * size], room[lists * size : -num_blocks - 1], room[-num_blocks - 1 :]
     control = make_control(backend, COUNTS + 1, num_marks)
     k_plan_update.launch_resident(
-        max(size, num_leaves >> 5),
+        max(size, num_leaves >> 3),
         slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst,
         float(limits[0]), float(limits[-1]), top, inserting,
         positions, states, heights, work, before, control[-num_marks:].view(np.uint32), control[:-num_marks],

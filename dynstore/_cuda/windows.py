@@ -16,7 +16,7 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_scan_tile
-from dynstore._cuda.warp import d_lane, d_sum_lanes
+from dynstore._cuda.warp import d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -105,13 +105,22 @@ def d_find_next(leaves, i, count, leaf):
 
 
 @device
+def d_find_first(leaves, i, leaf):
+    """Return the first index whose leaf is not below ``leaf``; that of ``i`` is not. Quick where it is near."""
+    high, step = np.int64(i), np.int64(1)
+    while high - step >= 0 and leaves[high - step] >= leaf:
+        high -= step
+        step += step
+    return d_find_lower_bound(leaves, max(high - step, np.int64(-1)) + 1, high, leaf)
+
+
+@device
 def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting):
     """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
 
     ``before`` has the dead keys in it that come back, and not the edges that go.
     """
-    low = d_find_lower_bound(leaves, np.int64(0), np.int64(i), first)
-    items = d_find_next(leaves, i, num_items, end) - low
+    items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
     if end - first > 32:
         count = before[(end + 31) >> 5] - before[first >> 5]
         return count + items if inserting else count
@@ -126,19 +135,25 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
 
 @device
 def d_count_blocks(valid, num_leaves, counts):
-    """Count the edges of each block of 32 leaves: warps stride over the blocks."""
-    block = np.int64(cuda.grid(1) >> 5)
-    while block << 5 < num_leaves:
-        leaf = (block << 5) + d_lane()
-        count = d_sum_lanes(np.int64(cuda.popc(valid[leaf])) if leaf < num_leaves else np.int64(0))
-        if d_lane() == 0:
-            counts[block] = count
-        block += cuda.gridsize(1) >> 5
+    """Count the edges of each block of 32 leaves: four threads own one, and read 8 words each at once."""
+    part = np.int64(cuda.grid(1))
+    end = ((num_leaves + 31) >> 5) * 4
+    while part - d_lane() < end:
+        count = np.int32(0)
+        for k in range(8):
+            leaf = part * 8 + k
+            if leaf < num_leaves:
+                count += np.int32(cuda.popc(valid[leaf]))
+        for step in (1, 2):
+            count += d_shuffle(count, d_lane() ^ step)
+        if part & 3 == 0 and part < end:
+            counts[part >> 2] = count
+        part += cuda.gridsize(1)
 
 
 @kernel
 def k_count_block_edges(valid, num_leaves, counts):
-    """Warps stride over the blocks of 32 leaves: the sum of their words' popcounts."""
+    """Four threads own a block of 32 leaves: the sum of its words' popcounts."""
     d_count_blocks(valid, num_leaves, counts)
 
 
@@ -265,7 +280,7 @@ def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
     Their running sums are the ``before`` of the kernels: the edges before each block.
     """
     counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
-    k_count_block_edges.launch_strided(num_leaves, valid, num_leaves, counts[1:])
+    k_count_block_edges.launch_strided(max(num_leaves >> 3, 1), valid, num_leaves, counts[1:])
     return counts
 
 
