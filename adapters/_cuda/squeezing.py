@@ -10,7 +10,6 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
     d_chunk,
     d_leave_sum,
-    d_sum_blocks,
     d_sum_blocks_before,
     d_sync_grid,
     make_control,
@@ -113,8 +112,8 @@ def d_end_of(count, num_rows):
 def d_measure_rows(packed, control, board):
     """Leave how many long rows stand before the ends of their segments, and the edges of rows for a block."""
     num_rows = np.int64(packed.shape[0] - 1)
-    wide_end = d_end_of(d_sum_blocks(control, WIDE_ROWS, board), num_rows)
-    medium_end = d_end_of(d_sum_blocks(control, MEDIUM_ROWS, board), num_rows)
+    wide_end = d_end_of(control[WIDE_ROWS], num_rows)
+    medium_end = d_end_of(control[MEDIUM_ROWS], num_rows)
     held_wide, held_medium, edges, stray = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         degree = np.int64(packed[i + 1]) - np.int64(packed[i])
@@ -145,12 +144,6 @@ def k_squeeze_rows(
     d_pack_offsets(offsets, words, num_words, before, packed, control, board)
     d_sync_grid(control, 3)
     d_measure_rows(packed, control, board)
-    d_sync_grid(control, 4)
-    if cuda.blockIdx.x == 0:
-        for row in range(NUM_ROWS_MEASURED):
-            total = d_sum_blocks(control, WIDE_ROWS + row, board)
-            if cuda.threadIdx.x == 0:
-                control[row] = total
 
 
 def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
@@ -183,4 +176,9 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
         indices[:0] if weights is None else weights,
         control,
     )
-    return offsets, indices, weights, LongRows(*read_record(backend, control)[:NUM_ROWS_MEASURED])
+    return (
+        offsets,
+        indices,
+        weights,
+        LongRows(*read_record(backend, control)[WIDE_ROWS : WIDE_ROWS + NUM_ROWS_MEASURED]),
+    )

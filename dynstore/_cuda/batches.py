@@ -10,7 +10,6 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
     d_chunk,
     d_leave_sum,
-    d_sum_blocks,
     d_sum_blocks_before,
     d_sync_grid,
     make_control,
@@ -88,16 +87,6 @@ def d_count_runs(keys, control, board):
     d_leave_sum(control, LOOPS, loops, board)
 
 
-@device
-def d_record_runs(control, board):
-    """The first block writes the totals for the host."""
-    if cuda.blockIdx.x == 0:
-        for row in range(2):
-            total = d_sum_blocks(control, row, board)
-            if cuda.threadIdx.x == 0:
-                control[row] = total
-
-
 @kernel
 def k_keep_pairs(keys, src, dst, control):
     """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
@@ -115,7 +104,6 @@ def k_keep_pairs(keys, src, dst, control):
             dst[rank + before] = keys[i] & 0xFFFFFFFF
         rank += total
         base += cuda.blockDim.x
-    d_record_runs(control, board)
 
 
 @kernel
@@ -134,7 +122,6 @@ def k_keep_keys(keys, kept, control):
             kept[rank + before] = keys[i]
         rank += total
         base += cuda.blockDim.x
-    d_record_runs(control, board)
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:

@@ -2,8 +2,8 @@
 
 Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
 ``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items. What a
-phase counts, blocks leave in ``control``; the host reads the first entries once. Precondition of each function: all
-threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
+phase counts, blocks leave in ``control``: each its sum, and together the total, which the host reads once at the end.
+Precondition of each function: all threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECORD",
+    "SUMS",
     "d_chunk",
     "d_leave_sum",
-    "d_sum_blocks",
     "d_sum_blocks_before",
     "d_sync_grid",
     "make_control",
     "read_record",
 ]
 
-# What `control` holds: entries for the host, how often blocks have come to a barrier, then rows of a sum a block.
+# What `control` holds: totals, how often blocks have come to a barrier, then for each total a row of a sum a block.
 RECORD = 8
 ARRIVALS, SUMS = RECORD, RECORD + 8
 
@@ -60,39 +60,29 @@ def d_chunk(count):
 
 @device
 def d_leave_sum(control, row, value, board):
-    """Sum over the block's threads, and leave the sum in a row of ``control``."""
+    """Sum over the block's threads: leave the sum in a row of ``control``, and add it to the row's total (atomic)."""
     total = d_sum_block(value, board)
-    if cuda.threadIdx.x == 0:
+    if cuda.threadIdx.x == 0 and total != 0:
         control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = total
+        cuda.atomic.add(control, row, total)
 
 
 @device
 def d_sum_blocks_before(control, row, board):
     """Return the sum of what the blocks before this one left in a row."""
-    return d_sum_row(control, row, cuda.blockIdx.x, board)
-
-
-@device
-def d_sum_blocks(control, row, board):
-    """Return the sum of what all blocks left in a row."""
-    return d_sum_row(control, row, cuda.gridDim.x, board)
-
-
-@device
-def d_sum_row(control, row, end, board):
     part, block = np.int64(0), np.int64(cuda.threadIdx.x)
-    while block < end:
+    while block < cuda.blockIdx.x:
         part += control[SUMS + row * MAX_RESIDENT_BLOCKS + block]
         block += cuda.blockDim.x
     return d_sum_block(part, board)
 
 
 def make_control(backend: Backend, rows: int, further: int = 0) -> Array:
-    """Return the control of one launch, int64, all 0, with so many rows of sums and then ``further`` entries."""
+    """Return the control of one launch, int64, all 0, with so many rows of sums (8 at most) and ``further`` entries."""
     return backend.zeros(SUMS + rows * MAX_RESIDENT_BLOCKS + further, np.int64)
 
 
 def read_record(backend: Backend, control: Array) -> list[int]:
-    """Wait for the kernel and return what it left for the host."""
+    """Wait for the kernel and return the totals."""
     record: list[int] = backend.to_host(control[:RECORD]).tolist()
     return record

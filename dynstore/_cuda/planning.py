@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import d_sum_blocks, d_sync_grid, make_control, read_record
+from dynstore._cuda.grid import d_sync_grid, make_control, read_record
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.windows import (
@@ -22,7 +22,6 @@ from dynstore._cuda.windows import (
     d_count_blocks,
     d_cover_leaves,
     d_scan_counts,
-    d_sum_counts,
 )
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
@@ -70,34 +69,26 @@ def k_plan_update(
     keys, places = work[:size], work[size : 2 * size]
     leaves, dead_leaves = work[2 * size : 3 * size], work[3 * size : 4 * size]
     d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, control, board)
-    d_count_blocks(valid, num_leaves, counts)
+    d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, 1)
     d_list_keys(positions, states, inserting, counts, keys, places, leaves, dead_leaves, control, board)
-    num_items = d_sum_blocks(control, ABSENT if inserting else PRESENT, board)
-    num_dead = d_sum_blocks(control, DEAD, board)
+    num_items, num_dead = control[ABSENT if inserting else PRESENT], control[DEAD]
     d_sync_grid(control, 2)
-    d_sum_counts(counts, control, board)
-    d_sync_grid(control, 3)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
-    d_sync_grid(control, 4)
+    d_sync_grid(control, 3)
     d_climb_leaves(
         valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
     )
-    d_sync_grid(control, 5)
+    d_sync_grid(control, 4)
     d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
-    d_sync_grid(control, 6)
+    d_sync_grid(control, 5)
     d_collect_windows(
         valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
         work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
         work[7 * size : 8 * size], work[8 * size : 9 * size], work[9 * size : 10 * size],
     )  # fmt: skip
-    if cuda.blockIdx.x == 0:
-        for row in range(COUNTS):
-            total = d_sum_blocks(control, row, board)
-            if cuda.threadIdx.x == 0:
-                control[row] = total
 
 
 def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool) -> Planned:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device, kernel
+from dynstore._cuda.grid import SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
@@ -29,13 +29,13 @@ __all__ = [
     "NUM_WINDOWS",
     "Windows",
     "count_blocks",
+    "d_change_count",
     "d_climb_leaves",
     "d_collect_windows",
     "d_count_before_leaf",
     "d_count_blocks",
     "d_cover_leaves",
     "d_scan_counts",
-    "d_sum_counts",
     "one_window",
 ]
 
@@ -134,42 +134,55 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
 
 
 @device
-def d_count_blocks(valid, num_leaves, counts):
-    """Count the edges of each block of 32 leaves: four threads own one, and read 8 words each at once."""
-    part = np.int64(cuda.grid(1))
-    end = ((num_leaves + 31) >> 5) * 4
-    while part - d_lane() < end:
-        count = np.int32(0)
-        for k in range(8):
-            leaf = part * 8 + k
-            if leaf < num_leaves:
-                count += np.int32(cuda.popc(valid[leaf]))
-        for step in (1, 2):
-            count += d_shuffle(count, d_lane() ^ step)
-        if part & 3 == 0 and part < end:
-            counts[part >> 2] = count
-        part += cuda.gridsize(1)
+def d_count_block(valid, num_leaves, block, part):
+    """Count the edges of a block of 32 leaves: four neighbouring threads read 8 words each at once, and sum up."""
+    count = np.int32(0)
+    for k in range(8):
+        leaf = (block << 5) + part * 8 + k
+        if leaf < num_leaves:
+            count += np.int32(cuda.popc(valid[leaf]))
+    for step in (1, 2):
+        count += d_shuffle(count, d_lane() ^ step)
+    return np.int64(count)
 
 
 @kernel
 def k_count_block_edges(valid, num_leaves, counts):
-    """Four threads own a block of 32 leaves: the sum of its words' popcounts."""
-    d_count_blocks(valid, num_leaves, counts)
+    """Four threads own one block of 32 leaves."""
+    part = np.int64(cuda.grid(1))
+    count = d_count_block(valid, num_leaves, part >> 2, part & 3)
+    if part & 3 == 0 and part >> 2 < counts.shape[0]:
+        counts[part >> 2] = count
 
 
 @device
-def d_sum_counts(counts, control, board):
-    """Leave the sum of the block's share of counts; the first half of their running sums."""
-    first, end = d_chunk(np.int64(counts.shape[0]))
-    total = np.int64(0)
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        total += counts[i]
+def d_count_blocks(valid, num_leaves, counts, control, board):
+    """Count the edges of the blocks of leaves; leaves the sum of each share, the first half of their running sums."""
+    base, end = d_chunk(np.int64(counts.shape[0]))
+    part, total = np.int64(cuda.threadIdx.x & 3), np.int64(0)
+    while base < end:
+        block = base + (cuda.threadIdx.x >> 2)
+        count = d_count_block(valid, num_leaves, block, part)
+        if part == 0 and block < end:
+            counts[block] = count
+            total += count
+        base += cuda.blockDim.x >> 2
     d_leave_sum(control, COUNTS, total, board)
 
 
 @device
+def d_change_count(counts, position, change, control):
+    """Add to the count of a slot's block, and to its share's sum (atomic)."""
+    block, size, blocks = position >> 10, np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
+    tiles = (np.int64(counts.shape[0]) + size - 1) // size
+    owner = block // ((tiles + blocks - 1) // blocks * size)
+    cuda.atomic.add(counts, block, np.int64(change))
+    cuda.atomic.add(control, SUMS + COUNTS * MAX_RESIDENT_BLOCKS + owner, np.int64(change))
+
+
+@device
 def d_scan_counts(counts, control, board):
-    """Replace counts by their running sums, each included; the second half."""
+    """Replace counts by their running sums, each included."""
     first, end = d_chunk(np.int64(counts.shape[0]))
     base, rank = first, d_sum_blocks_before(control, COUNTS, board)
     while base < end:
@@ -280,7 +293,7 @@ def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
     Their running sums are the ``before`` of the kernels: the edges before each block.
     """
     counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
-    k_count_block_edges.launch_strided(max(num_leaves >> 3, 1), valid, num_leaves, counts[1:])
+    k_count_block_edges.launch(4 * (counts.shape[0] - 1), valid, num_leaves, counts[1:])
     return counts
 
 
