@@ -17,6 +17,7 @@ from dynstore.adapters.borrowed.loading import load_bridge
 from dynstore.adapters.libraries import require
 from dynstore.adapters.live_graph import LiveGraph, lend_graph
 from dynstore.adapters.shown import shown_ids
+from dynstore.frames import make_cudf_frame
 from dynstore.graph import DynamicGraph
 
 __all__ = ["call_directly", "is_offered"]
@@ -134,7 +135,7 @@ def _is_integer(value: Any) -> bool:
 
 
 def _frame(**columns: Any) -> Any:
-    return require(WHO, "cudf").DataFrame(columns)
+    return make_cudf_frame(require(WHO, "cudf"), columns)
 
 
 def _handle() -> Any:
