@@ -54,6 +54,11 @@ class LiveEdgeList:
             self._frame = require(WHO, "cudf").DataFrame(columns)
         return self._frame
 
+    @edgelist_df.setter
+    def edgelist_df(self, frame: Any) -> None:
+        """Show another frame until the next version; as in cuGraph, the graph itself stays as it is."""
+        self._frame = frame
+
 
 class LiveViews:
     """The methods of ``simpleGraphImpl`` that read edges and vertices."""

@@ -49,6 +49,20 @@ def test_too_large_allocations_say_how_large(backend: Backend, shape: Any) -> No
     assert isinstance(caught.value, MemoryError)
 
 
+def test_arrays_allocated_together_are_apart(backend: Backend) -> None:
+    parts = (5, np.int64), (0, np.float32), (7, np.uint8), (3, np.int32)
+    arrays = backend.empty_together(*parts, zeroed=3)
+    assert [(array.shape[0], array.dtype) for array in arrays] == [(count, np.dtype(kind)) for count, kind in parts]
+    for array in arrays[:3]:
+        assert backend.to_host(array).tolist() == [0] * array.shape[0]
+    for number, array in enumerate(arrays):
+        array.fill(number + 1)
+    for number, array in enumerate(arrays):
+        assert backend.to_host(array).tolist() == [number + 1] * array.shape[0]
+    with pytest.raises(OutOfMemoryError):
+        backend.empty_together((1, np.int64), (1 << 60, np.int64))
+
+
 def test_kernels_are_found_by_family(backend: Backend) -> None:
     module = backend.kernels("dynstore", "search")
     assert module.__name__ == f"dynstore._{backend.family}.search"

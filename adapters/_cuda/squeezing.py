@@ -8,11 +8,11 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
+    control_size,
     d_chunk,
     d_leave_sum,
     d_sum_blocks_before,
     d_sync_grid,
-    make_control,
     read_record,
 )
 from dynstore._cuda.tiles import BOARD, d_scan_tile
@@ -161,7 +161,9 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
     offsets = backend.empty(csr.offsets.shape[0], csr.offsets.dtype)
     indices = backend.empty(csr.num_edges, csr.indices.dtype)
     weights = None if csr.weights is None else backend.empty(csr.num_edges, csr.weights.dtype)
-    control = make_control(backend, WIDE_ROWS + NUM_ROWS_MEASURED)
+    control, before = backend.empty_together(
+        (control_size(WIDE_ROWS + NUM_ROWS_MEASURED), np.int64), (num_words + 1, csr.offsets.dtype), zeroed=1
+    )
     k_squeeze_rows.launch_resident(
         max(num_words, offsets.shape[0]),
         csr.offsets,
@@ -170,7 +172,7 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
         csr.indices,
         csr.indices[:0] if csr.weights is None else csr.weights,
         csr.weights is not None,
-        backend.empty(num_words + 1, csr.offsets.dtype),
+        before,
         offsets,
         indices,
         indices[:0] if weights is None else weights,

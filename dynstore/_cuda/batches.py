@@ -6,26 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import (
-    d_chunk,
-    d_leave_sum,
-    d_sum_blocks_before,
-    d_sync_grid,
-    make_control,
-    read_record,
-)
-from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.runs import as_signed, keep_pairs
 from dynstore._cuda.warp import d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["as_signed", "find_bounds", "keep_distinct", "sort_pairs"]
-
-# Rows of the sums of a kernel over sorted keys.
-RUNS, LOOPS = 0, 1
+__all__ = ["find_bounds", "sort_pairs"]
 
 
 @kernel
@@ -68,62 +57,6 @@ def k_pack_keys(src, dst, mirrored, keys):
             keys[src.shape[0] + i] = (column << 32) | row
 
 
-@device
-def d_ends_run(keys, i):
-    """Return whether a sorted key is the last of its run."""
-    return i + 1 == keys.shape[0] or keys[i + 1] != keys[i]
-
-
-@device
-def d_count_runs(keys, control, board):
-    """Leave how many runs end in the block's share of sorted keys, and how many of them are self-loops."""
-    first, end = d_chunk(np.int64(keys.shape[0]))
-    runs, loops = np.int64(0), np.int64(0)
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        if d_ends_run(keys, i):
-            runs += 1
-            loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
-    d_leave_sum(control, RUNS, runs, board)
-    d_leave_sum(control, LOOPS, loops, board)
-
-
-@kernel
-def k_keep_pairs(keys, src, dst, control):
-    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
-    board = cuda.shared.array(BOARD, np.int64)
-    d_count_runs(keys, control, board)
-    d_sync_grid(control, 1)
-    rank = d_sum_blocks_before(control, RUNS, board)
-    base, end = d_chunk(np.int64(keys.shape[0]))
-    while base < end:
-        i = base + cuda.threadIdx.x
-        ends = i < end and d_ends_run(keys, i)
-        before, total = d_scan_tile(1 if ends else 0, board)
-        if ends:
-            src[rank + before] = keys[i] >> 32
-            dst[rank + before] = keys[i] & 0xFFFFFFFF
-        rank += total
-        base += cuda.blockDim.x
-
-
-@kernel
-def k_keep_keys(keys, kept, control):
-    """The last of each run of sorted keys is written to its rank; blocks count their share first, and wait."""
-    board = cuda.shared.array(BOARD, np.int64)
-    d_count_runs(keys, control, board)
-    d_sync_grid(control, 1)
-    rank = d_sum_blocks_before(control, RUNS, board)
-    base, end = d_chunk(np.int64(keys.shape[0]))
-    while base < end:
-        i = base + cuda.threadIdx.x
-        ends = i < end and d_ends_run(keys, i)
-        before, total = d_scan_tile(1 if ends else 0, board)
-        if ends:
-            kept[rank + before] = keys[i]
-        rank += total
-        base += cuda.blockDim.x
-
-
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
     """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
     columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
@@ -131,13 +64,6 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
     k_find_bounds.launch_strided(max(first.shape[0], second.shape[0]), *columns, bounds)
     low_first, high_first, low_second, high_second = backend.to_host(bounds).tolist()
     return low_first, high_first, low_second, high_second
-
-
-def as_signed(backend: Backend, column: Array) -> Array:
-    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
-    if column.dtype != np.uint64:
-        return column
-    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
 
 
 def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
@@ -151,17 +77,4 @@ def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tupl
     count = int(src.shape[0]) * (2 if mirrored else 1)
     keys = backend.empty(count, np.int64)
     k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
-    keys.sort()
-    room = backend.empty(2 * count, np.int32)
-    out_src, out_dst, control = room[:count], room[count:], make_control(backend, 2)
-    k_keep_pairs.launch_resident(count, keys, out_src, out_dst, control)
-    num_edges, num_loops = read_record(backend, control)[:2]
-    return out_src[:num_edges], out_dst[:num_edges], num_loops
-
-
-def keep_distinct(backend: Backend, keys: Array) -> Array:
-    """Sort int64 keys in place and return the distinct ones."""
-    keys.sort()
-    kept, control = backend.empty(keys.shape[0], np.int64), make_control(backend, 2)
-    k_keep_keys.launch_resident(keys.shape[0], keys, kept, control)
-    return kept[: read_record(backend, control)[RUNS]]
+    return keep_pairs(backend, keys)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD",
     "SUMS",
+    "control_size",
     "d_chunk",
     "d_leave_sum",
     "d_sum_blocks_before",
     "d_sync_grid",
-    "make_control",
     "read_record",
 ]
 
@@ -77,9 +77,9 @@ def d_sum_blocks_before(control, row, board):
     return d_sum_block(part, board)
 
 
-def make_control(backend: Backend, rows: int, further: int = 0) -> Array:
-    """Return the control of one launch, int64, all 0, with so many rows of sums (8 at most) and ``further`` entries."""
-    return backend.zeros(SUMS + rows * MAX_RESIDENT_BLOCKS + further, np.int64)
+def control_size(rows: int) -> int:
+    """Return the entries, int64 and all 0, that the control of a launch needs for so many rows of sums, 8 at most."""
+    return SUMS + rows * MAX_RESIDENT_BLOCKS
 
 
 def read_record(backend: Backend, control: Array) -> list[int]:

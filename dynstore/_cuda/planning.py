@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import d_sync_grid, make_control, read_record
+from dynstore._cuda.grid import control_size, d_sync_grid, read_record
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.windows import (
@@ -100,18 +100,18 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
         The density that no window of each height may pass, linear in it; for a deletion the lowest.
     """
     size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
-    num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 64 + 1
-    small = backend.empty(2 * size, np.uint8)
-    states, heights = small[:size], small[size:].view(np.int8)
-    lists = NUM_LISTS + NUM_WINDOW_ARRAYS
-    room = backend.empty((lists + 1) * size + num_blocks + 1, np.int64)
-    work, positions, before = room[: lists * size], room[lists * size : -num_blocks - 1], room[-num_blocks - 1 :]
-    control = make_control(backend, COUNTS + 1, num_marks)
+    num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1
+    work_size = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size
+    control, marks, work, positions, before, states, heights = backend.empty_together(
+        (control_size(COUNTS + 1), np.int64), (num_marks, np.uint32),
+        (work_size, np.int64), (size, np.int64), (num_blocks + 1, np.int64), (size, np.uint8), (size, np.int8),
+        zeroed=2,
+    )  # fmt: skip
     k_plan_update.launch_resident(
         max(size, num_leaves >> 3),
         slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst,
         float(limits[0]), float(limits[-1]), top, inserting,
-        positions, states, heights, work, before, control[-num_marks:].view(np.uint32), control[:-num_marks],
+        positions, states, heights, work, before, marks, control,
     )  # fmt: skip
     counts = read_record(backend, control)
     located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS])

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.batches import as_signed, keep_distinct
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.runs import as_signed, keep_distinct
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
 from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
@@ -157,12 +157,12 @@ def match_keys(
 ) -> tuple[list[Array], Unknown | None]:
     """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`."""
     parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
-    columns = [backend.empty(part.shape[0], dtype) for part in parts]
+    lengths = [int(part.shape[0]) for part in parts]
+    total = sum(lengths)
+    record, keys, places, *columns = backend.empty_together(
+        (2, np.int64), (total, np.int64), (total, np.int64), *((length, dtype) for length in lengths), zeroed=1
+    )
     first, second, first_numbers, second_numbers = _pair(parts, columns)
-    total = int(first.shape[0] + second.shape[0])
-    room = backend.empty(2 * total, np.int64)
-    keys, places = room[:total], room[total:]
-    record = backend.zeros(2, np.int64)
     k_match_keys.launch(
         total, table.cells, table.shift, first, second, first_numbers, second_numbers, keys, places, record
     )

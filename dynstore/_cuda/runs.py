@@ -1,0 +1,118 @@
+"""Sorting keys on CUDA and keeping each once: one kernel after the sort, one small read-back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import (
+    control_size,
+    d_chunk,
+    d_leave_sum,
+    d_sum_blocks_before,
+    d_sync_grid,
+    read_record,
+)
+from dynstore._cuda.tiles import BOARD, d_scan_tile
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["as_signed", "keep_distinct", "keep_pairs"]
+
+# Rows of the sums.
+RUNS, LOOPS = 0, 1
+
+
+@device
+def d_ends_run(keys, i):
+    """Return whether a sorted key is the last of its run."""
+    return i + 1 == keys.shape[0] or keys[i + 1] != keys[i]
+
+
+@device
+def d_count_runs(keys, control, board):
+    """Leave how many runs end in the block's share of sorted keys, and how many of them are self-loops."""
+    first, end = d_chunk(np.int64(keys.shape[0]))
+    runs, loops = np.int64(0), np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        if d_ends_run(keys, i):
+            runs += 1
+            loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
+    d_leave_sum(control, RUNS, runs, board)
+    d_leave_sum(control, LOOPS, loops, board)
+
+
+@kernel
+def k_keep_pairs(keys, src, dst, control):
+    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_runs(keys, control, board)
+    d_sync_grid(control, 1)
+    rank = d_sum_blocks_before(control, RUNS, board)
+    base, end = d_chunk(np.int64(keys.shape[0]))
+    while base < end:
+        i = base + cuda.threadIdx.x
+        ends = i < end and d_ends_run(keys, i)
+        before, total = d_scan_tile(1 if ends else 0, board)
+        if ends:
+            src[rank + before] = keys[i] >> 32
+            dst[rank + before] = keys[i] & 0xFFFFFFFF
+        rank += total
+        base += cuda.blockDim.x
+
+
+@kernel
+def k_keep_keys(keys, kept, control):
+    """The last of each run of sorted keys is written to its rank; blocks count their share first, and wait."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_runs(keys, control, board)
+    d_sync_grid(control, 1)
+    rank = d_sum_blocks_before(control, RUNS, board)
+    base, end = d_chunk(np.int64(keys.shape[0]))
+    while base < end:
+        i = base + cuda.threadIdx.x
+        ends = i < end and d_ends_run(keys, i)
+        before, total = d_scan_tile(1 if ends else 0, board)
+        if ends:
+            kept[rank + before] = keys[i]
+        rank += total
+        base += cuda.blockDim.x
+
+
+def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
+    """Sort keys in place, each a pair of int32 with the first in the high half; return the distinct pairs.
+
+    Returns
+    -------
+    first, second : array, shape (N,), int32
+    num_loops : int
+        How many of them have equal halves.
+    """
+    keys.sort()
+    count = int(keys.shape[0])
+    control, first, second = backend.empty_together(
+        (control_size(2), np.int64), (count, np.int32), (count, np.int32), zeroed=1
+    )
+    k_keep_pairs.launch_resident(count, keys, first, second, control)
+    num_pairs, num_loops = read_record(backend, control)[:2]
+    return first[:num_pairs], second[:num_pairs], num_loops
+
+
+def keep_distinct(backend: Backend, keys: Array) -> Array:
+    """Sort int64 keys in place and return the distinct ones."""
+    keys.sort()
+    count = int(keys.shape[0])
+    control, kept = backend.empty_together((control_size(2), np.int64), (count, np.int64), zeroed=1)
+    k_keep_keys.launch_resident(count, keys, kept, control)
+    return kept[: read_record(backend, control)[RUNS]]
+
+
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
+    if column.dtype != np.uint64:
+        return column
+    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)
