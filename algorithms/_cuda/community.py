@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits
 from dynstore.algorithms._cuda.orientation import orient_edges
 
@@ -51,6 +51,18 @@ def d_lower_bound(heads, begin, length, wanted):
 
 
 @device
+def d_has_arc(starts, heads, num_hubs, hub_bits, high, low):
+    """Whether there is an arc from ``high`` to ``low``, which is below it: by its bit for a hub, else by a search."""
+    if high < num_hubs:
+        word = d_read(hub_bits, np.uint32(d_locate_bits(high) + np.uint32(low >> 5)))
+        return word & np.uint32(1 << (low & 31)) != 0
+    row = int(d_read(starts, high))
+    length = int(d_read(starts, np.uint32(high + 1))) - row
+    below = d_lower_bound(heads, row, length, low)
+    return below < length and d_read(heads, row + below) == low
+
+
+@device
 def d_max_lanes(value):
     """Return the largest value of the warp's lanes, in every lane."""
     lane = d_lane()
@@ -60,12 +72,59 @@ def d_max_lanes(value):
 
 
 @device
-def d_add_hits(counts, vertex, hits):
-    """Add the set bits of ``hits`` to the vertex's count (atomic), and return their number."""
-    num_hits = d_count_bits(hits)
-    if num_hits > 0:
-        cuda.atomic.add(counts, vertex, num_hits)
-    return num_hits
+def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
+    """Look for arcs to each lane's ``low`` from the hubs of one row, ``heads[origin + 1 : origin + length]``.
+
+    From the last hub down, 32 at a time: each lane locates the bits of one hub for all lanes to read. All lanes call
+    it; a lane's arc is at ``origin + offset``, and takes part if that is a hub's and its place. Atomic adds: one for
+    each hub. Returns the hits of this lane's arc, and those of the hubs that it located.
+    """
+    lane = np.int32(d_lane())
+    column = np.uint32(0)
+    bit = np.uint32(0)
+    if 0 <= offset < length:
+        column = np.uint32(low >> 5)
+        bit = np.uint32(1 << (low & 31))
+    at_low = np.uint32(0)
+    at_hubs = np.uint32(0)
+    for left in range(length - 1, 0, -32):
+        mine = left - lane
+        high = np.uint32(0)
+        row = np.int32(0)
+        if mine > 0:
+            high = np.uint32(d_read(heads, origin + mine))
+            row = np.int32(d_locate_bits(high))
+        hits = np.uint32(0)
+        still = np.int32(left - offset)  # hubs to come that stand behind this lane's arc
+        for turn in range(0, min(left, 32), 4):
+            word0 = d_read(hub_bits, np.uint32(d_shuffle(row, turn) + column))
+            word1 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 1) + column))
+            word2 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 2) + column))
+            word3 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 3) + column))
+            hit0 = np.uint32(word0 & bit) != 0 and still > 0
+            hit1 = np.uint32(word1 & bit) != 0 and still > 1
+            hit2 = np.uint32(word2 & bit) != 0 and still > 2
+            hit3 = np.uint32(word3 & bit) != 0 and still > 3
+            still = np.int32(still - 4)
+            at_low = np.uint32(at_low + int(hit0) + int(hit1) + int(hit2) + int(hit3))
+            hits0 = d_ballot(hit0)
+            hits1 = d_ballot(hit1)
+            hits2 = d_ballot(hit2)
+            hits3 = d_ballot(hit3)
+            ahead = np.int32(lane - turn)
+            if ahead == 0:
+                hits = hits0
+            if ahead == 1:
+                hits = hits1
+            if ahead == 2:
+                hits = hits2
+            if ahead == 3:
+                hits = hits3
+        if hits != 0:
+            num_hits = d_count_bits(hits)
+            cuda.atomic.add(counts, high, num_hits)
+            at_hubs = np.uint32(at_hubs + num_hits)
+    return at_low, at_hubs
 
 
 @kernel
@@ -83,10 +142,10 @@ def k_mark_hub_arcs(tails, heads, num_hubs, hub_bits):
 def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
     """One warp 32 arcs, a lane each: look for an arc from each later head of the arc's row to the head of the arc.
 
-    The lanes of a row go through its heads together, from the last one down, so they read one row of bits (hubs, four
-    heads at a time) or search one row of arcs. Hits are counted for the arc's head in a register, for the others by
-    ballots; atomic adds: one for each of the heads gone through, and at the end one a lane and one a row.
-    Most variables have 32 bits, which is half the instructions.
+    The lanes of a row go through its heads together, from the last one down, so they read one row of bits or search
+    one row of arcs. Only the warp's last row may be long: its hubs go a faster way. Hits are counted for the arc's head
+    in a register, for the others by ballots; atomic adds: one for each of the heads gone through, and at the end two a
+    lane. Most variables have 32 bits: half the instructions.
     """
     arc = int(cuda.grid(1))
     lane = d_lane()
@@ -95,71 +154,45 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
     low = np.int32(0)
     begin = 0
     end = 0
-    num_near = 0  # heads from this arc's on that are hubs; they come first
     if arc < heads.shape[0]:
         tail = int(d_read(tails, arc))
         low = np.int32(d_read(heads, arc))
         begin = int(d_read(starts, tail))
         end = int(d_read(starts, tail + 1))
-        num_near = d_lower_bound(heads, arc, end - arc, num_hubs)
-    else:
-        arc = 0
     first = max(begin - base, 0)  # the lanes of this row: [first, last)
     last = min(end - base, 32)
     mine = np.uint32((1 << last) - (1 << first)) if first < last else np.uint32(0)
-    leads = lane == first
-    at_low = np.uint32(0)
-    at_tail = np.uint32(0)
 
-    column = np.uint32(0)
-    bit = np.uint32(0)
-    if num_near > 1:
-        column = np.uint32(low >> 5)
-        bit = np.uint32(1 << (low & 31))
-    left = np.int32(num_near - 1)
-    last_hub = np.uint32(num_hubs - 1)
-    for _ in range(0, d_max_lanes(num_near - 1), 4):
-        # Past its last head a lane reads the row of its arc's head, which has no bit for that head itself.
-        high0 = min(np.uint32(d_read(heads, arc + max(left, np.int32(0)))), last_hub)
-        high1 = min(np.uint32(d_read(heads, arc + max(np.int32(left - 1), np.int32(0)))), last_hub)
-        high2 = min(np.uint32(d_read(heads, arc + max(np.int32(left - 2), np.int32(0)))), last_hub)
-        high3 = min(np.uint32(d_read(heads, arc + max(np.int32(left - 3), np.int32(0)))), last_hub)
-        left = np.int32(left - 4)
-        hit0 = (d_read(hub_bits, np.uint32(d_locate_bits(high0) + column)) & bit) != 0
-        hit1 = (d_read(hub_bits, np.uint32(d_locate_bits(high1) + column)) & bit) != 0
-        hit2 = (d_read(hub_bits, np.uint32(d_locate_bits(high2) + column)) & bit) != 0
-        hit3 = (d_read(hub_bits, np.uint32(d_locate_bits(high3) + column)) & bit) != 0
-        at_low = np.uint32(at_low + int(hit0) + int(hit1) + int(hit2) + int(hit3))
-        hits0 = np.uint32(d_ballot(hit0) & mine)
-        hits1 = np.uint32(d_ballot(hit1) & mine)
-        hits2 = np.uint32(d_ballot(hit2) & mine)
-        hits3 = np.uint32(d_ballot(hit3) & mine)
-        if leads:
-            added = d_add_hits(counts, high0, hits0) + d_add_hits(counts, high1, hits1)
-            added += d_add_hits(counts, high2, hits2) + d_add_hits(counts, high3, hits3)
-            at_tail = np.uint32(at_tail + added)
+    last_begin = d_shuffle(begin, 31)
+    last_end = d_shuffle(end, 31)
+    origin = max(base, last_begin)  # of the last row
+    num_near = d_lower_bound(heads, origin, max(last_end - origin, 0), num_hubs)
+    at_low, at_hubs = d_count_hub_hits(heads, hub_bits, counts, origin, num_near, base + lane - origin, low)
+    at_last_tail = d_sum_lanes(np.int64(at_hubs))
+    at_tail = at_last_tail if lane == 31 else 0
 
-    num_far = end - arc - max(num_near, 1)
+    left = end - arc - 1
+    if end == last_end:
+        left = min(left, end - origin - num_near)
     place = end
-    for step in range(d_max_lanes(num_far)):
+    for step in range(d_max_lanes(left)):
         place -= 1
-        hit = False
         high = np.uint32(0)
-        if step < num_far:
+        hit = False
+        if step < left:
             high = np.uint32(d_read(heads, place))
-            row = int(d_read(starts, high))
-            length = int(d_read(starts, np.uint32(high + 1))) - row
-            below = d_lower_bound(heads, row, length, low)
-            hit = below < length and d_read(heads, row + below) == low
+            hit = d_has_arc(starts, heads, num_hubs, hub_bits, high, low)
         at_low = np.uint32(at_low + int(hit))
         hits = np.uint32(d_ballot(hit) & mine)
-        if leads:
-            at_tail = np.uint32(at_tail + d_add_hits(counts, high, hits))
+        if lane == first and hits != 0:
+            num_hits = d_count_bits(hits)
+            cuda.atomic.add(counts, high, num_hits)
+            at_tail += num_hits
 
     if at_low > 0:
         cuda.atomic.add(counts, low, int(at_low))
     if at_tail > 0:
-        cuda.atomic.add(counts, tail, int(at_tail))
+        cuda.atomic.add(counts, tail, at_tail)
 
 
 def mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
