@@ -216,8 +216,8 @@ def count_triangles(csr: GapCSR) -> Array:
     """Count the triangles at each vertex.
 
     The *forward* algorithm of Schank and Wagner, "Finding, Counting and Listing All Triangles in Large Graphs, An
-    Experimental Study", WEA 2005, section 3, on the edges that point from the lower to the higher (degree, id): every
-    triangle is found once, as an arc between two heads of a row, and no row is longer than sqrt(2 E). Arcs of hubs are
+    Experimental Study", WEA 2005, section 3, on the A edges that point from the lower to the higher (degree, id): every
+    triangle is found once, as an arc between two heads of a row, and no row is longer than sqrt(2 A). Arcs of hubs are
     looked up as bits, as in Bisson and Fatica, "High Performance Exact Triangle Counting on GPUs", IEEE TPDS 28(12),
     2017; other arcs by binary search, as in Hu, Liu and Huang, "TriCore: Parallel Triangle Counting on GPUs", SC'18,
     section 4.

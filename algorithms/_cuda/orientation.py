@@ -29,7 +29,7 @@ class Arcs(NamedTuple):
     ranks : array, shape (V,), int32
         The rank of each vertex.
     starts : array, shape (V + 1,), int64
-        First arc of each rank; no row is longer than sqrt(2 E).
+        First arc of each rank; no row is longer than sqrt(2 A).
     tails, heads : array, shape (A,), int32
         By tail, then head.
     """
