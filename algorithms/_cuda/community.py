@@ -96,7 +96,9 @@ def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
             row = np.int32(d_locate_bits(high))
         hits = np.uint32(0)
         still = np.int32(left - offset)  # hubs to come that stand behind this lane's arc
-        for turn in range(0, min(left, 32), 4):
+        # A loop that the compiler does not unroll: it would then wait for two words at a time, not four.
+        turn = np.int32(0)
+        while turn < left and turn < 32:
             word0 = d_read(hub_bits, np.uint32(d_shuffle(row, turn) + column))
             word1 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 1) + column))
             word2 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 2) + column))
@@ -120,6 +122,7 @@ def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
                 hits = hits2
             if ahead == 3:
                 hits = hits3
+            turn = np.int32(turn + 4)
         if hits != 0:
             num_hits = d_count_bits(hits)
             cuda.atomic.add(counts, high, num_hits)
