@@ -2,126 +2,227 @@
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_rank, rank_offsets
+from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore.algorithms._cuda._common import d_count_bits
+from dynstore.algorithms._cuda.orientation import orient_edges
 
 if TYPE_CHECKING:
+    from dynstore.algorithms._cuda.orientation import Arcs
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
 __all__ = ["count_triangles"]
 
-
-@kernel
-def k_orient_slots(sources, indices, valid, packed, arcs):
-    """One warp a word of slots: set in ``arcs`` the bits of the edges that lead to a higher (degree, id).
-
-    ``packed`` holds offsets in edges, so its differences are degrees. The warp alone writes its word.
-    """
-    slot = int(cuda.grid(1))
-    upward = False
-    if slot < indices.shape[0] and d_has_bit(valid, slot):
-        tail = int(sources[slot])
-        head = int(indices[slot])
-        tail_degree = packed[tail + 1] - packed[tail]
-        head_degree = packed[head + 1] - packed[head]
-        upward = tail_degree < head_degree or (tail_degree == head_degree and tail < head)
-    word = d_ballot(upward)
-    if d_lane() == 0 and (slot >> 5) < arcs.shape[0]:
-        arcs[slot >> 5] = word
-
-
-@kernel
-def k_pack_arcs(sources, indices, arcs, before, tails, heads):
-    """One thread a slot: copy it to its rank if its bit in ``arcs`` is set."""
-    slot = int(cuda.grid(1))
-    if slot < indices.shape[0] and d_has_bit(arcs, slot):
-        place = d_rank(arcs, before, slot)
-        tails[place] = sources[slot]
-        heads[place] = indices[slot]
+# Vertices whose arcs are also kept as bits. At the most they take 256 MiB.
+MAX_HUBS = 8 if SIMULATED else 1 << 16
 
 
 @device
-def d_contains(heads, low, high, wanted):
-    """Whether ``wanted`` is among the ascending ``heads[low:high]``."""
-    end = high
+def d_locate_bits(hub):
+    """Return the first word of a hub's row in the triangle of bits: row ``r`` has one for each rank up to ``r``."""
+    words = np.uint32((hub >> 5) + 1)
+    return np.uint32(words * np.uint32(16 * (words - 1) + (hub & 31)))
+
+
+@device
+def d_read(array, place):
+    """Return an item. An unsigned place saves the instructions that make negative ones count from the end."""
+    return array[np.uint64(place)]
+
+
+@device
+def d_lower_bound(heads, begin, length, wanted):
+    """Return how many of the ascending ``heads[begin : begin + length]`` are below ``wanted`` (int32)."""
+    low = np.uint32(0)
+    high = np.uint32(length)
     while low < high:
-        middle = (low + high) >> 1
-        if heads[middle] < wanted:
-            low = middle + 1
+        middle = np.uint32((low + high) >> 1)
+        if d_read(heads, begin + middle) < wanted:
+            low = np.uint32(middle + 1)
         else:
             high = middle
-    return low < end and heads[low] == wanted
+    return int(low)
+
+
+@device
+def d_has_arc(starts, heads, num_hubs, hub_bits, high, low):
+    """Whether there is an arc from ``high`` to ``low``, which is below it: by its bit for a hub, else by a search."""
+    if high < num_hubs:
+        word = d_read(hub_bits, np.uint32(d_locate_bits(high) + np.uint32(low >> 5)))
+        return word & np.uint32(1 << (low & 31)) != 0
+    row = int(d_read(starts, high))
+    length = int(d_read(starts, np.uint32(high + 1))) - row
+    below = d_lower_bound(heads, row, length, low)
+    return below < length and d_read(heads, row + below) == low
+
+
+@device
+def d_max_lanes(value):
+    """Return the largest value of the warp's lanes, in every lane."""
+    lane = d_lane()
+    for step in (16, 8, 4, 2, 1):
+        value = max(value, d_shuffle(value, lane ^ step))
+    return value
+
+
+@device
+def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
+    """Look for arcs to each lane's ``low`` from the hubs of one row, ``heads[origin + 1 : origin + length]``.
+
+    From the last hub down, 32 at a time: each lane locates the bits of one hub for all lanes to read. All lanes call
+    it; a lane's arc is at ``origin + offset``, and takes part if that is a hub's and its place. Atomic adds: one for
+    each hub. Returns the hits of this lane's arc, and those of the hubs that it located.
+    """
+    lane = np.int32(d_lane())
+    column = np.uint32(0)
+    bit = np.uint32(0)
+    if 0 <= offset < length:
+        column = np.uint32(low >> 5)
+        bit = np.uint32(1 << (low & 31))
+    at_low = np.uint32(0)
+    at_hubs = np.uint32(0)
+    for left in range(length - 1, 0, -32):
+        mine = left - lane
+        high = np.uint32(0)
+        row = np.int32(0)
+        if mine > 0:
+            high = np.uint32(d_read(heads, origin + mine))
+            row = np.int32(d_locate_bits(high))
+        hits = np.uint32(0)
+        still = np.int32(left - offset)  # hubs to come that stand behind this lane's arc
+        # A loop that the compiler does not unroll: it would then wait for two words at a time, not four.
+        turn = np.int32(0)
+        while turn < left and turn < 32:
+            word0 = d_read(hub_bits, np.uint32(d_shuffle(row, turn) + column))
+            word1 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 1) + column))
+            word2 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 2) + column))
+            word3 = d_read(hub_bits, np.uint32(d_shuffle(row, turn + 3) + column))
+            hit0 = np.uint32(word0 & bit) != 0 and still > 0
+            hit1 = np.uint32(word1 & bit) != 0 and still > 1
+            hit2 = np.uint32(word2 & bit) != 0 and still > 2
+            hit3 = np.uint32(word3 & bit) != 0 and still > 3
+            still = np.int32(still - 4)
+            at_low = np.uint32(at_low + int(hit0) + int(hit1) + int(hit2) + int(hit3))
+            hits0 = d_ballot(hit0)
+            hits1 = d_ballot(hit1)
+            hits2 = d_ballot(hit2)
+            hits3 = d_ballot(hit3)
+            ahead = np.int32(lane - turn)
+            if ahead == 0:
+                hits = hits0
+            if ahead == 1:
+                hits = hits1
+            if ahead == 2:
+                hits = hits2
+            if ahead == 3:
+                hits = hits3
+            turn = np.int32(turn + 4)
+        if hits != 0:
+            num_hits = d_count_bits(hits)
+            cuda.atomic.add(counts, high, num_hits)
+            at_hubs = np.uint32(at_hubs + num_hits)
+    return at_low, at_hubs
 
 
 @kernel
-def k_count_triangles(starts, tails, heads, counts):
-    """One warp 32 arcs: search each item of the shorter list of an arc's ends in the longer one.
+def k_mark_hub_arcs(tails, heads, num_hubs, hub_bits):
+    """One thread an arc: if its tail is a hub, set its bit (atomic or)."""
+    arc = int(cuda.grid(1))
+    if arc < tails.shape[0]:
+        tail = int(tails[arc])
+        if tail < num_hubs:
+            head = int(heads[arc])
+            cuda.atomic.or_(hub_bits, d_locate_bits(tail) + (head >> 5), np.uint32(1 << (head & 31)))
 
-    The items of the warp's 32 arcs are dealt to its lanes in turn, so short lists share a step and long ones take
-    several. Atomic adds: one a hit for the third corner, two for each arc with hits in a step.
+
+@kernel
+def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
+    """One warp 32 arcs, a lane each: look for an arc from each later head of the arc's row to the head of the arc.
+
+    The lanes of a row go through its heads together, from the last one down, so they read one row of bits or search
+    one row of arcs. Only the warp's last row may be long: its hubs go a faster way. Hits are counted for the arc's head
+    in a register, for the others by ballots; atomic adds: one for each of the heads gone through, and at the end two a
+    lane. Most variables have 32 bits: half the instructions.
     """
     arc = int(cuda.grid(1))
     lane = d_lane()
-    short = 0
-    long = 0
-    long_end = 0
-    work = 0
-    if arc < tails.shape[0]:
-        tail = int(tails[arc])
-        head = int(heads[arc])
-        short = int(starts[tail])
-        work = int(starts[tail + 1]) - short
-        long = int(starts[head])
-        long_end = int(starts[head + 1])
-        if long_end - long < work:
-            short, long, long_end, work = long, short, short + work, long_end - long
-    reach = work  # after the loop: the items of this lane's arc and of those before
-    for step in (1, 2, 4, 8, 16):
-        before = d_shuffle(reach, (lane - step) & 31)
-        if lane >= step:
-            reach += before
-    num_items = d_shuffle(reach, 31)
-    for base in range(0, num_items, 32):
-        item = base + lane
-        owner = 0  # the first lane whose reach is above the item
-        for step in (16, 8, 4, 2, 1):
-            if d_shuffle(reach, owner + step - 1) <= item:
-                owner += step
-        begin = d_shuffle(reach - work, owner)
-        end = d_shuffle(reach, owner)
-        place = d_shuffle(short, owner) + item - begin
-        low = d_shuffle(long, owner)
-        high = d_shuffle(long_end, owner)
+    base = arc - lane
+    tail = 0
+    low = np.int32(0)
+    begin = 0
+    end = 0
+    if arc < heads.shape[0]:
+        tail = int(d_read(tails, arc))
+        low = np.int32(d_read(heads, arc))
+        begin = int(d_read(starts, tail))
+        end = int(d_read(starts, tail + 1))
+    first = max(begin - base, 0)  # the lanes of this row: [first, last)
+    last = min(end - base, 32)
+    mine = np.uint32((1 << last) - (1 << first)) if first < last else np.uint32(0)
+
+    last_begin = d_shuffle(begin, 31)
+    last_end = d_shuffle(end, 31)
+    origin = max(base, last_begin)  # of the last row
+    num_near = d_lower_bound(heads, origin, max(last_end - origin, 0), num_hubs)
+    at_low, at_hubs = d_count_hub_hits(heads, hub_bits, counts, origin, num_near, base + lane - origin, low)
+    at_last_tail = d_sum_lanes(np.int64(at_hubs))
+    at_tail = at_last_tail if lane == 31 else 0
+
+    left = end - arc - 1
+    if end == last_end:
+        left = min(left, end - origin - num_near)
+    place = end
+    for step in range(d_max_lanes(left)):
+        place -= 1
+        high = np.uint32(0)
         hit = False
-        if item < num_items:
-            corner = int(heads[place])
-            hit = d_contains(heads, low, high, corner)
-            if hit:
-                cuda.atomic.add(counts, corner, 1)
-        hits = int(d_ballot(hit))
-        # The lanes of one arc stand side by side; the first of them counts for all.
-        if item < num_items and lane == max(begin - base, 0):
-            mine = (1 << min(end - base, 32)) - (1 << lane)
-            num_hits = d_count_bits(hits & mine)
-            if num_hits > 0:
-                of_owner = arc - lane + owner
-                cuda.atomic.add(counts, tails[of_owner], num_hits)
-                cuda.atomic.add(counts, heads[of_owner], num_hits)
+        if step < left:
+            high = np.uint32(d_read(heads, place))
+            hit = d_has_arc(starts, heads, num_hubs, hub_bits, high, low)
+        at_low = np.uint32(at_low + int(hit))
+        hits = np.uint32(d_ballot(hit) & mine)
+        if lane == first and hits != 0:
+            num_hits = d_count_bits(hits)
+            cuda.atomic.add(counts, high, num_hits)
+            at_tail += num_hits
+
+    if at_low > 0:
+        cuda.atomic.add(counts, low, int(at_low))
+    if at_tail > 0:
+        cuda.atomic.add(counts, tail, at_tail)
+
+
+def mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
+    """Keep the arcs of the highest ranks as bits, in no more memory than that of all heads.
+
+    Returns
+    -------
+    num_hubs : int
+    hub_bits : array, uint32
+        As :func:`d_locate_bits` has it.
+    """
+    num_arcs = arcs.heads.shape[0]
+    num_hubs = min(csr.num_vertices, MAX_HUBS, max(1, isqrt(64 * num_arcs)))
+    words, rest = (num_hubs >> 5) + 1, num_hubs & 31
+    hub_bits = csr.backend.zeros(words * (16 * (words - 1) + rest), np.uint32)
+    k_mark_hub_arcs.launch(num_arcs, arcs.tails, arcs.heads, num_hubs, hub_bits)
+    return num_hubs, hub_bits
 
 
 def count_triangles(csr: GapCSR) -> Array:
     """Count the triangles at each vertex.
 
     The *forward* algorithm of Schank and Wagner, "Finding, Counting and Listing All Triangles in Large Graphs, An
-    Experimental Study", WEA 2005, section 3, on a packed copy of the edges that point from the lower to the higher
-    (degree, id): every triangle is found once and no list is longer than sqrt(2 E). Lists are intersected by binary
-    search of the shorter one's items, as in Hu, Liu and Huang, "TriCore: Parallel Triangle Counting on GPUs", SC'18,
+    Experimental Study", WEA 2005, section 3, on the A edges that point from the lower to the higher (degree, id): every
+    triangle is found once, as an arc between two heads of a row, and no row is longer than sqrt(2 A). Arcs of hubs are
+    looked up as bits, as in Bisson and Fatica, "High Performance Exact Triangle Counting on GPUs", IEEE TPDS 28(12),
+    2017; other arcs by binary search, as in Hu, Liu and Huang, "TriCore: Parallel Triangle Counting on GPUs", SC'18,
     section 4.
 
     Parameters
@@ -133,17 +234,17 @@ def count_triangles(csr: GapCSR) -> Array:
     -------
     array, shape (V,), vertex dtype
         Every triangle counts at its three corners.
+
+    Raises
+    ------
+    LimitError
+        For more than 2^31 vertices.
     """
     backend, dtype = csr.backend, csr.offsets.dtype
-    counts = backend.zeros(csr.num_vertices, dtype)
     if csr.num_edges == 0:
-        return counts
-    _, packed = rank_offsets(backend, csr.offsets, csr.valid, csr.num_slots)
-    arcs = backend.empty(-(-csr.num_slots // WARP), np.uint32)
-    k_orient_slots.launch(csr.num_slots, csr.sources, csr.indices, csr.valid, packed, arcs)
-    before, starts = rank_offsets(backend, csr.offsets, arcs, csr.num_slots)
-    num_arcs = int(before[-1])
-    tails, heads = (backend.empty(num_arcs, dtype) for _ in range(2))
-    k_pack_arcs.launch(csr.num_slots, csr.sources, csr.indices, arcs, before, tails, heads)
-    k_count_triangles.launch(num_arcs, starts, tails, heads, counts)
-    return counts
+        return backend.zeros(csr.num_vertices, dtype)
+    arcs = orient_edges(csr)
+    counts = backend.zeros(csr.num_vertices, dtype)  # by rank
+    num_hubs, hub_bits = mark_hubs(arcs, csr)
+    k_count_triangles.launch(arcs.heads.shape[0], arcs.starts, arcs.tails, arcs.heads, num_hubs, hub_bits, counts)
+    return counts[arcs.ranks]
