@@ -47,6 +47,30 @@ def d_count_words(words, num_words, control, board):
 
 
 @device
+def d_place_edge(own, start, step):
+    """Return where the edge in this lane's slot of a word goes, -1 for a gap; lane ``step`` has word and start."""
+    word, before = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(start, step)
+    there = (word >> np.uint32(d_lane())) & np.uint32(1) != 0
+    return before + d_count_below(word, d_lane()) if there else np.int64(-1)
+
+
+@device
+def d_move_four(values, packed, slot, place0, place1, place2, place3):
+    """Copy a lane's values of four neighbouring words; all reads are on their way before the first write."""
+    last = np.int64(values.shape[0]) - 1
+    value0, value1 = values[min(slot, last)], values[min(slot + LEAF, last)]
+    value2, value3 = values[min(slot + 2 * LEAF, last)], values[min(slot + 3 * LEAF, last)]
+    if place0 >= 0:
+        packed[place0] = value0
+    if place1 >= 0:
+        packed[place1] = value1
+    if place2 >= 0:
+        packed[place2] = value2
+    if place3 >= 0:
+        packed[place3] = value3
+
+
+@device
 def d_squeeze_words(
     words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
 ):
@@ -65,14 +89,14 @@ def d_squeeze_words(
             before[i] = rank + offset
             if i + 1 == num_words:
                 before[num_words] = rank + offset + count
-        first = (i - lane) * LEAF
-        for step in range(LEAF):
-            word, start = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(rank + offset, step)
-            if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-                slot, place = first + step * LEAF + lane, start + d_count_below(word, lane)
-                packed_indices[place] = indices[slot]
-                if weighted:
-                    packed_weights[place] = weights[slot]
+        start = rank + offset
+        for step in range(0, LEAF, 4):
+            place0, place1 = d_place_edge(own, start, step), d_place_edge(own, start, step + 1)
+            place2, place3 = d_place_edge(own, start, step + 2), d_place_edge(own, start, step + 3)
+            slot = (i - lane + step) * LEAF + lane
+            d_move_four(indices, packed_indices, slot, place0, place1, place2, place3)
+            if weighted:
+                d_move_four(weights, packed_weights, slot, place0, place1, place2, place3)
         rank += total
         base += cuda.blockDim.x
 

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import dynstore
@@ -70,7 +70,7 @@ def find_tests(folder: Path | None) -> list[Path]:
     return found
 
 
-def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1) -> Outcomes:
+def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, names: Collection[str] = ()) -> Outcomes:
     """Run the modules in a process of their own, or in several.
 
     Parameters
@@ -83,6 +83,8 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1) -> O
         Seconds that it may take.
     jobs : int
         Processes among which pytest-xdist shares the tests out.
+    names : collection of str
+        Node ids of the tests to run; by default all.
 
     Returns
     -------
@@ -111,7 +113,9 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1) -> O
         out = Path(work) / "outcomes"
         environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        command = [sys.executable, "-m", "pytest", *options, *map(str, paths)]
+        root = paths[0].parent.parent
+        chosen = [str(root / name) for name in names] or [str(path) for path in paths]
+        command = [sys.executable, "-m", "pytest", *options, *chosen]
         try:
             done = subprocess.run(
                 command, env=environment, timeout=limit_s, check=False, capture_output=True, text=True
@@ -196,6 +200,16 @@ def _passed(outcomes: Outcomes, name: str) -> bool:
     return outcomes.get(name, {}).get("outcome") == "passed"
 
 
+def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None) -> list[Outcomes]:
+    earlier = {which: {} for which in RUNS} if again is None else json.loads(again.read_text(encoding="utf-8"))
+    both: list[Outcomes] = []
+    for which in RUNS:
+        names = sorted(name for name in earlier[which] if not _passed(earlier[which], name))
+        done = earlier[which] and not names
+        both.append(earlier[which] | ({} if done else dict(run_tests(which, paths, limit_s, jobs, names))))
+    return both
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run, print the numbers, and write the page; 0 where nothing is lost, 1 else."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.testing.compatibility", description=__doc__)
@@ -204,9 +218,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, help="write the outcomes here")
     parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
+    parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what did not pass runs again")
     chosen = parser.parse_args(arguments)
     paths = find_tests(chosen.tests)
-    theirs, ours = (run_tests(which, paths, chosen.limit, chosen.jobs) for which in RUNS)
+    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again)
     from dynstore.benchmarks.machine import find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")

@@ -17,6 +17,7 @@ import pytest
 
 from dynstore.adapters import cugraph as drop_in
 from dynstore.adapters.libraries import require
+from dynstore.errors import MissingDependencyError
 from dynstore.testing.compatibility import NOT_RUN
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "pytest_collection_modifyitems",
     "pytest_collectreport",
     "pytest_runtest_logreport",
+    "pytest_sessionstart",
 ]
 
 WHO = "compatibility"
@@ -61,6 +63,15 @@ def pytest_collection_finish(session: Any) -> None:
         return
     for item in session.items:
         _write(item.nodeid, NOT_RUN, "")
+
+
+def pytest_sessionstart() -> None:
+    """Load the results that traversals are compared with: tests of ``sssp`` count on ``bfs`` to have done it."""
+    try:
+        results = require(WHO, "cugraph.testing.resultset")
+        results.load_resultset("traversal", results.RESULTSET_DOWNLOAD_URL)
+    except (MissingDependencyError, AttributeError, OSError):
+        pass  # the tests that need them say so
 
 
 def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., Any]:

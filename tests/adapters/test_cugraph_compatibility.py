@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
 
 from dynstore.errors import MissingDependencyError
+from dynstore.testing import compatibility
 from dynstore.testing.compatibility import find_tests, main, render_table, run_tests
 
 TESTS = """
@@ -73,6 +75,20 @@ def test_outcomes_come_with_reasons(folder: Path) -> None:
 def test_several_processes_say_the_same(folder: Path) -> None:
     paths = find_tests(folder)
     assert run_tests("cugraph", paths, 120, jobs=2) == run_tests("cugraph", paths, 120)
+
+
+def test_what_did_not_pass_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module, earlier = folder / "core" / "test_any.py", tmp_path / "earlier.json"
+    module.write_text("def test_a(): assert False\n\ndef test_b(): assert False\n")
+    name = "core/test_any.py::"
+    monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
+    passed = {"outcome": "passed", "reason": ""}
+    earlier.write_text(json.dumps({"cugraph": {name + "test_a": passed, name + "test_b": {"outcome": "not run"}}}))
+    (ends,) = compatibility._run_both([module], 120, 1, earlier)
+    assert ends[name + "test_a"] == passed
+    assert ends[name + "test_b"]["outcome"] == "failed"
+    earlier.write_text(json.dumps({"cugraph": {name + "test_a": passed}}))
+    assert compatibility._run_both([module], 120, 1, earlier) == [{name + "test_a": passed}]
 
 
 def test_what_a_crash_or_the_end_of_time_stops_is_listed(folder: Path) -> None:
