@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,14 +11,13 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["EdgeBatch", "make_batch", "sort_unique"]
+__all__ = ["EdgeBatch", "SortedKeys", "make_batch", "sort_unique"]
 
 
-@dataclass(frozen=True, slots=True)
 class EdgeBatch:
     """Sorted and unique edges.
 
-    Attributes
+    Parameters
     ----------
     src, dst : array, shape (B,), vertex dtype
     weights : array, shape (B,), or None
@@ -26,17 +25,72 @@ class EdgeBatch:
         Self-loops among them; only counted for undirected graphs, else 0.
     """
 
-    src: Array
-    dst: Array
-    weights: Array | None
-    num_loops: int = 0
+    def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
+        self.weights = weights
+        self._settled: tuple[Array, Array, int] | None = (src, dst, num_loops)
+
+    @property
+    def src(self) -> Array:
+        return self._settle()[0]
+
+    @property
+    def dst(self) -> Array:
+        return self._settle()[1]
+
+    @property
+    def num_loops(self) -> int:
+        return self._settle()[2]
 
     def __len__(self) -> int:
-        return int(self.src.shape[0])
+        return int(self._settle()[0].shape[0])
+
+    def num_edges(self, directed: bool) -> int:
+        """Count the edges, undirected pairs once: loops are stored once, all others twice."""
+        return len(self) if directed else (len(self) + self.num_loops) // 2
 
     def transposed(self, backend: Backend) -> EdgeBatch:
         """Return the batch with every edge turned round."""
         return EdgeBatch(*sort_unique(backend, self.dst, self.src, self.weights), self.num_loops)
+
+    def _settle(self) -> tuple[Array, Array, int]:
+        assert self._settled is not None
+        return self._settled
+
+
+class SortedKeys(EdgeBatch):
+    """A batch of edges as sorted keys, each of which may be there several times; a plan can take it as it is.
+
+    Which edges there are is found when it is asked for, or told by who found it in passing.
+
+    Parameters
+    ----------
+    keys : array, shape (N,), int64
+        Source in the high half, destination in the low one.
+    find : callable
+        Returns ``src``, ``dst`` and ``num_loops``.
+    counts_loops : bool
+        Whether the graph is undirected.
+    """
+
+    def __init__(self, keys: Array, find: Callable[[Array], tuple[Array, Array, int]], counts_loops: bool) -> None:
+        self.weights = None
+        self.keys = keys
+        self._find, self._counts_loops = find, counts_loops
+        self._settled = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether the edges are known."""
+        return self._settled is not None
+
+    def settle(self, src: Array, dst: Array, num_loops: int) -> None:
+        """Take the edges from who has found them."""
+        self._settled = src, dst, num_loops if self._counts_loops else 0
+
+    def _settle(self) -> tuple[Array, Array, int]:
+        if self._settled is None:
+            self.settle(*self._find(self.keys))
+        return super()._settle()
 
 
 def sort_unique(
@@ -52,7 +106,8 @@ def sort_unique(
         return src, dst, weights
     if src.dtype.itemsize == 4:
         if weights is None:
-            return (*_sort_pairs(backend, src, dst, False)[:2], None)
+            batch = _sort_pairs(backend, src, dst, False)
+            return batch.src, batch.dst, None
         keys = src.astype(np.int64)
         keys <<= 32
         keys |= dst
@@ -71,11 +126,9 @@ def sort_unique(
     return src, dst, weights
 
 
-def _sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
-    sorted_pairs: tuple[Array, Array, int] = backend.kernels("dynstore", "batches").sort_pairs(
-        backend, src, dst, mirrored
-    )
-    return sorted_pairs
+def _sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+    batch: EdgeBatch = backend.kernels("dynstore", "batches").sort_pairs(backend, src, dst, mirrored)
+    return batch
 
 
 def _resolve_weights(backend: Backend, weights: Array, ends: Array, on_duplicate: OnDuplicate) -> Array:
@@ -101,35 +154,25 @@ def make_batch(
     weights: Array | None,
     directed: bool,
     on_duplicate: OnDuplicate = "replace",
-) -> tuple[EdgeBatch, int]:
+) -> EdgeBatch:
     """Sort a raw batch and resolve its duplicates; an undirected one is mirrored, self-loops are not.
 
     A weighted undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and
     the two directions cannot get different weights.
-
-    Returns
-    -------
-    batch : EdgeBatch
-    num_edges : int
-        Distinct edges named (undirected pairs counted once).
     """
     xp = backend.xp
+    if weights is None and src.dtype.itemsize == 4 and src.shape[0]:
+        return _sort_pairs(backend, src, dst, not directed)
     if directed:
-        src, dst, weights = sort_unique(backend, src, dst, weights, on_duplicate)
-        return EdgeBatch(src, dst, weights), int(src.shape[0])
+        return EdgeBatch(*sort_unique(backend, src, dst, weights, on_duplicate))
     if weights is None:  # nothing to resolve between the directions: mirror first, sort once
-        if src.dtype.itemsize == 4:
-            src, dst, num_loops = _sort_pairs(backend, src, dst, True)
-        else:
-            src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
-            num_loops = int(xp.count_nonzero(src == dst))
-        return EdgeBatch(src, dst, None, num_loops), (int(src.shape[0]) + num_loops) // 2
+        src, dst, _ = sort_unique(backend, xp.concatenate((src, dst)), xp.concatenate((dst, src)), None)
+        return EdgeBatch(src, dst, None, int(xp.count_nonzero(src == dst)))
     low, high, resolved = sort_unique(backend, xp.minimum(src, dst), xp.maximum(src, dst), weights, on_duplicate)
     assert resolved is not None
-    num_edges = int(low.shape[0])
     proper = low != high
-    num_loops = num_edges - int(xp.count_nonzero(proper))
+    num_loops = int(low.shape[0]) - int(xp.count_nonzero(proper))
     src = xp.concatenate((low, high[proper]))
     dst = xp.concatenate((high, low[proper]))
     resolved = xp.concatenate((resolved, resolved[proper]))
-    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops), num_edges
+    return EdgeBatch(*sort_unique(backend, src, dst, resolved), num_loops)

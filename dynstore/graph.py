@@ -173,14 +173,14 @@ class DynamicGraph(Conversions, Queries):
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
             columns, naming = self.ids.plan_edges("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            batch, num_edges = self._batch(columns, on_duplicate)
+            batch = self._batch(columns, on_duplicate)
             if naming.arrange is not None:
                 batch = naming.arrange(batch)
             plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
             mirror = None
             if self._in is not None:
                 mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
-        replaced = self._found_edges(plan)
+        replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
         self._commit(plan, mirror, naming.commit)
         self._num_edges += num_edges - replaced
         return UpdateReport(
@@ -291,7 +291,7 @@ class DynamicGraph(Conversions, Queries):
 
     # ------------------------------------------------------------------ inside
 
-    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> tuple[EdgeBatch, int]:
+    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> EdgeBatch:
         src, dst, weights, _ = columns
         if weights is None and self._weighted:
             weights = self.backend.empty(src.shape[0], self.weight_dtype)
@@ -299,9 +299,10 @@ class DynamicGraph(Conversions, Queries):
         return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
 
     def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, int]:
-        batch, num_edges = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+        batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+        plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing
         mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
-        return self._out.plan_delete(batch), mirror, num_edges
+        return plan, mirror, batch.num_edges(self._directed)
 
     def _commit_delete(
         self, plan: Plan, mirror: Plan | None, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None

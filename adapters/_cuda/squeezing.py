@@ -8,12 +8,12 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
-    control_size,
+    CONTROL_SIZE,
     d_chunk,
     d_leave_sum,
     d_sum_blocks_before,
     d_sync_grid,
-    read_record,
+    read_totals,
 )
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
@@ -185,9 +185,7 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
     offsets = backend.empty(csr.offsets.shape[0], csr.offsets.dtype)
     indices = backend.empty(csr.num_edges, csr.indices.dtype)
     weights = None if csr.weights is None else backend.empty(csr.num_edges, csr.weights.dtype)
-    control, before = backend.empty_together(
-        (control_size(WIDE_ROWS + NUM_ROWS_MEASURED), np.int64), (num_words + 1, csr.offsets.dtype), zeroed=1
-    )
+    control, before = backend.empty_together((CONTROL_SIZE, np.int64), (num_words + 1, csr.offsets.dtype), zeroed=1)
     k_squeeze_rows.launch_resident(
         max(num_words, offsets.shape[0]),
         csr.offsets,
@@ -206,5 +204,5 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
         offsets,
         indices,
         weights,
-        LongRows(*read_record(backend, control)[WIDE_ROWS : WIDE_ROWS + NUM_ROWS_MEASURED]),
+        LongRows(*read_totals(backend, control)[WIDE_ROWS : WIDE_ROWS + NUM_ROWS_MEASURED]),
     )

@@ -198,7 +198,7 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
         cuda.atomic.add(counts, tail, at_tail)
 
 
-def mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
+def _mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
     """Keep the arcs of the highest ranks as bits, in no more memory than that of all heads.
 
     Returns
@@ -245,6 +245,6 @@ def count_triangles(csr: GapCSR) -> Array:
         return backend.zeros(csr.num_vertices, dtype)
     arcs = orient_edges(csr)
     counts = backend.zeros(csr.num_vertices, dtype)  # by rank
-    num_hubs, hub_bits = mark_hubs(arcs, csr)
+    num_hubs, hub_bits = _mark_hubs(arcs, csr)
     k_count_triangles.launch(arcs.heads.shape[0], arcs.starts, arcs.tails, arcs.heads, num_hubs, hub_bits, counts)
     return counts[arcs.ranks]

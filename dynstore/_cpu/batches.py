@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore.edge_batch import EdgeBatch
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
@@ -19,14 +21,8 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
     return low_first, high_first, int(second.min(initial=0)), int(second.max(initial=0))
 
 
-def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
-    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once.
-
-    Returns
-    -------
-    src, dst : array, shape (B,), int32
-    num_loops : int
-    """
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once."""
     count = int(src.shape[0])
     keys = np.empty(2 * count if mirrored else count, dtype=np.int64)
     keys[:count] = src
@@ -42,4 +38,4 @@ def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tupl
     ends[-1:] = True
     keys = keys[ends]
     src, dst = (keys >> 32).astype(np.int32), keys.astype(np.int32)
-    return src, dst, int(np.count_nonzero(src == dst)) if mirrored else 0
+    return EdgeBatch(src, dst, None, int(np.count_nonzero(src == dst)) if mirrored else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.runs import as_signed, keep_pairs
 from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore.edge_batch import EdgeBatch, SortedKeys
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -66,15 +68,10 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
     return low_first, high_first, low_second, high_second
 
 
-def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array, int]:
-    """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once.
-
-    Returns
-    -------
-    src, dst : array, shape (B,), int32
-    num_loops : int
-    """
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+    """Sort int32 edges by (src, dst); ``mirrored``: in both directions. A plan keeps each once."""
     count = int(src.shape[0]) * (2 if mirrored else 1)
     keys = backend.empty(count, np.int64)
     k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
-    return keep_pairs(backend, keys)
+    keys.sort()
+    return SortedKeys(keys, partial(keep_pairs, backend), mirrored)

@@ -20,19 +20,20 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "RECORD",
+    "CONTROL_SIZE",
     "SUMS",
-    "control_size",
     "d_chunk",
     "d_leave_sum",
     "d_sum_blocks_before",
     "d_sync_grid",
-    "read_record",
+    "read_totals",
 ]
 
-# What `control` holds: totals, how often blocks have come to a barrier, then for each total a row of a sum a block.
-RECORD = 8
-ARRIVALS, SUMS = RECORD, RECORD + 8
+# What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
+# row of a sum a block.
+TOTALS = 10
+ARRIVALS, SUMS = 12, 16
+CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
 
 
 @device
@@ -77,12 +78,7 @@ def d_sum_blocks_before(control, row, board):
     return d_sum_block(part, board)
 
 
-def control_size(rows: int) -> int:
-    """Return the entries, int64 and all 0, that the control of a launch needs for so many rows of sums, 8 at most."""
-    return SUMS + rows * MAX_RESIDENT_BLOCKS
-
-
-def read_record(backend: Backend, control: Array) -> list[int]:
+def read_totals(backend: Backend, control: Array) -> list[int]:
     """Wait for the kernel and return the totals."""
-    record: list[int] = backend.to_host(control[:RECORD]).tolist()
-    return record
+    totals: list[int] = backend.to_host(control[:TOTALS]).tolist()
+    return totals

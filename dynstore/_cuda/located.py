@@ -21,9 +21,9 @@ FOUND_LOOPS = 3
 
 
 @device
-def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, control, board):
+def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
     """Find each key's lower bound inside its row, and what stands there; leave the counts of each state."""
-    first, end = d_chunk(np.int64(edge_src.shape[0]))
+    first, end = d_chunk(count)
     absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
         row = np.int64(edge_src[i])
@@ -41,14 +41,14 @@ def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positio
 
 
 @device
-def d_list_keys(positions, states, inserting, block_counts, keys, places, leaves, dead_leaves, control, board):
+def d_list_keys(positions, states, count, inserting, block_counts, keys, places, leaves, dead_leaves, control, board):
     """List the keys that change a leaf, in order.
 
     An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves
     of dead ones; a deletion the leaves of present ones. ``block_counts`` becomes what it will be without the
     absent keys (atomic add).
     """
-    first, end = d_chunk(np.int64(positions.shape[0]))
+    first, end = d_chunk(count)
     listed = ABSENT if inserting else PRESENT
     rank = d_sum_blocks_before(control, listed, board)
     dead_rank = d_sum_blocks_before(control, DEAD, board)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import control_size, d_sync_grid, read_record
+from dynstore._cuda.grid import CONTROL_SIZE, d_sync_grid, read_totals
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
+from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_pairs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.windows import (
-    COUNTS,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOWS,
@@ -23,6 +23,7 @@ from dynstore._cuda.windows import (
     d_cover_leaves,
     d_scan_counts,
 )
+from dynstore.edge_batch import SortedKeys
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -56,34 +57,42 @@ class Planned:
 
 @kernel
 def k_plan_update(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, low, high, top, inserting,
+    offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, low, high, top, inserting,
     positions, states, heights, work, before, marks, control,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
 
-    ``work`` holds lists of the batch's length. Atomics: see the phases.
+    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once. ``work`` holds lists of the
+    batch's length. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
     size, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
-    counts = before[1:]
+    count, counts, waits = size, before[1:], 0
+    if sorted_keys.shape[0] > 0:
+        d_count_runs(sorted_keys, control, board)
+        d_sync_grid(control, 1)
+        d_keep_pairs(sorted_keys, edge_src, edge_dst, control, board)
+        count = control[RUNS]
+        d_sync_grid(control, 2)
+        waits = 2
     keys, places = work[:size], work[size : 2 * size]
     leaves, dead_leaves = work[2 * size : 3 * size], work[3 * size : 4 * size]
-    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, control, board)
+    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
-    d_sync_grid(control, 1)
-    d_list_keys(positions, states, inserting, counts, keys, places, leaves, dead_leaves, control, board)
+    d_sync_grid(control, waits + 1)
+    d_list_keys(positions, states, count, inserting, counts, keys, places, leaves, dead_leaves, control, board)
     num_items, num_dead = control[ABSENT if inserting else PRESENT], control[DEAD]
-    d_sync_grid(control, 2)
+    d_sync_grid(control, waits + 2)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
-    d_sync_grid(control, 3)
+    d_sync_grid(control, waits + 3)
     d_climb_leaves(
         valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
     )
-    d_sync_grid(control, 4)
+    d_sync_grid(control, waits + 4)
     d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
-    d_sync_grid(control, 5)
+    d_sync_grid(control, waits + 5)
     d_collect_windows(
         valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
         work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
@@ -99,23 +108,31 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     limits : array
         The density that no window of each height may pass, linear in it; for a deletion the lowest.
     """
-    size, num_leaves, top = len(batch), slots.num_slots >> 5, len(limits) - 1
+    keys = batch.keys if isinstance(batch, SortedKeys) and not batch.is_settled else backend.empty(0, np.int64)
+    pending = int(keys.shape[0])
+    size, num_leaves, top = pending or len(batch), slots.num_slots >> 5, len(limits) - 1
     num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1
-    work_size = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size
-    control, marks, work, positions, before, states, heights = backend.empty_together(
-        (control_size(COUNTS + 1), np.int64), (num_marks, np.uint32),
+    work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, slots.src.dtype
+    control, marks, work, positions, before, states, heights, edge_src, edge_dst = backend.empty_together(
+        (CONTROL_SIZE, np.int64), (num_marks, np.uint32),
         (work_size, np.int64), (size, np.int64), (num_blocks + 1, np.int64), (size, np.uint8), (size, np.int8),
-        zeroed=2,
+        (pending, vertex_dtype), (pending, vertex_dtype), zeroed=2,
     )  # fmt: skip
+    if not pending:
+        edge_src, edge_dst = batch.src, batch.dst
     k_plan_update.launch_resident(
         max(size, num_leaves >> 3),
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst,
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, keys, edge_src, edge_dst,
         float(limits[0]), float(limits[-1]), top, inserting,
         positions, states, heights, work, before, marks, control,
     )  # fmt: skip
-    counts = read_record(backend, control)
-    located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS])
-    total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
+    counts = read_totals(backend, control)
+    if pending:
+        assert isinstance(batch, SortedKeys)
+        batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
+    num_keys = len(batch)
+    located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
+    total = slots.num_edges + num_keys - located.found if inserting else slots.num_edges - located.found
     bound, num_absent = limits[-1] * slots.num_slots, counts[ABSENT] if inserting else 0
     windows = None
     if total <= bound if inserting else total >= bound:

@@ -1,4 +1,4 @@
-"""Sorting keys on CUDA and keeping each once: one kernel after the sort, one small read-back."""
+"""Keeping each of sorted keys once on CUDA: one kernel and one small read-back, or a phase of another kernel."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
-    control_size,
+    CONTROL_SIZE,
     d_chunk,
     d_leave_sum,
     d_sum_blocks_before,
     d_sync_grid,
-    read_record,
+    read_totals,
 )
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["as_signed", "keep_distinct", "keep_pairs"]
+__all__ = ["RUNS", "RUN_LOOPS", "as_signed", "d_count_runs", "d_keep_pairs", "keep_distinct", "keep_pairs"]
 
-# Rows of the sums.
-RUNS, LOOPS = 0, 1
+# Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
+RUNS, RUN_LOOPS = 8, 9
 
 
 @device
@@ -43,15 +43,12 @@ def d_count_runs(keys, control, board):
             runs += 1
             loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
     d_leave_sum(control, RUNS, runs, board)
-    d_leave_sum(control, LOOPS, loops, board)
+    d_leave_sum(control, RUN_LOOPS, loops, board)
 
 
-@kernel
-def k_keep_pairs(keys, src, dst, control):
-    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
-    board = cuda.shared.array(BOARD, np.int64)
-    d_count_runs(keys, control, board)
-    d_sync_grid(control, 1)
+@device
+def d_keep_pairs(keys, src, dst, control, board):
+    """Unpack the last of each run to its rank; blocks have counted their shares."""
     rank = d_sum_blocks_before(control, RUNS, board)
     base, end = d_chunk(np.int64(keys.shape[0]))
     while base < end:
@@ -63,6 +60,15 @@ def k_keep_pairs(keys, src, dst, control):
             dst[rank + before] = keys[i] & 0xFFFFFFFF
         rank += total
         base += cuda.blockDim.x
+
+
+@kernel
+def k_keep_pairs(keys, src, dst, control):
+    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_runs(keys, control, board)
+    d_sync_grid(control, 1)
+    d_keep_pairs(keys, src, dst, control, board)
 
 
 @kernel
@@ -84,7 +90,7 @@ def k_keep_keys(keys, kept, control):
 
 
 def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
-    """Sort keys in place, each a pair of int32 with the first in the high half; return the distinct pairs.
+    """Return the distinct ones of sorted keys, each a pair of int32 with the first in the high half.
 
     Returns
     -------
@@ -92,23 +98,22 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
     num_loops : int
         How many of them have equal halves.
     """
-    keys.sort()
     count = int(keys.shape[0])
     control, first, second = backend.empty_together(
-        (control_size(2), np.int64), (count, np.int32), (count, np.int32), zeroed=1
+        (CONTROL_SIZE, np.int64), (count, np.int32), (count, np.int32), zeroed=1
     )
     k_keep_pairs.launch_resident(count, keys, first, second, control)
-    num_pairs, num_loops = read_record(backend, control)[:2]
-    return first[:num_pairs], second[:num_pairs], num_loops
+    totals = read_totals(backend, control)
+    return first[: totals[RUNS]], second[: totals[RUNS]], totals[RUN_LOOPS]
 
 
 def keep_distinct(backend: Backend, keys: Array) -> Array:
     """Sort int64 keys in place and return the distinct ones."""
     keys.sort()
     count = int(keys.shape[0])
-    control, kept = backend.empty_together((control_size(2), np.int64), (count, np.int64), zeroed=1)
+    control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     k_keep_keys.launch_resident(count, keys, kept, control)
-    return kept[: read_record(backend, control)[RUNS]]
+    return kept[: read_totals(backend, control)[RUNS]]
 
 
 def as_signed(backend: Backend, column: Array) -> Array:
