@@ -9,14 +9,16 @@ Data sets are looked for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import dynstore
@@ -38,6 +40,8 @@ MODULES: dict[str, tuple[str, ...]] = {
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 NOT_RUN = "not run"
+LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
+RESTARTS = 16  # of processes that crashed; more than that is not about one test
 LINE = "pip install 'dynstore[rapids]'"
 
 
@@ -71,7 +75,7 @@ def find_tests(folder: Path | None) -> list[Path]:
 
 
 def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, names: Collection[str] = ()) -> Outcomes:
-    """Run the modules in a process of their own, or in several.
+    """Run the modules in processes of their own, which pytest-xdist starts, and starts anew where a test ends one.
 
     Parameters
     ----------
@@ -82,55 +86,74 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
     limit_s : float
         Seconds that it may take.
     jobs : int
-        Processes among which pytest-xdist shares the tests out.
+        Processes that run tests at once; one that is idle takes tests from another.
     names : collection of str
         Node ids of the tests to run; by default all.
 
     Returns
     -------
     mapping
-        Node id -> ``outcome`` ("passed", "failed", "skipped", "not run") and ``reason``.
+        Node id -> ``outcome`` ("passed", "failed", "skipped", "not run") and ``reason``, in order of the ids.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without pytest-xdist, with the line to type.
+    RuntimeError
+        When nothing was collected, with the last words of the process.
     """
-    options = [
-        "-p",
-        "dynstore.testing.cugraph_plugin",
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        os.devnull,
-        "-q",
-        "--tb=short",
-        "--continue-on-collection-errors",
-    ]
-    options += [f"--rootdir={paths[0].parent.parent}", "-m", "not mg and not slow", "-W", "ignore"]
-    if jobs > 1:
-        if importlib.util.find_spec("xdist") is None:
-            raise MissingDependencyError("compatibility: --jobs needs pytest-xdist: pip install 'dynstore[test]'")
-        options += ["-n", str(jobs)]
+    if importlib.util.find_spec("xdist") is None:
+        raise MissingDependencyError("compatibility: pytest-xdist is not installed: pip install 'dynstore[test]'")
+    root = paths[0].parent.parent
+    options = ["-p", "dynstore.testing.cugraph_plugin", "-p", "no:cacheprovider", "-c", os.devnull, "-q", "--tb=short"]
+    options += ["--continue-on-collection-errors", f"--rootdir={root}", "-m", "not mg and not slow", "-W", "ignore"]
+    options += ["-n", str(jobs), "--dist", "worksteal", f"--max-worker-restart={RESTARTS}"]
     if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
         options.append("--noconftest")
+    chosen = [str(root / name) for name in names] or [str(path) for path in paths]
     with tempfile.TemporaryDirectory() as work:
-        out = Path(work) / "outcomes"
+        out, said = Path(work) / "outcomes", Path(work) / "said"
         environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-        root = paths[0].parent.parent
-        chosen = [str(root / name) for name in names] or [str(path) for path in paths]
-        command = [sys.executable, "-m", "pytest", *options, *chosen]
-        try:
-            done = subprocess.run(
-                command, env=environment, timeout=limit_s, check=False, capture_output=True, text=True
-            )
-            said = (done.stdout + done.stderr).strip().splitlines()
-            ended = f"the process ended with {done.returncode}: {said[-1] if said else 'no message'}"
-        except subprocess.TimeoutExpired:
-            ended = "no time was left"
-        lines = out.read_text(encoding="utf-8").splitlines() if out.is_file() else []
-    if not lines:
-        raise RuntimeError(f"compatibility: the tests with {which} wrote no outcomes: {ended}")
+        ended = _run([sys.executable, "-m", "pytest", *options, *chosen], environment, said, limit_s)
+        written = {name: (outcome, reason) for name, outcome, reason in _read(out)}
+        last_words = said.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]
+    if not written:
+        raise RuntimeError(f"compatibility: the tests with {which} wrote no outcomes; {ended}: {last_words}")
+    if any(outcome == NOT_RUN for outcome, _ in written.values()):
+        print(f"compatibility: with {which} not all tests ran; {ended}: {last_words}", file=sys.stderr)
     return {
-        name: {"outcome": outcome, "reason": ended if outcome == NOT_RUN else reason}
-        for name, outcome, reason in map(json.loads, lines)
+        name: {"outcome": outcome, "reason": f"{ended} {reason}".strip() if outcome == NOT_RUN else reason}
+        for name, (outcome, reason) in sorted(written.items())
     }
+
+
+def _run(command: list[str], environment: Mapping[str, str], said: Path, limit_s: float) -> str:
+    """Run a command, and end it and all that it has started; return how it ended."""
+    with said.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return f"timed out after {limit_s:g} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    return f"the process ended with {f'signal {-status}' if status < 0 else f'exit status {status}'}"
+
+
+def _read(out: Path) -> Iterator[list[str]]:
+    for line in out.read_text(encoding="utf-8").splitlines() if out.is_file() else []:
+        with contextlib.suppress(json.JSONDecodeError):  # the last line of a process that was ended as it wrote
+            yield json.loads(line)
 
 
 def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> str:
@@ -146,6 +169,9 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
         Where the data sets were, or a word on it.
     """
     modules = sorted({_module(name) for name in (*theirs, *ours)})
+    columns = ["tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only"]
+    if any(end["outcome"] == NOT_RUN for end in (*theirs.values(), *ours.values())):
+        columns.append("did not run at least once")
     lines = [
         "# Compatibility",
         "",
@@ -156,21 +182,23 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
         f'with dynstore {dynstore.__version__} ({data}). "With cuGraph" means the same tests with cuGraph as it is:',
         "what does not pass there misses a data set, a package or a second GPU.",
         "",
-        "| module | tests | pass with cuGraph | pass with the drop-in | pass with cuGraph only |",
-        "|---|---|---|---|---|",
+        f"| module | {' | '.join(columns)} |",
+        "|---|" + "---|" * len(columns),
     ]
     totals: Counter[str] = Counter()
     for module in modules:
         names = [name for name in {*theirs, *ours} if _module(name) == module]
-        counts = {
-            "tests": len(names),
-            "cugraph": sum(_passed(theirs, name) for name in names),
-            "drop-in": sum(_passed(ours, name) for name in names),
-            "lost": sum(_passed(theirs, name) and not _passed(ours, name) for name in names),
-        }
-        totals.update(counts)
-        lines.append(f"| {module} | {' | '.join(str(count) for count in counts.values())} |")
-    lines.append(f"| all | {' | '.join(str(totals[key]) for key in ('tests', 'cugraph', 'drop-in', 'lost'))} |")
+        counts = (
+            len(names),
+            sum(_passed(theirs, name) for name in names),
+            sum(_passed(ours, name) for name in names),
+            sum(_passed(theirs, name) and not _passed(ours, name) for name in names),
+            sum(NOT_RUN in (_outcome(theirs, name), _outcome(ours, name)) for name in names),
+        )
+        by_column = dict(zip(columns, counts, strict=False))
+        totals.update(by_column)
+        lines.append(f"| {module} | {' | '.join(map(str, by_column.values()))} |")
+    lines.append(f"| all | {' | '.join(str(totals[column]) for column in columns)} |")
     lost = sorted(name for name in theirs if _passed(theirs, name) and not _passed(ours, name))
     lines += ["", "## Tests that pass with cuGraph, and not with the drop-in", ""]
     if not lost:
@@ -196,18 +224,26 @@ def _short(reason: str) -> str:
     return reason if len(reason) <= 160 else f"{reason[:157]}..."
 
 
+def _outcome(outcomes: Outcomes, name: str) -> str:
+    return outcomes.get(name, {}).get("outcome", "")
+
+
 def _passed(outcomes: Outcomes, name: str) -> bool:
-    return outcomes.get(name, {}).get("outcome") == "passed"
+    return _outcome(outcomes, name) == "passed"
 
 
-def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None) -> list[Outcomes]:
-    earlier = {which: {} for which in RUNS} if again is None else json.loads(again.read_text(encoding="utf-8"))
-    both: list[Outcomes] = []
+def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None) -> list[Outcomes]:
+    """Run what ``again`` does not say has passed; ``kept`` is written after each run, lest the second's end lose it."""
+    both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
     for which in RUNS:
-        names = sorted(name for name in earlier[which] if not _passed(earlier[which], name))
-        done = earlier[which] and not names
-        both.append(earlier[which] | ({} if done else dict(run_tests(which, paths, limit_s, jobs, names))))
-    return both
+        earlier = both.get(which, {})
+        passed = {name: end for name, end in earlier.items() if end["outcome"] == "passed"}
+        if not earlier or len(passed) < len(earlier):
+            names = sorted(earlier.keys() - passed.keys())
+            both[which] = {**passed, **run_tests(which, paths, limit_s, jobs, names)}
+        if kept is not None:
+            kept.write_text(json.dumps(both, indent=1), encoding="utf-8")
+    return [both[which] for which in RUNS]
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -215,20 +251,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dynstore.testing.compatibility", description=__doc__)
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument("--out", type=Path, help="write the page here")
-    parser.add_argument("--json", type=Path, help="write the outcomes here")
+    parser.add_argument("--json", type=Path, help="write the outcomes here, after each of the two runs")
     parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what did not pass runs again")
     chosen = parser.parse_args(arguments)
+    if chosen.jobs < 1:
+        parser.error("--jobs: 1 or more")
     paths = find_tests(chosen.tests)
-    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again)
+    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again, chosen.json)
     from dynstore.benchmarks.machine import find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
     data = f"{sum(1 for _ in Path(root).glob('*.csv'))} data sets were there" if root else "no data sets were there"
     page = render_table(theirs, ours, find_versions().get("cugraph", "of unknown version"), data)
-    if chosen.json is not None:
-        chosen.json.write_text(json.dumps(dict(zip(RUNS, (theirs, ours), strict=True)), indent=1), encoding="utf-8")
     if chosen.out is not None:
         chosen.out.write_text(page, encoding="utf-8")
     print(page)
@@ -236,4 +272,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends with it
     sys.exit(main())

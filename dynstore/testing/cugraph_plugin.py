@@ -1,8 +1,9 @@
 """A pytest plugin for :mod:`dynstore.testing.compatibility`: cuGraph's tests, with ``cugraph`` being the drop-in.
 
 ``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to leave everything as it is; ``DYNSTORE_COMPATIBILITY_OUT`` is
-the file that gets the outcomes, a line each. The tests' own names for cuGraph are replaced once they are collected; so
-is the function by which cuGraph's example data sets make graphs, else those would be cuGraph's own.
+the file that gets the outcomes, a line each. Tests run in processes of pytest-xdist; the process that shares them out
+writes what they report, for it outlives a crash. The tests' own names for cuGraph are replaced once they are collected;
+so is the function by which cuGraph's example data sets make graphs, else those would be cuGraph's own.
 """
 
 from __future__ import annotations
@@ -22,16 +23,65 @@ from dynstore.testing.compatibility import NOT_RUN
 
 __all__ = [
     "gpubenchmark",
-    "pytest_collection_finish",
     "pytest_collection_modifyitems",
-    "pytest_collectreport",
-    "pytest_runtest_logreport",
+    "pytest_configure",
     "pytest_sessionstart",
 ]
 
 WHO = "compatibility"
-FIRST_WORKER = "gw0"  # as pytest-xdist calls it
-_failed: set[str] = set()
+
+
+class _Writer:
+    """Writes a line at once for all that happens; the last line of a test counts."""
+
+    def __init__(self, out: Path) -> None:
+        self._file = out.open("a", encoding="utf-8")
+        self._listed = False
+        self._failed: set[str] = set()
+
+    def _write(self, name: str, outcome: str, reason: str) -> None:
+        self._file.write(json.dumps([name, outcome, reason]) + "\n")
+        self._file.flush()
+
+    def pytest_unconfigure(self) -> None:
+        self._file.close()
+
+    def pytest_collectreport(self, report: Any) -> None:
+        """Write that a module could not be collected."""
+        if report.failed:
+            self._write(report.nodeid, "failed", f"not collected: {_reason(report)}")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """Write which tests there are, when the first process has found them."""
+        if not self._listed:
+            self._listed = True
+            for name in ids:
+                self._write(name, NOT_RUN, "")
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """Write that a test has begun, so that one that hangs is known."""
+        self._write(nodeid, NOT_RUN, "while it ran")
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, report: Any) -> None:
+        """Say of a test that ended its process the same in whichever process it ran."""
+        report.longrepr = "its process crashed"
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Write how a test ended, and the last line of why; of a test that failed, the first failure."""
+        if (report.when != "call" and report.outcome == "passed") or report.nodeid in self._failed:
+            return
+        if report.failed:
+            self._failed.add(report.nodeid)
+        self._write(report.nodeid, report.outcome, _reason(report))
+
+
+def pytest_configure(config: Any) -> None:
+    """Write outcomes, unless another process shares the tests out."""
+    out = os.environ.get("DYNSTORE_COMPATIBILITY_OUT")
+    if out and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(_Writer(Path(out)))
 
 
 @pytest.fixture
@@ -55,14 +105,6 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
             module.cugraph = drop_in
     datasets = require(WHO, "cugraph.datasets.dataset")
     datasets.Dataset.get_graph = _get_graph(datasets.Dataset.get_graph, real.Graph)
-
-
-def pytest_collection_finish(session: Any) -> None:
-    """Write which tests there are; of several processes the first one does."""
-    if getattr(session.config, "workerinput", {}).get("workerid", FIRST_WORKER) != FIRST_WORKER:
-        return
-    for item in session.items:
-        _write(item.nodeid, NOT_RUN, "")
 
 
 def pytest_sessionstart() -> None:
@@ -98,29 +140,6 @@ def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., A
         return graph
 
     return get_graph
-
-
-def pytest_runtest_logreport(report: Any) -> None:
-    """Write how a test ended, and the last line of why; of a test that failed, the first failure."""
-    if (report.when != "call" and report.outcome == "passed") or report.nodeid in _failed:
-        return
-    if report.failed:
-        _failed.add(report.nodeid)
-    _write(report.nodeid, report.outcome, _reason(report))
-
-
-def pytest_collectreport(report: Any) -> None:
-    """Write that a module could not be collected."""
-    if report.failed:
-        _write(report.nodeid, "failed", f"not collected: {_reason(report)}")
-
-
-def _write(name: str, outcome: str, reason: str) -> None:
-    """Append a line, so that a process that is stopped leaves what it has done."""
-    out = os.environ.get("DYNSTORE_COMPATIBILITY_OUT")
-    if out:
-        with Path(out).open("a", encoding="utf-8") as file:
-            file.write(json.dumps([name, outcome, reason]) + "\n")
 
 
 def _reason(report: Any) -> str:

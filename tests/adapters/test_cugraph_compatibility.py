@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +40,37 @@ def test_of_a_broken_fixture(broken): pass
 def test_measured(gpubenchmark):
     assert gpubenchmark(lambda a, b=1: a + b, 2, b=3) == 5
 """
+KILLED = """
+import os, signal
+
+def test_a(): pass
+
+def test_b(): os.kill(os.getpid(), signal.SIGKILL)
+
+def test_c(): pass
+"""
+SHARER_KILLED = """
+import os, pathlib, signal, time
+
+def test_a(): pass
+
+def test_b():
+    while "passed" not in pathlib.Path(os.environ["DYNSTORE_COMPATIBILITY_OUT"]).read_text():
+        time.sleep(0.01)
+    os.kill(os.getppid(), signal.SIGKILL)
+
+def test_c(): pass
+"""
+HANGING = """
+import os, time
+
+def test_a(): pass
+
+def test_b():
+    with open("{pid}", "w") as file:
+        file.write(f"{{os.getpid()}} ")
+    time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -59,50 +96,111 @@ def test_without_cugraph_the_line_to_type_is_given() -> None:
         main([])
 
 
-def test_outcomes_come_with_reasons(folder: Path) -> None:
-    outcomes = run_tests("cugraph", find_tests(folder)[::2], 120)
-    ends = {name.rpartition("/")[2]: (end["outcome"], end["reason"]) for name, end in outcomes.items()}
-    assert ends["test_bfs.py::test_good"] == ("passed", "")
-    assert ends["test_bfs.py::test_measured"] == ("passed", "")
-    assert ends["test_bfs.py::test_bad"] == ("failed", "AssertionError: one is not two")
-    assert ends["test_bfs.py::test_skipped"] == ("skipped", "Skipped: no data set")
-    assert ends["test_bfs.py::test_of_a_broken_fixture"] == ("failed", "RuntimeError: no fixture")
-    assert "test_bfs.py::test_of_several_gpus" not in ends
-    outcome, reason = ends["test_lost.py"]
-    assert (outcome, "no_such_module" in reason) == ("failed", True)
-
-
-def test_several_processes_say_the_same(folder: Path) -> None:
+def test_outcomes_come_with_reasons_and_are_the_same_in_several_processes(folder: Path) -> None:
+    (folder / "core" / "test_any.py").write_text(KILLED)
     paths = find_tests(folder)
-    assert run_tests("cugraph", paths, 120, jobs=2) == run_tests("cugraph", paths, 120)
+    outcomes = run_tests("cugraph", paths, 120)
+    ends = {name.rpartition("/")[2]: (end["outcome"], end["reason"]) for name, end in outcomes.items()}
+    outcome, reason = ends.pop("test_lost.py")
+    assert (outcome, "no_such_module" in reason) == ("failed", True)
+    assert ends == {
+        "test_any.py::test_a": ("passed", ""),
+        "test_any.py::test_b": ("failed", "its process crashed"),
+        "test_any.py::test_c": ("passed", ""),
+        "test_bfs.py::test_bad": ("failed", "AssertionError: one is not two"),
+        "test_bfs.py::test_good": ("passed", ""),
+        "test_bfs.py::test_measured": ("passed", ""),
+        "test_bfs.py::test_of_a_broken_fixture": ("failed", "RuntimeError: no fixture"),
+        "test_bfs.py::test_skipped": ("skipped", "Skipped: no data set"),
+    }
+    assert list(run_tests("cugraph", paths, 120, jobs=3).items()) == list(outcomes.items())
 
 
 def test_what_did_not_pass_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module, earlier = folder / "core" / "test_any.py", tmp_path / "earlier.json"
-    module.write_text("def test_a(): assert False\n\ndef test_b(): assert False\n")
-    name = "core/test_any.py::"
+    earlier, kept = tmp_path / "earlier.json", tmp_path / "kept.json"
+    paths = [folder / "core" / "test_any.py", folder / "core" / "test_late.py"]
+    paths[0].write_text("def test_a(): assert False\n\ndef test_b(): assert False\n")
+    paths[1].write_text("def test_c(): pass\n")
     monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
     passed = {"outcome": "passed", "reason": ""}
-    earlier.write_text(json.dumps({"cugraph": {name + "test_a": passed, name + "test_b": {"outcome": "not run"}}}))
-    (ends,) = compatibility._run_both([module], 120, 1, earlier)
-    assert ends[name + "test_a"] == passed
-    assert ends[name + "test_b"]["outcome"] == "failed"
-    earlier.write_text(json.dumps({"cugraph": {name + "test_a": passed}}))
-    assert compatibility._run_both([module], 120, 1, earlier) == [{name + "test_a": passed}]
+    ends = {"core/test_any.py::test_a": passed}
+    earlier.write_text(json.dumps({"cugraph": ends}))
+    assert compatibility._run_both(paths, 120, 1, earlier, None) == [ends]
+    ends |= {"core/test_any.py::test_b": {"outcome": "not run"}, "core/test_late.py": {"outcome": "failed"}}
+    earlier.write_text(json.dumps({"cugraph": ends}))
+    (ends,) = compatibility._run_both(paths, 120, 1, earlier, kept)
+    assert ends.pop("core/test_any.py::test_b")["outcome"] == "failed"
+    assert ends == {"core/test_any.py::test_a": passed, "core/test_late.py::test_c": passed}
+    assert json.loads(kept.read_text())["cugraph"].keys() == {*ends, "core/test_any.py::test_b"}
 
 
-def test_what_a_crash_or_the_end_of_time_stops_is_listed(folder: Path) -> None:
+def test_outcomes_are_kept_when_the_second_run_writes_none(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(which: str, *arguments: object) -> dict[str, dict[str, str]]:
+        if which == "drop-in":
+            raise RuntimeError("no outcomes")
+        return {"test_a": {"outcome": "passed", "reason": ""}}
+
+    monkeypatch.setattr(compatibility, "run_tests", run)
+    with pytest.raises(RuntimeError, match="no outcomes"):
+        compatibility._run_both(find_tests(folder), 120, 1, None, tmp_path / "kept.json")
+    assert list(json.loads((tmp_path / "kept.json").read_text())) == ["cugraph"]
+
+
+def test_what_the_end_of_time_stops_is_listed_and_ended(folder: Path) -> None:
+    module, pid = folder / "core" / "test_any.py", folder / "pid"
+    module.write_text(HANGING.format(pid=pid) + "\ndef test_c(): pass\n")
+    assert run_tests("cugraph", [module], 5) == {
+        "core/test_any.py::test_a": {"outcome": "passed", "reason": ""},
+        "core/test_any.py::test_b": {"outcome": "not run", "reason": "timed out after 5 s while it ran"},
+        "core/test_any.py::test_c": {"outcome": "not run", "reason": "timed out after 5 s"},
+    }
+    _wait_until_ended(pid)
+
+
+def test_what_ends_the_process_that_shares_tests_out_is_said(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     module = folder / "core" / "test_any.py"
-    module.write_text("import os\n\ndef test_a(): pass\n\ndef test_b(): os._exit(7)\n\ndef test_c(): pass\n")
+    module.write_text(SHARER_KILLED)
     ends = run_tests("cugraph", [module], 120)
-    assert ends["core/test_any.py::test_a"]["outcome"] == "passed"
-    for name in ("test_b", "test_c"):
-        end = ends[f"core/test_any.py::{name}"]
-        assert (end["outcome"], end["reason"].partition(":")[0]) == ("not run", "the process ended with 7")
-    module.write_text("import time\n\ndef test_a(): pass\n\ndef test_b(): time.sleep(60)\n")
-    ends = run_tests("cugraph", [module], 10)
-    assert ends["core/test_any.py::test_a"]["outcome"] == "passed"
-    assert ends["core/test_any.py::test_b"] == {"outcome": "not run", "reason": "no time was left"}
+    assert [end["outcome"] for end in ends.values()] == ["passed", "not run", "not run"]
+    assert ends["core/test_any.py::test_c"]["reason"] == "the process ended with signal 9"
+    assert "not all tests ran; the process ended with signal 9" in capfd.readouterr().err
+
+
+def test_a_run_without_outcomes_is_an_error(folder: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"with cugraph wrote no outcomes; timed out after 0.01 s"):
+        run_tests("cugraph", find_tests(folder), 0.01)
+
+
+def test_an_ended_script_ends_what_it_started(folder: Path) -> None:
+    pid = folder / "pid"
+    (folder / "core" / "test_any.py").write_text(HANGING.format(pid=pid))
+    command = [sys.executable, "-m", "dynstore.testing.compatibility", "--tests", str(folder)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    with subprocess.Popen(command, env=environment) as script:
+        _wait(lambda: pid.is_file() and pid.read_text().endswith(" "))
+        script.terminate()
+    assert script.returncode == 128 + signal.SIGTERM
+    _wait_until_ended(pid)
+
+
+def _wait_until_ended(pid: Path) -> None:
+    """Wait until the process whose id the file has is gone; it is a zombie for a moment where nobody waits for it."""
+    status = Path("/proc") / pid.read_text().strip() / "status"
+    _wait(lambda: not status.is_file() or "State:\tZ" in status.read_text())
+
+
+def _wait(done: Callable[[], bool]) -> None:
+    until = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_line_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "outcomes").write_text('["test_a", "passed", ""]\n["test_b", "pas')
+    assert list(compatibility._read(tmp_path / "outcomes")) == [["test_a", "passed", ""]]
 
 
 def test_the_page_lists_what_is_lost_and_why() -> None:
@@ -120,4 +218,12 @@ def test_the_page_lists_what_is_lost_and_why() -> None:
     assert "- `core/test_any.py::test_b`: failed: AssertionError: 1\n" in page
     assert "- `core/test_any.py::test_d`: not run: its module was not collected\n" in page
     assert "- core/test_any.py, 1: FileNotFoundError: x.csv\n" in page
+    assert "did not run" not in page
+    stopped = {**theirs, "core/test_any.py::test_c": {"outcome": "not run", "reason": "timed out after 5 s"}}
+    page = render_table(stopped, {**ours, **stopped}, "26.10.0", "")
+    assert "| pass with cuGraph only | did not run at least once |\n|---|---|---|---|---|---|\n" in page
+    assert "| core/test_any.py | 4 | 3 | 3 | 0 | 1 |\n| all | 4 | 3 | 3 | 0 | 1 |\n" in page
+    assert "- core/test_any.py, 1: timed out after 5 s\n" in page
+    backwards = [dict(reversed(outcomes.items())) for outcomes in (stopped, ours)]
+    assert render_table(*backwards, "", "") == render_table(stopped, ours, "", "")
     assert "\nNone.\n" in render_table(theirs, theirs, "26.10.0", "")
