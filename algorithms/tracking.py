@@ -18,6 +18,8 @@ __all__ = ["Answer", "Monitor", "track"]
 
 # Name of the function -> module and class that keep its answer.
 _ANSWERS = {
+    "bfs": ("tracked_paths", "BfsAnswer"),
+    "sssp": ("tracked_paths", "SsspAnswer"),
     "triangle_count": ("tracked_triangles", "TriangleAnswer"),
 }
 
