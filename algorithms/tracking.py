@@ -21,6 +21,7 @@ _ANSWERS = {
     "bfs": ("tracked_paths", "BfsAnswer"),
     "sssp": ("tracked_paths", "SsspAnswer"),
     "triangle_count": ("tracked_triangles", "TriangleAnswer"),
+    "weakly_connected_components": ("tracked_components", "ComponentAnswer"),
 }
 
 

@@ -77,9 +77,15 @@ def k_find_suspects(rows, src, dst, slots, before, distances, predecessors, both
 
 
 def invalidate(
-    out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool
-) -> tuple[Array, int]:
+    out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
+    groups: Array | None = None,
+) -> tuple[Array, int]:  # fmt: skip
     """Make those unreached that have lost their support; other suspects get the smallest parent that is left.
+
+    Parameters
+    ----------
+    groups : array, shape (V,), optional
+        Only a parent with the same number as the vertex supports it.
 
     Returns
     -------
@@ -88,12 +94,13 @@ def invalidate(
         Edges looked at.
     """
     rows = (_rows(out, distances), _rows(into, distances))
-    lost, visits = k_invalidate(*rows, suspects, distances, predecessors, both_ways, _unreached(distances))
+    groups = predecessors[:0] if groups is None else groups
+    lost, visits = k_invalidate(*rows, suspects, distances, predecessors, both_ways, groups, _unreached(distances))
     return lost, int(visits)
 
 
 @njit
-def d_find_parent(out, into, v, distances, both_ways):
+def d_find_parent(out, into, v, distances, both_ways, groups):
     """Return the smallest nearer neighbour that explains the distance of ``v``, else -1.
 
     And whether an equally near one does, over an edge that adds nothing; and the edges looked at.
@@ -106,6 +113,8 @@ def d_find_parent(out, into, v, distances, both_ways):
             visits += 1
             if distances[u] > distances[v] or not d_has_edge(rows.valid, p):
                 continue
+            if groups.shape[0] > 0 and groups[u] != groups[v]:
+                continue
             if distances[u] + rows.lengths[p * rows.stride] == distances[v]:
                 if distances[u] == distances[v]:
                     tied |= u != v
@@ -117,7 +126,7 @@ def d_find_parent(out, into, v, distances, both_ways):
 
 
 @njit(cache=True, nogil=True)
-def k_invalidate(out, into, suspects, distances, predecessors, both_ways, unreached):
+def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups, unreached):
     """Look at suspects until there are none; a lost vertex makes its children suspect.
 
     A parent that is itself lost later makes its new children suspect again, and every parent is nearer than its
@@ -130,7 +139,7 @@ def k_invalidate(out, into, suspects, distances, predecessors, both_ways, unreac
         v = stack.pop()
         if distances[v] == unreached:
             continue
-        parent, _, seen = d_find_parent(out, into, v, distances, both_ways)
+        parent, _, seen = d_find_parent(out, into, v, distances, both_ways, groups)
         visits += seen
         predecessors[v] = parent
         if parent >= 0:
@@ -277,7 +286,7 @@ def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_w
     for v in touched:
         predecessors[v] = -1
         if distances[v] != unreached:
-            predecessors[v], tie, seen = d_find_parent(out, into, v, distances, both_ways)
+            predecessors[v], tie, seen = d_find_parent(out, into, v, distances, both_ways, predecessors[:0])
             tied |= tie
             visits += seen
     for u in touched:

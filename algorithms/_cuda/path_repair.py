@@ -85,9 +85,12 @@ def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Arr
 
 
 @kernel
-def k_find_support(offsets, indices, valid, vertices, scan, steps, lengths, stride, distances, best, tied):
+def k_find_support(
+    offsets, indices, valid, vertices, scan, steps, lengths, stride, distances, groups, grouped, best, tied
+):  # fmt: skip
     """One warp a tile of slots, one lane an in-edge: keep the smallest nearer parent (atomic minimum) in ``best``.
 
+    Where ``grouped``, only one of the same group.
     ``tied[0]`` tells (atomic maximum) if an equally near one explains the distance too. Unreached vertices have none.
     """
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
@@ -98,7 +101,8 @@ def k_find_support(offsets, indices, valid, vertices, scan, steps, lengths, stri
             v, slot = d_open_item(offsets, vertices, scan, low, high, item)
             u = int(indices[slot])
             if d_has_bit(valid, slot) and distances[u] <= distances[v] and u != v:
-                if d_explains(distances, u, v, lengths[slot * stride]):
+                fits = not grouped or groups[u] == groups[v]
+                if fits and d_explains(distances, u, v, lengths[slot * stride]):
                     if distances[u] == distances[v]:
                         tie = True
                     else:
@@ -149,8 +153,9 @@ def k_suspect_children(
 
 
 def invalidate(
-    out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool
-) -> tuple[Array, int]:
+    out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
+    groups: Array | None = None,
+) -> tuple[Array, int]:  # fmt: skip
     """Make those unreached that have lost their support; other suspects get the smallest parent that is left.
 
     Suspects of one round decide together. One that takes a parent that is lost in the same round is that one's child
@@ -163,10 +168,11 @@ def invalidate(
     queued = backend.zeros(best.shape[0], np.int32)
     tied = backend.zeros(1, np.int32)
     lengths = _lengths(into, distances)
+    same = (predecessors, 0) if groups is None else (groups, 1)
     visits = 0
     while suspects.shape[0]:
         for csr in _sides(into, out, both_ways):
-            visits += sweep(csr, suspects, k_find_support, *lengths, distances, best, tied)
+            visits += sweep(csr, suspects, k_find_support, *lengths, distances, *same, best, tied)
         k_decide_support.launch(
             suspects.shape[0], suspects, best, nobody, unreached, distances, predecessors, queued, *lost.outputs
         )
@@ -378,7 +384,7 @@ def refit(
         best = fill(backend, out.num_vertices, dtype, nobody)
         there = touched[distances[touched] != unreached]
         for csr in _sides(into, out, both_ways):
-            visits += sweep(csr, there, k_find_support, *in_lengths, distances, best, tied)
+            visits += sweep(csr, there, k_find_support, *in_lengths, distances, predecessors, 0, best, tied)
         k_take_parents.launch(touched.shape[0], touched, best, nobody, predecessors)
         for csr in _sides(out, into, both_ways):
             visits += sweep(csr, there, k_offer_parents, *lengths, unreached, distances, predecessors, tied)
