@@ -158,8 +158,8 @@ def invalidate(
 ) -> tuple[Array, int]:  # fmt: skip
     """Make those unreached that have lost their support; other suspects get the smallest parent that is left.
 
-    Suspects of one round decide together. One that takes a parent that is lost in the same round is that one's child
-    from then on, and so a suspect of the next.
+    Suspects of one round decide together. One that takes a parent that is lost in the same round thereby becomes
+    that one's child, and so a suspect of the next.
     """
     backend, dtype = out.backend, predecessors.dtype
     nobody, unreached = int(np.iinfo(dtype).max), _unreached(distances)
