@@ -102,7 +102,9 @@ class PagerankAnswer(Answer):
         )
         tails = delta.src[changed].astype(np.int64)
         rows = xp.unique(tails)
-        if out.weights is None:  # whole numbers: nothing is lost in adding up
+        if not rows.shape[0]:
+            sums, visits = all_sums[rows], 0
+        elif out.weights is None:  # whole numbers: nothing is lost in adding up
             gained = there[changed] * 2.0 - 1.0
             sums, visits = all_sums[rows] + xp.bincount(xp.searchsorted(rows, tails), gained, rows.shape[0]), 0
         else:
@@ -182,10 +184,8 @@ class PagerankAnswer(Answer):
 
     def _lengthen(self, steps: list[Array], residuals: Array, weights: Array) -> list[float]:
         """Return how much of each step to add so that the weighted squares of the residuals are least."""
-        xp = self.G.backend.xp
-        weighted = [step * weights for step in steps]
-        products = [[(left * right).sum() for right in (*steps, residuals)] for left in weighted]
-        table = self.G.backend.to_host(xp.stack([xp.stack(row) for row in products]))
+        vectors = self.G.backend.xp.stack((*steps, residuals))
+        table = self.G.backend.to_host((vectors[:-1] * weights) @ vectors.T)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(table), np.finfo(np.float64).tiny))
         system, right = table[:, :-1] * scale[:, None] * scale, -table[:, -1] * scale
         factors: list[float] = (np.linalg.lstsq(system, right, rcond=1e-10)[0] * scale).tolist()

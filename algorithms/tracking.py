@@ -61,8 +61,8 @@ class Answer(ABC):
 class Monitor:
     """An answer that follows its graph; made by :func:`track`.
 
-    The work is done by :meth:`result`, once for all updates since the last call. A monitor keeps its graph alive, not
-    the other way round.
+    The work is done by :meth:`result` or :meth:`refresh`, once for all updates since the last call. A monitor keeps its
+    graph alive, not the other way round.
 
     Attributes
     ----------
@@ -97,6 +97,17 @@ class Monitor:
         Raises
         ------
         InputError
+            As :meth:`refresh`.
+        """
+        self.refresh()
+        return self._answer.frame()
+
+    def refresh(self) -> None:
+        """Bring the answer up to date without making a frame of it: the work of :meth:`result`, ahead of time.
+
+        Raises
+        ------
+        InputError
             Where the function would raise it, and after :meth:`close`. The monitor goes on with the next version.
         """
         log = self._log
@@ -110,7 +121,6 @@ class Monitor:
                 self._note(log, "incremental")
             else:
                 self._recompute(log)
-        return self._answer.frame()
 
     def close(self) -> None:
         """Stop following the graph; its updates then do nothing more for this monitor."""

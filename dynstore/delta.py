@@ -109,7 +109,8 @@ def read_change(store: Store, batch: EdgeBatch, inserting: bool) -> Change:
     weights = store.slots.weights
     before = slots >= 0
     if weights is not None:
-        weights = xp.where(before, weights[xp.maximum(slots, 0)], weights.dtype.type(0))
+        nothing = store.backend.zeros(slots.shape[0], weights.dtype)
+        weights = xp.where(before, weights[xp.maximum(slots, 0)], nothing) if weights.shape[0] else nothing
     return Change(batch.src, batch.dst, before, weights, inserting)
 
 

@@ -49,6 +49,8 @@ def test_a_monitor_goes_through_every_kind_of_update(device: str, name: str) -> 
     graph.insert_edges(([1, 20], [5, 3], [2.0, 9.0]))
     check(monitor, graph, "incremental")
     graph.insert_vertices([30])
+    monitor.refresh()
+    assert (monitor.path, monitor.version) == ("incremental", graph.version)
     check(monitor, graph, "incremental")
     graph.delete_edges(([1], [5]))
     check(monitor, graph, "recomputed" if name == "weakly_connected_components" else "incremental")
@@ -66,6 +68,22 @@ def test_a_monitor_goes_through_every_kind_of_update(device: str, name: str) -> 
         check(monitor, graph, "recomputed")
     graph.insert_edges(([0, 1, 2, 3], [1, 2, 0, 0], [1.0, 1.0, 1.0, 2.0]))
     check(monitor, graph, "recomputed" if name in ("bfs", "sssp") else "incremental")
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge"])
+@pytest.mark.parametrize("name", ["pagerank", "triangle_count", "weakly_connected_components"])
+def test_from_an_empty_graph(backend_name: str, name: str, store: str) -> None:
+    graph = dynstore.DynamicGraph(
+        directed=False, weighted=True, weight_dtype="float64", store=store, device=backend_name
+    )
+    monitor = graph.track(name, **PARAMS[name])
+    check(monitor, graph, "recomputed")
+    graph.delete_edges(([0], [1]))
+    check(monitor, graph, "incremental")
+    graph.insert_edges(([0, 1, 2], [1, 2, 0], [1.0, 2.0, 3.0]))
+    check(monitor, graph, "incremental")
+    graph.insert_vertices([5])
+    check(monitor, graph, "incremental")
 
 
 @every_answer
