@@ -157,6 +157,8 @@ class PagerankAnswer(Answer):
             if error <= self._alpha * self._tol * float(ranks.sum()):
                 self._ranks, self._residuals = ranks, residuals
                 return
+            if not np.isfinite(error):  # infinite weights make ranks that are no numbers
+                break
             limit = threshold * float(xp.abs(residuals).sum())
             new_ranks, new_residuals = ranks.copy(), residuals.copy()
             self.edge_visits += self._kernels.push_residuals(out, inverse, self._alpha, limit, new_ranks, new_residuals)

@@ -43,7 +43,8 @@ def k_sum_rows(offsets, indices, valid, vertices, scan, steps, weights, stride, 
             row, slot = d_open_item(offsets, vertices, scan, low, high, item)
             if d_has_bit(valid, slot):
                 weight = np.float64(weights[slot * stride])
-        several = d_ballot(row >= 0 and row != d_shuffle(row, 0))
+        row_of_first = d_shuffle(row, 0)
+        several = d_ballot(row >= 0 and row != row_of_first)
         total = d_sum_lanes(weight)
         if several == 0:
             weight = 0.0

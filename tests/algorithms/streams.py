@@ -20,8 +20,8 @@ class Stream:
         self,
         device: str,
         rng: np.random.Generator,
-        num_vertices: int = 40,
-        num_edges: int = 90,
+        num_vertices: int = 26,
+        num_edges: int = 60,
         whole_weights: bool = True,
         **options: Any,
     ) -> None:

@@ -160,13 +160,15 @@ def test_a_graph_does_not_keep_its_monitors(device: str) -> None:
     assert not graph._logs
 
 
-def test_what_comes_back_is_the_callers_own(device: str) -> None:
-    graph = wheel(device)
+def test_what_comes_back_is_the_callers_own() -> None:
+    graph = wheel("cpu")
     for name, params in PARAMS.items():
         monitor = graph.track(name, **params)
         frame = monitor.result()
-        frame.iloc[:, :] = 0
-        check(monitor, graph, "recomputed")
+        kept = [value for value in vars(monitor._answer).values() if isinstance(value, np.ndarray)]
+        assert kept
+        for column in frame:
+            assert not any(np.shares_memory(frame[column].to_numpy(), array) for array in kept), (name, column)
 
 
 def test_names_and_parameters_are_checked_at_once(device: str) -> None:

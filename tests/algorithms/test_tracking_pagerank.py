@@ -82,6 +82,13 @@ def test_what_is_for_single_runs_is_refused(backend_name: str) -> None:
         graph.track("pagerank", tol=0, max_iter=2)
 
 
+def test_infinite_weights_do_not_converge(device: str) -> None:
+    graph = dynstore.DynamicGraph(weighted=True, device=device)
+    graph.insert_edges(([0, 1], [1, 0], [np.inf, 1.0]))
+    with pytest.raises(FailedToConvergeError, match="change by nan"):
+        graph.track("pagerank")
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_batch_costs_a_fifth_of_a_run(directed: bool) -> None:
     """2,500 of 2 M events; where they are a smaller part, the share is smaller, too."""

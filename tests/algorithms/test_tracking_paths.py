@@ -20,7 +20,7 @@ GRAPHS = [
 @pytest.mark.parametrize("options", GRAPHS, ids=str)
 def test_bfs_of_a_random_stream(backend_name: str, rng: np.random.Generator, options: dict, params: dict) -> None:
     stream = Stream(backend_name, rng, **options)
-    start = stream.twin.vertex_ids()[[3, 20]]
+    start = stream.twin.vertex_ids()[[3, 17]]
     monitor = stream.graph.track("bfs", start=start, **params)
     for number in range(STEPS[backend_name]):
         for _ in range(number % 3 + 1):  # several updates between two results
