@@ -15,22 +15,26 @@ if __name__ != "dynstore.algorithms":
 # Public name -> module of this package that defines it.
 _LAZY = {
     "ALGORITHMS": "registry",
+    "Monitor": "tracking",
     "betweenness_centrality": "centrality",
     "bfs": "traversal",
     "find_algorithm": "registry",
     "pagerank": "link_analysis",
     "sssp": "traversal",
+    "track": "tracking",
     "triangle_count": "community",
     "weakly_connected_components": "components",
 }
 
 __all__ = [
     "ALGORITHMS",
+    "Monitor",
     "betweenness_centrality",
     "bfs",
     "find_algorithm",
     "pagerank",
     "sssp",
+    "track",
     "triangle_count",
     "weakly_connected_components",
 ]
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
     from dynstore.algorithms.components import weakly_connected_components
     from dynstore.algorithms.link_analysis import pagerank
     from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
+    from dynstore.algorithms.tracking import Monitor, track
     from dynstore.algorithms.traversal import bfs, sssp
 
 

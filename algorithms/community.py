@@ -10,8 +10,9 @@ from dynstore.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
 
-__all__ = ["triangle_count"]
+__all__ = ["chosen_counts", "read_chosen", "triangle_count"]
 
 
 @algorithm(
@@ -37,12 +38,20 @@ def triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
     InputError
         For a directed graph, or a vertex that the graph does not have.
     """
-    backend = G.backend
-    chosen = None
-    if start_list is not None:
-        chosen = backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
-    kernels = backend.kernels("dynstore.algorithms", "community")
-    counts = kernels.count_triangles(G.snapshot())
+    chosen = read_chosen(G, start_list)
+    kernels = G.backend.kernels("dynstore.algorithms", "community")
+    return chosen_counts(G, kernels.count_triangles(G.snapshot()), chosen)
+
+
+def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:
+    """Return the rows to report; None for all."""
+    if start_list is None:
+        return None
+    return G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
+
+
+def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Any:
+    """Return the frame of some rows of the counts of all; None for all."""
     if chosen is None:
-        return make_frame(backend, {"vertex": all_vertices(G), "counts": counts})
-    return make_frame(backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})
+        return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts})
+    return make_frame(G.backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})

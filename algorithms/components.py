@@ -11,8 +11,9 @@ from dynstore.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
 
-__all__ = ["weakly_connected_components"]
+__all__ = ["components_frame", "read_components", "weakly_connected_components"]
 
 
 @algorithm(paper="Sutton, Ben-Nun, Barak: Optimizing Parallel Graph Connectivity via Subgraph Sampling, IPDPS 2018")
@@ -42,9 +43,18 @@ def weakly_connected_components(
     InputTypeError
         For another ``connection``.
     """
+    read_components(directed, connection, return_labels)
+    kernels = G.backend.kernels("dynstore.algorithms", "components")
+    return components_frame(G, kernels.label_components(G.snapshot()))
+
+
+def read_components(directed: None = None, connection: str | None = None, return_labels: None = None) -> None:
+    """Refuse what :func:`weakly_connected_components` refuses."""
     refuse_arguments("weakly_connected_components", directed=directed, return_labels=return_labels)
     if connection not in (None, "weak"):
         raise InputTypeError(f"weakly_connected_components: connection is {connection!r}; it must be 'weak'")
-    kernels = G.backend.kernels("dynstore.algorithms", "components")
-    labels = kernels.label_components(G.snapshot())
+
+
+def components_frame(G: DynamicGraph, labels: Array) -> Any:
+    """Return what :func:`weakly_connected_components` returns."""
     return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["pagerank"]
+__all__ = ["DEFAULT_MAX_ITER", "pagerank", "pagerank_frame", "read_personalization", "refuse_numbers"]
 
 DEFAULT_MAX_ITER = 100
 
@@ -79,16 +79,13 @@ def pagerank(
     InputError
         For a frame, a number or a weight that cannot be used, or both ``nstart`` and ``warm_start``.
     """
-    if not 0 <= alpha <= 1:
-        raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
-    if not tol >= 0:
-        raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
+    refuse_numbers(alpha, tol)
     if warm_start and nstart is not None:
         raise InputError("pagerank: got both nstart and warm_start=True; wanted one of them")
     dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
     targets = None
     if personalization is not None:
-        targets = _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
+        targets = read_personalization(G, personalization, dtype)
     start = _first_ranks(G, nstart, warm_start, dtype)
     into = G.snapshot(transposed=True)
     if has_negative_weights(into):
@@ -109,8 +106,26 @@ def pagerank(
             f"pagerank: failed to converge: after {iterations} iterations the ranks still change by {error:.3g}; "
             f"wanted less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
         )
-    frame = make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks})
+    frame = pagerank_frame(G, ranks)
     return frame if fail_on_nonconvergence else (frame, bool(converged))
+
+
+def refuse_numbers(alpha: float, tol: float) -> None:
+    """Raise for numbers that :func:`pagerank` cannot use."""
+    if not 0 <= alpha <= 1:
+        raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
+    if not tol >= 0:
+        raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
+
+
+def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:
+    """Return where the surfer goes otherwise, shape (V,), summing to 1."""
+    return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
+
+
+def pagerank_frame(G: DynamicGraph, ranks: Array) -> Any:
+    """Return what :func:`pagerank` returns."""
+    return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks})
 
 
 def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:

@@ -51,6 +51,19 @@ class Algorithm:
     needs_weights: bool = False
     uses_in_edges: bool = False
 
+    def check(self, G: Any) -> None:
+        """Refuse what is no graph, and graphs that the algorithm is not for."""
+        if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
+            kind = f"{type(G).__module__}.{type(G).__qualname__}"
+            raise InputTypeError(f"{self.name}: G is a {kind}; wanted a dynstore.DynamicGraph")
+        if self.needs_undirected and G.is_directed():
+            raise InputError(f"{self.name}: input graph must be undirected; got DynamicGraph(directed=True)")
+        if self.needs_weights and not G.is_weighted():
+            raise UnweightedGraphError(
+                f"{self.name}: requires the input graph to be weighted; got DynamicGraph(weighted=False). "
+                "For paths in an unweighted graph use bfs"
+            )
+
 
 def algorithm(
     *, paper: str, needs_undirected: bool = False, needs_weights: bool = False, uses_in_edges: bool = False
@@ -62,16 +75,7 @@ def algorithm(
 
         @functools.wraps(function)
         def checked(G: Any, *args: Any, **kwargs: Any) -> Any:
-            if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
-                kind = f"{type(G).__module__}.{type(G).__qualname__}"
-                raise InputTypeError(f"{name}: G is a {kind}; wanted a dynstore.DynamicGraph")
-            if needs_undirected and G.is_directed():
-                raise InputError(f"{name}: input graph must be undirected; got DynamicGraph(directed=True)")
-            if needs_weights and not G.is_weighted():
-                raise UnweightedGraphError(
-                    f"{name}: requires the input graph to be weighted; got DynamicGraph(weighted=False). "
-                    "For paths in an unweighted graph use bfs"
-                )
+            _records[name].check(G)
             note_call(G, Call(name, "own kernel", G.version, "nothing: kernels read the store's slots"))
             return function(G, *args, **kwargs)
 

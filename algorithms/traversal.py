@@ -13,8 +13,9 @@ from dynstore.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
 
-__all__ = ["bfs", "sssp"]
+__all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_lengths", "sssp", "sssp_frame"]
 
 
 @algorithm(paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012")
@@ -56,19 +57,38 @@ def bfs(
     InputError
         For a start vertex that the graph does not have.
     """
+    sources, limit = read_bfs(G, start, depth_limit, i_start, directed)
+    return bfs_frame(G, *search_hops(G, sources, limit, bool(return_predecessors)))
+
+
+def read_bfs(
+    G: DynamicGraph, start: Any = None, depth_limit: int | None = None, i_start: Any = None, directed: None = None
+) -> tuple[np.ndarray, int]:
+    """Return the rows to start from, ascending, and the largest distance."""
     refuse_arguments("bfs", directed=directed)
     start = _one_of("bfs", "start", start, "i_start", i_start)
     sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
     limit = int(np.iinfo(G.vertex_dtype).max)
     if depth_limit is not None and depth_limit >= 0:
         limit = min(int(depth_limit), limit)
+    return sources, limit
+
+
+def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
+    """Return distances and predecessors of all rows; these are None unless ``parents`` are wanted."""
     out = G.snapshot()
     # A directed graph is not given a second orientation for this: every later update would have to keep it.
     into = None if G.is_directed() else out
-    kernels = G.backend.kernels("dynstore.algorithms", "traversal")
-    distances, predecessors = kernels.bfs(out, into, sources, limit, bool(return_predecessors))
+    found: tuple[Array, Array | None] = G.backend.kernels("dynstore.algorithms", "traversal").bfs(
+        out, into, sources, limit, parents
+    )
+    return found
+
+
+def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> Any:
+    """Return what :func:`bfs` returns."""
     if predecessors is None:
-        predecessors = G.backend.xp.full(out.num_vertices, -1, dtype=G.vertex_dtype)
+        predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
     columns = {"vertex": all_vertices(G), "distance": distances, "predecessor": to_ids(G, predecessors)}
     return make_frame(G.backend, columns)
 
@@ -115,6 +135,22 @@ def sssp(
     InputError
         For a source that the graph does not have, or a negative weight.
     """
+    row, limit = read_sssp(G, source, method, directed, return_predecessors, unweighted, overwrite, indices, cutoff)
+    return sssp_frame(G, *search_lengths(G, row, limit))
+
+
+def read_sssp(
+    G: DynamicGraph,
+    source: int | None = None,
+    method: str | None = None,
+    directed: None = None,
+    return_predecessors: None = None,
+    unweighted: None = None,
+    overwrite: None = None,
+    indices: int | None = None,
+    cutoff: float | None = None,
+) -> tuple[int, float]:
+    """Return the row to start from, and the length that paths must stay below."""
     if method not in (None, "auto"):
         raise InputError(f"sssp: method is {method!r}; only 'auto' is accepted")
     refuse_arguments(
@@ -130,11 +166,20 @@ def sssp(
     limit = np.inf if cutoff is None else float(cutoff)
     if np.isnan(limit):
         raise InputError("sssp: cutoff is NaN; wanted a number")
+    return int(sources[0]), limit
+
+
+def search_lengths(G: DynamicGraph, source: int, limit: float) -> tuple[Array, Array]:
+    """Return distances and predecessors of all rows."""
     out = G.snapshot()
     if has_negative_weights(out):
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
-    kernels = G.backend.kernels("dynstore.algorithms", "traversal")
-    distances, predecessors = kernels.sssp(out, int(sources[0]), limit)
+    found: tuple[Array, Array] = G.backend.kernels("dynstore.algorithms", "traversal").sssp(out, source, limit)
+    return found
+
+
+def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Any:
+    """Return what :func:`sssp` returns."""
     columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
     return make_frame(G.backend, columns)
 

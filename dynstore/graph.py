@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from dynstore.arrays import EdgeColumns, has_weights
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
+from dynstore.delta import Change
 from dynstore.edge_batch import EdgeBatch, make_batch, sort_unique
 from dynstore.errors import InputError, OutOfMemoryError, unknown_name
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import get_store
 from dynstore.stores.base import Plan, Store
+from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
 from dynstore.vertex_ids import DenseIds, VertexIds
 from dynstore.vertex_map import MappedIds
@@ -30,7 +33,7 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph(Conversions, Queries):
+class DynamicGraph(Conversions, Queries, Tracked):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -107,6 +110,7 @@ class DynamicGraph(Conversions, Queries):
         self._num_edges = 0
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
+        self._logs = WeakSet()
 
     @classmethod
     def from_edges(
@@ -180,8 +184,9 @@ class DynamicGraph(Conversions, Queries):
             mirror = None
             if self._in is not None:
                 mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
+            change = self._read_change(batch, True)
         replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
-        self._commit(plan, mirror, naming.commit)
+        self._commit(plan, mirror, naming.commit, change)
         self._num_edges += num_edges - replaced
         return UpdateReport(
             inserted=num_edges - replaced,
@@ -198,8 +203,8 @@ class DynamicGraph(Conversions, Queries):
         """
         with _memory_checked("delete_edges"):
             columns = self._find_edges("delete_edges", edges, source, destination)
-            plan, mirror, num_edges = self._plan_delete(columns)
-        return self._commit_delete(plan, mirror, num_edges, int(columns.src.shape[0]) - num_edges)
+            plan, mirror, change, num_edges = self._plan_delete(columns)
+        return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -210,7 +215,9 @@ class DynamicGraph(Conversions, Queries):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
             plan = self._out.plan_vertices(naming.num_vertices)
             mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
-        self._commit(plan, mirror, naming.commit)
+            nothing = self._out.slots.src[:0]
+            change = self._read_change(EdgeBatch(nothing, nothing, None), True)
+        self._commit(plan, mirror, naming.commit, change)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
@@ -229,8 +236,8 @@ class DynamicGraph(Conversions, Queries):
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             columns = EdgeColumns(slots.src[chosen], slots.dst[chosen], None, -1)
-            plan, mirror, num_edges = self._plan_delete(columns)
-        return self._commit_delete(plan, mirror, num_edges, 0, forget)
+            plan, mirror, change, num_edges = self._plan_delete(columns)
+        return self._commit_delete(plan, mirror, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
@@ -266,7 +273,7 @@ class DynamicGraph(Conversions, Queries):
             into = None if self._in is None else self._store_of(batch.transposed(self.backend))
         self._out, self._in = out, into
         order.commit()
-        self._end_version()
+        self._end_version(None)
         return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
 
     def clear(self) -> None:
@@ -274,7 +281,7 @@ class DynamicGraph(Conversions, Queries):
         with _memory_checked("clear"):
             plan, forget = self._out.plan_clear(), self.ids.plan_clear()
         self._in = None
-        self._commit(plan, None, forget)
+        self._commit(plan, None, forget, None)
         self._num_edges = 0
 
     def copy(self) -> DynamicGraph:
@@ -287,6 +294,7 @@ class DynamicGraph(Conversions, Queries):
             twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
+        twin._logs = WeakSet()
         return twin
 
     # ------------------------------------------------------------------ inside
@@ -298,17 +306,23 @@ class DynamicGraph(Conversions, Queries):
             weights.fill(1)
         return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
 
-    def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, int]:
+    def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, Change | None, int]:
         batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing
         mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
-        return plan, mirror, batch.num_edges(self._directed)
+        return plan, mirror, self._read_change(batch, False), batch.num_edges(self._directed)
 
     def _commit_delete(
-        self, plan: Plan, mirror: Plan | None, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None
+        self,
+        plan: Plan,
+        mirror: Plan | None,
+        change: Change | None,
+        num_edges: int,
+        duplicates: int,
+        forget: Callable[[], None] | None = None,
     ) -> UpdateReport:
         deleted = self._found_edges(plan)
-        self._commit(plan, mirror, forget)
+        self._commit(plan, mirror, forget, change)
         self._num_edges -= deleted
         return UpdateReport(
             deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=plan.grown, path=plan.path
@@ -318,18 +332,21 @@ class DynamicGraph(Conversions, Queries):
         """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
-    def _commit(self, plan: Plan, mirror: Plan | None, naming: Callable[[], None] | None = None) -> None:
+    def _commit(
+        self, plan: Plan, mirror: Plan | None, naming: Callable[[], None] | None, change: Change | None
+    ) -> None:
         plan.commit()
         if mirror is not None:
             mirror.commit()
         if naming is not None:
             naming()
-        self._end_version()
+        self._end_version(change)
 
-    def _end_version(self) -> None:
+    def _end_version(self, change: Change | None) -> None:
         self._lease.ended_by = self.version + 1
         self._lease = Lease(self.version + 1)
         self._views = {}
+        self._tell(change)
 
     def _in_store(self) -> Store:
         if self._in is None:

@@ -31,7 +31,8 @@ LAYERS = [
     ("stores",),
     ("vertex_ids", "id_tables"),
     ("vertex_map",),
-    ("queries",),
+    ("delta", "queries"),
+    ("tracked",),
     ("conversions", "graph"),
     ("io", "datasets"),
     ("algorithms",),
@@ -73,7 +74,7 @@ AT_IMPORT = {
 
 
 # module -> the higher layer that it may name in a string, to be imported when a method is called
-BY_NAME = {"conversions": "adapters"}
+BY_NAME = {"conversions": "adapters", "tracked": "algorithms"}
 
 
 class Import(NamedTuple):
@@ -208,6 +209,7 @@ def test_a_module_has_not_the_name_of_what_it_exports(module: str) -> None:
         ("graph", "import_module(f'dynstore.adapters.{name}')", "graph is below adapters, and may not name it"),
         ("conversions", "import_module('dynstore.algorithms')", "conversions is below algorithms"),
         ("conversions", "from dynstore.adapters import arrow", "conversions is below adapters"),
+        ("tracked", "import_module('dynstore.adapters.arrow')", "tracked is below adapters"),
         ("graph", "def f():\n    import cudf", "graph must not name cudf"),
         ("stores.merge", "def f():\n    import cupy", "stores.merge must not name cupy"),
         ("frames", "import cudf", "imported where it is needed"),
@@ -227,6 +229,7 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("_cpu.merge", "from numba import njit"),
         ("_cuda.compiler", "from numba import cuda"),
         ("conversions", "import_module('dynstore.adapters.arrow')"),
+        ("tracked", "import_module('dynstore.algorithms.tracking')"),
         ("adapters.arrow", "import_module('dynstore.algorithms')"),
         ("_cuda.merge", "from dynstore._cuda.compiler import cuda"),
         ("cli", "import typer\nfrom dynstore.benchmarks import suites"),

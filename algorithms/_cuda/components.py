@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["label_components"]
+__all__ = ["flatten_trees", "label_components"]
 
 # Edges of each vertex that are united, and the paths shortened, before all edges are looked at.
 SAMPLED_EDGES = 2
@@ -115,12 +115,12 @@ def label_components(out: GapCSR) -> Array:
         return parents
     for nth in range(SAMPLED_EDGES):
         k_unite_nth_edges.launch(out.num_vertices, out.offsets, out.indices, out.valid, nth, parents)
-        parents = _flatten_trees(backend, parents)
+        parents = flatten_trees(backend, parents)
     k_unite_edges.launch_strided(out.num_slots, out.sources, out.indices, out.valid, parents)
-    return _flatten_trees(backend, parents)
+    return flatten_trees(backend, parents)
 
 
-def _flatten_trees(backend: Backend, parents: Array) -> Array:
+def flatten_trees(backend: Backend, parents: Array) -> Array:
     """Point each vertex at its root: jump until stable, in a number of launches logarithmic in the depth."""
     jumped = backend.empty(parents.shape[0], parents.dtype)
     while True:

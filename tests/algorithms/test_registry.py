@@ -23,7 +23,7 @@ def _python(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_every_public_function_is_registered() -> None:
     assert set(ALGORITHMS) == NAMES
-    assert set(algorithms.__all__) == NAMES | {"ALGORITHMS", "find_algorithm"}
+    assert set(algorithms.__all__) == NAMES | {"ALGORITHMS", "Monitor", "find_algorithm", "track"}
     for name, record in ALGORITHMS.items():
         assert record.name == name
         assert record.function is getattr(algorithms, name) is getattr(dynstore, name)

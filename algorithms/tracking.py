@@ -1,0 +1,169 @@
+"""Answers that are kept up to date with a graph, from what its updates changed instead of from the whole graph."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, Literal
+
+from dynstore.algorithms.registry import find_algorithm
+from dynstore.errors import InputError, InputTypeError, unknown_name
+
+if TYPE_CHECKING:
+    from dynstore.delta import Delta, DeltaLog
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["Answer", "Monitor", "track"]
+
+# Name of the function -> module and class that keep its answer.
+_ANSWERS = {
+    "bfs": ("tracked_paths", "BfsAnswer"),
+    "pagerank": ("tracked_pagerank", "PagerankAnswer"),
+    "sssp": ("tracked_paths", "SsspAnswer"),
+    "triangle_count": ("tracked_triangles", "TriangleAnswer"),
+    "weakly_connected_components": ("tracked_components", "ComponentAnswer"),
+}
+
+
+class Answer(ABC):
+    """One answer's state, under rows' numbers.
+
+    Attributes
+    ----------
+    edge_visits : int
+        How many edges the last call of :meth:`recompute` or :meth:`advance` looked at, each time counted.
+    """
+
+    edge_visits = 0
+
+    def __init__(self, G: DynamicGraph, **params: Any) -> None:
+        self.G = G
+        self.params = params
+
+    @abstractmethod
+    def read_params(self) -> bool:
+        """Read the parameters as the function does; return False where they mean other vertices than last time."""
+
+    @abstractmethod
+    def recompute(self) -> None:
+        """Compute the state anew."""
+
+    @abstractmethod
+    def advance(self, delta: Delta) -> bool:
+        """Bring the state up to date; False gives up: it has to be computed anew."""
+
+    @abstractmethod
+    def frame(self) -> Any:
+        """Return the state as the function returns it."""
+
+
+class Monitor:
+    """An answer that follows its graph; made by :func:`track`.
+
+    The work is done by :meth:`result` or :meth:`refresh`, once for all updates since the last call. A monitor keeps its
+    graph alive, not the other way round.
+
+    Attributes
+    ----------
+    name : str
+        Of the function.
+    version : int
+        The graph's version that the last result shows.
+    path : {"incremental", "recomputed"}
+        How that result came about.
+    edge_visits : int
+        How many edges were looked at for it, each time counted.
+    """
+
+    version: int
+    path: Literal["incremental", "recomputed"]
+    edge_visits: int
+
+    def __init__(self, G: DynamicGraph, name: str, answer: Answer) -> None:
+        self.name = name
+        self._graph, self._answer = G, answer
+        self._log: DeltaLog | None = G.follow()
+        self._answer.read_params()
+        self._recompute(self._log)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._log is None else self.path
+        return f"Monitor({self.name!r}, version={self.version}, {state}, edge_visits={self.edge_visits})"
+
+    def result(self) -> Any:
+        """Return what the function returns for the graph's present version.
+
+        Raises
+        ------
+        InputError
+            As :meth:`refresh`.
+        """
+        self.refresh()
+        return self._answer.frame()
+
+    def refresh(self) -> None:
+        """Bring the answer up to date without making a frame of it: the work of :meth:`result`, ahead of time.
+
+        Raises
+        ------
+        InputError
+            Where the function would raise it, and after :meth:`close`. The monitor goes on with the next version.
+        """
+        log = self._log
+        if log is None:
+            raise InputError(f"Monitor: {self.name} was closed; track it again")
+        unchanged = self._answer.read_params()
+        if not unchanged or self._graph.version != self.version:
+            delta = self._graph.net_delta(log) if unchanged and log.complete else None
+            log.add(None, 0)  # should this fail half-way, the next call computes anew
+            if delta is not None and self._answer.advance(delta):
+                self._note(log, "incremental")
+            else:
+                self._recompute(log)
+
+    def close(self) -> None:
+        """Stop following the graph; its updates then do nothing more for this monitor."""
+        self._log = None
+
+    def _recompute(self, log: DeltaLog) -> None:
+        self._answer.recompute()
+        self._note(log, "recomputed")
+
+    def _note(self, log: DeltaLog, path: Literal["incremental", "recomputed"]) -> None:
+        log.restart()
+        self.version, self.path, self.edge_visits = self._graph.version, path, self._answer.edge_visits
+
+
+def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
+    """Keep an answer up to date with a graph; also ``G.track(name, **params)``.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    name : str
+        "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
+    **params
+        Those of the function of this name.
+
+    Returns
+    -------
+    Monitor
+        It has computed the answer for the present version.
+
+    Raises
+    ------
+    InputError
+        For another name, and for what the function refuses.
+    """
+    if name not in _ANSWERS:
+        raise unknown_name("track", "answer", name, _ANSWERS)
+    record = find_algorithm(name)
+    record.check(G)
+    try:
+        inspect.signature(record.function).bind(G, **params)
+    except TypeError as error:
+        raise InputTypeError(f"track: {name}: {error}") from error
+    module, kind = _ANSWERS[name]
+    answer: Answer = getattr(importlib.import_module(f"dynstore.algorithms.{module}"), kind)(G, **params)
+    return Monitor(G, name, answer)

@@ -1,0 +1,135 @@
+"""What updates changed between two versions of a graph, for answers that are brought up to date from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dynstore.edge_batch import sort_unique
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.stores.base import Store
+    from dynstore.typing import Array
+
+__all__ = ["Change", "Delta", "DeltaLog", "net_delta", "read_change"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A batch that was inserted or deleted, and what the graph held of it before.
+
+    Attributes
+    ----------
+    src, dst : array, shape (B,), vertex dtype
+        Rows' numbers, sorted and unique; undirected edges in both directions.
+    before : array, shape (B,), bool
+        Which of the edges were there.
+    weights : array, shape (B,), or None
+        Their weights before, 0 where they were not there; None for an unweighted graph.
+    inserting : bool
+        Whether the edges were inserted; else they were deleted.
+    """
+
+    src: Array
+    dst: Array
+    before: Array
+    weights: Array | None
+    inserting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """Edges that may differ between an earlier version and the present one.
+
+    Attributes
+    ----------
+    src, dst : array, shape (B,), vertex dtype
+        Sorted and unique; undirected edges in both directions.
+    before : array, shape (B,), bool
+        Which of them were there.
+    slots : array, shape (B,), int64
+        Where they are in the present version's out-edges; -1 for those that are not there.
+    weights : array, shape (B,), or None
+        Their weights before, 0 where they were not there.
+    may_insert, may_delete : bool
+        Whether edges can have come, and gone: what kinds of updates there were.
+    """
+
+    src: Array
+    dst: Array
+    before: Array
+    slots: Array
+    weights: Array | None
+    may_insert: bool
+    may_delete: bool
+
+    def __len__(self) -> int:
+        return int(self.src.shape[0])
+
+
+class DeltaLog:
+    """The changes since an answer was last brought up to date, as long as they are few.
+
+    Attributes
+    ----------
+    changes : list of Change
+    num_edges : int
+        In all of them.
+    complete : bool
+        False where more happened than the changes tell: the answer has to be computed anew.
+    """
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+        self.num_edges = 0
+        self.complete = True
+
+    def add(self, change: Change | None, most: int) -> None:
+        """Keep a change, None for one of everything; past ``most`` edges, keep none any more."""
+        self.num_edges += 0 if change is None else int(change.src.shape[0])
+        if change is None or self.num_edges > most:
+            self.complete = False
+        if self.complete and change is not None:
+            self.changes.append(change)
+        else:
+            self.changes.clear()
+
+    def restart(self) -> None:
+        """Forget all changes: the answer is up to date."""
+        self.changes.clear()
+        self.num_edges, self.complete = 0, True
+
+
+def read_change(store: Store, batch: EdgeBatch, inserting: bool) -> Change:
+    """Look up what a store holds of a batch, before it is updated."""
+    xp = store.backend.xp
+    slots = store.find(batch.src, batch.dst)
+    weights = store.slots.weights
+    before = slots >= 0
+    if weights is not None:
+        nothing = store.backend.zeros(slots.shape[0], weights.dtype)
+        weights = xp.where(before, weights[xp.maximum(slots, 0)], nothing) if weights.shape[0] else nothing
+    return Change(batch.src, batch.dst, before, weights, inserting)
+
+
+def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
+    """Sum up changes: what was before the first of each edge, and what is there now."""
+    xp = backend.xp
+    if len(changes) == 1:
+        src, dst, before, weights = changes[0].src, changes[0].dst, changes[0].before, changes[0].weights
+    else:
+        # The last of equal edges is kept, so the first change comes last.
+        backwards = changes[::-1]
+        src, dst = (xp.concatenate([getattr(change, end) for change in backwards]) for end in ("src", "dst"))
+        places = xp.arange(src.shape[0], dtype="float64")
+        src, dst, kept = sort_unique(backend, src, dst, places)
+        assert kept is not None
+        chosen = kept.astype("int64")
+        before = xp.concatenate([change.before for change in backwards])[chosen]
+        weights = None
+        if store.slots.weights is not None:
+            weights = xp.concatenate([change.weights for change in backwards])[chosen]
+    inserting = [change.inserting for change in changes]
+    return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))

@@ -1,0 +1,74 @@
+"""What keeps answers up to date with a graph; the code lies in :mod:`dynstore.algorithms`, looked up when called.
+
+A graph lies below the algorithms, so it does not import them. It only keeps what its updates change, and only for those
+who follow it: without them an update does nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+from dynstore.delta import Change, Delta, DeltaLog, net_delta, read_change
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.stores.base import Store
+
+__all__ = ["Tracked"]
+
+# Past this share of the graph's edges an answer is computed anew, so no more changes are kept; but always so many.
+MOST_SHARE = 1 / 16
+LEAST_KEPT = 4096
+
+
+class Tracked:
+    """The part of :class:`dynstore.DynamicGraph` that others follow."""
+
+    backend: Backend
+    _out: Store
+    _logs: WeakSet[DeltaLog]
+
+    def track(self, name: str, **params: Any) -> Any:
+        """Keep an answer up to date with the graph; see ``docs/tracking.md``.
+
+        Parameters
+        ----------
+        name : str
+            "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
+        **params
+            Those of the function of this name.
+
+        Returns
+        -------
+        dynstore.algorithms.Monitor
+            Its ``result()`` is what the function returns for the present version.
+
+        Raises
+        ------
+        InputError
+            For another name, and for what the function refuses.
+        """
+        return importlib.import_module("dynstore.algorithms.tracking").track(self, name, **params)
+
+    def follow(self) -> DeltaLog:
+        """Return a log that every update from now on adds its change to, for as long as the caller keeps it."""
+        log = DeltaLog()
+        self._logs.add(log)
+        return log
+
+    def net_delta(self, log: DeltaLog) -> Delta | None:
+        """Return what the changes of a log come to in the present version; None where there are none."""
+        return net_delta(self.backend, self._out, log.changes) if log.changes else None
+
+    def _read_change(self, batch: EdgeBatch, inserting: bool) -> Change | None:
+        """Look up what a batch is about to change, where somebody wants to know."""
+        return read_change(self._out, batch, inserting) if self._logs else None
+
+    def _tell(self, change: Change | None) -> None:
+        """Hand a change to all who follow; None for one of everything."""
+        most = max(LEAST_KEPT, int(MOST_SHARE * self._out.slots.num_edges)) if self._logs else 0
+        for log in self._logs:
+            log.add(change, most)

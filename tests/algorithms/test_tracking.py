@@ -1,0 +1,232 @@
+"""Monitors: what they accept, when they compute anew, what they keep alive."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore.algorithms import Monitor, track
+from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, UnweightedGraphError
+from tests.algorithms.streams import compare
+
+PARAMS: dict[str, dict[str, Any]] = {
+    "bfs": {"start": 2},
+    "pagerank": {"tol": 1e-8},
+    "sssp": {"source": 2},
+    "triangle_count": {},
+    "weakly_connected_components": {},
+}
+every_answer = pytest.mark.parametrize("name", sorted(PARAMS))
+
+
+def wheel(device: str, **options: Any) -> dynstore.DynamicGraph:
+    options = {"directed": False, "weighted": True, "weight_dtype": "float64", **options}
+    graph = dynstore.DynamicGraph(device=device, **options)
+    rim = np.arange(1, 9)
+    graph.insert_edges((np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), np.arange(16) + 1.0))
+    return graph
+
+
+def check(monitor: Monitor, graph: dynstore.DynamicGraph, path: str) -> None:
+    expected = getattr(dynstore, monitor.name)(graph, **PARAMS[monitor.name])
+    compare(monitor.result(), expected, **({"pagerank": 1e-6} if monitor.name == "pagerank" else {}))
+    assert (monitor.path, monitor.version) == (path, graph.version)
+
+
+@every_answer
+def test_a_monitor_goes_through_every_kind_of_update(device: str, name: str) -> None:
+    graph = wheel(device)
+    monitor = graph.track(name, **PARAMS[name])
+    check(monitor, graph, "recomputed")
+    visits = monitor.edge_visits
+    assert visits >= 16
+    check(monitor, graph, "recomputed")  # nothing has changed since
+    graph.insert_edges(([1, 20], [5, 3], [2.0, 9.0]))
+    check(monitor, graph, "incremental")
+    graph.insert_vertices([30])
+    monitor.refresh()
+    assert (monitor.path, monitor.version) == ("incremental", graph.version)
+    check(monitor, graph, "incremental")
+    graph.delete_edges(([1], [5]))
+    check(monitor, graph, "recomputed" if name == "weakly_connected_components" else "incremental")
+    graph.delete_vertices([3, 20])
+    check(monitor, graph, "incremental")
+    graph.delete_edges(([40], [41]))
+    check(monitor, graph, "incremental")
+    graph.insert_edges(([0, 4], [4, 0], [0.5, 0.25]), on_duplicate="add")
+    check(monitor, graph, "incremental")
+    graph.clear()
+    if name in ("bfs", "sssp"):
+        with pytest.raises(InputError, match=f"{name}: Found invalid vertex"):
+            monitor.result()
+    else:
+        check(monitor, graph, "recomputed")
+    graph.insert_edges(([0, 1, 2, 3], [1, 2, 0, 0], [1.0, 1.0, 1.0, 2.0]))
+    check(monitor, graph, "recomputed" if name in ("bfs", "sssp") else "incremental")
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge"])
+@pytest.mark.parametrize("name", ["pagerank", "triangle_count", "weakly_connected_components"])
+def test_from_an_empty_graph(backend_name: str, name: str, store: str) -> None:
+    graph = dynstore.DynamicGraph(
+        directed=False, weighted=True, weight_dtype="float64", store=store, device=backend_name
+    )
+    monitor = graph.track(name, **PARAMS[name])
+    check(monitor, graph, "recomputed")
+    graph.delete_edges(([0], [1]))
+    check(monitor, graph, "incremental")
+    graph.insert_edges(([0, 1, 2], [1, 2, 0], [1.0, 2.0, 3.0]))
+    check(monitor, graph, "incremental")
+    graph.insert_vertices([5])
+    check(monitor, graph, "incremental")
+
+
+@every_answer
+def test_ids_of_the_users_own(device: str, name: str) -> None:
+    graph = wheel(device, renumber=True)
+    monitor = graph.track(name, **PARAMS[name])
+    graph.insert_edges(([2, 77], [6, 5], [2.0, 9.0]))
+    check(monitor, graph, "incremental")
+    graph.delete_edges((np.zeros(6, int), np.arange(1, 7)))
+    graph.reorder()
+    check(monitor, graph, "recomputed")
+    graph.insert_edges(([2], [77], [0.5]))
+    check(monitor, graph, "incremental")
+
+
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+def test_a_start_whose_number_is_another_vertex_now(device: str, name: str) -> None:
+    graph = wheel(device, renumber=True, reuse_ids=True)
+    monitor = graph.track(name, **PARAMS[name])
+    graph.delete_vertices([2])
+    graph.insert_edges(([50], [3], [1.0]))  # 50 takes the number of 2
+    with pytest.raises(InputError, match="Found invalid vertex"):
+        monitor.result()
+    graph.insert_edges(([2], [3], [1.0]))
+    check(monitor, graph, "recomputed")
+
+
+@every_answer
+def test_a_copy_is_not_followed(device: str, name: str) -> None:
+    graph = wheel(device)
+    monitor = graph.track(name, **PARAMS[name])
+    twin = graph.copy()
+    assert not twin._logs
+    twin.delete_vertices([0])
+    check(monitor, graph, "recomputed")
+    graph.delete_edges(([0], [4]))
+    graph.insert_edges(([0], [4], [1.0]))
+    check(monitor, graph, "incremental")
+
+
+def test_large_changes_are_not_kept(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = wheel(device)
+    monitor = graph.track("triangle_count")
+    monkeypatch.setattr("dynstore.tracked.LEAST_KEPT", 10)
+    graph.insert_edges(([1, 2], [4, 5]))
+    graph.insert_edges(([1, 2], [5, 6]))
+    check(monitor, graph, "incremental")
+    for _ in range(3):
+        graph.insert_edges(([1, 2], [5, 6]))
+    assert not monitor._log.changes
+    check(monitor, graph, "recomputed")
+
+
+def test_an_update_keeps_its_change_only_where_somebody_follows(device: str) -> None:
+    graph = wheel(device)
+    monitor = graph.track("triangle_count")
+    log = weakref.ref(monitor._log)
+    graph.delete_edges(([1], [2]))
+    assert [change.inserting for change in log().changes] == [False]
+    monitor.close()
+    gc.collect()
+    assert log() is None
+    assert graph._read_change(None, True) is None  # it does not even look
+    with pytest.raises(InputError, match="Monitor: triangle_count was closed"):
+        monitor.result()
+    assert "closed" in repr(monitor)
+
+
+def test_a_graph_does_not_keep_its_monitors(device: str) -> None:
+    graph = wheel(device)
+    monitor = weakref.ref(track(graph, "triangle_count"))
+    gc.collect()
+    assert monitor() is None
+    assert not graph._logs
+
+
+def test_what_comes_back_is_the_callers_own() -> None:
+    graph = wheel("cpu")
+    for name, params in PARAMS.items():
+        monitor = graph.track(name, **params)
+        frame = monitor.result()
+        kept = [value for value in vars(monitor._answer).values() if isinstance(value, np.ndarray)]
+        assert kept
+        for column in frame:
+            assert not any(np.shares_memory(frame[column].to_numpy(), array) for array in kept), (name, column)
+
+
+def test_names_and_parameters_are_checked_at_once(device: str) -> None:
+    graph = wheel(device)
+    with pytest.raises(InputError, match=r"track: unknown answer 'pagerang'; known: .*Did you mean 'pagerank'\?"):
+        graph.track("pagerang")
+    with pytest.raises(InputError, match="track: unknown answer 'betweenness_centrality'"):
+        graph.track("betweenness_centrality")
+    with pytest.raises(InputTypeError, match="track: bfs: got an unexpected keyword argument 'source'"):
+        graph.track("bfs", source=1)
+    with pytest.raises(InputTypeError, match="bfs: got neither of 'start' and 'i_start'"):
+        graph.track("bfs")
+    with pytest.raises(InputError, match="bfs: Found invalid vertex in the input sources: got 99"):
+        graph.track("bfs", start=99)
+    with pytest.raises(InputError, match="triangle_count: input graph must be undirected"):
+        wheel(device, directed=True).track("triangle_count")
+    with pytest.raises(UnweightedGraphError, match="sssp: requires the input graph to be weighted"):
+        dynstore.DynamicGraph(device=device).track("sssp", source=0)
+    with pytest.raises(InputTypeError, match=r"bfs: G is a builtins.dict; wanted a dynstore.DynamicGraph"):
+        track({}, "bfs")
+    assert not graph._logs
+
+
+@pytest.mark.parametrize("name", ["sssp", "pagerank"])
+def test_negative_weights_are_refused_as_long_as_they_are_there(device: str, name: str) -> None:
+    graph = wheel(device)
+    monitor = graph.track(name, **PARAMS[name])
+    graph.insert_edges(([3], [6], [-1.0]))
+    for _ in range(2):
+        with pytest.raises(InputError, match=f"{name}: the graph has negative weights"):
+            monitor.result()
+    graph.delete_edges(([3], [6]))
+    check(monitor, graph, "recomputed")
+
+
+def test_weights_that_add_nothing_make_sssp_compute_anew(device: str) -> None:
+    graph = wheel(device)
+    monitor = graph.track("sssp", source=2)
+    graph.insert_edges(([2, 1], [6, 7], [0.0, 1e-30]))
+    check(monitor, graph, "recomputed")
+    graph.insert_edges(([5], [7], [1.0]))
+    check(monitor, graph, "recomputed")
+    graph.delete_edges(([2, 1], [6, 7]))
+    check(monitor, graph, "recomputed")
+    graph.insert_edges(([5], [7], [2.0]))
+    check(monitor, graph, "incremental")
+
+
+def test_a_result_that_fails_half_way_is_made_good(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = wheel(device)
+    monitor = graph.track("bfs", start=2)
+    graph.delete_edges(([2], [0]))
+
+    def fail(*_: Any) -> None:
+        raise OutOfMemoryError("cpu: could not allocate")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(monitor._answer), "advance", fail)
+        with pytest.raises(OutOfMemoryError):
+            monitor.result()
+    check(monitor, graph, "recomputed")

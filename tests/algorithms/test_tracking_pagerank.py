@@ -1,0 +1,113 @@
+"""Tracked PageRank against runs on the whole graph, after every step of random streams; and what it costs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dynstore
+from dynstore.datasets.generators import rmat
+from dynstore.errors import FailedToConvergeError, InputError
+from tests.algorithms.streams import Stream, compare
+
+STEPS = {"cpu": 50, "cuda": 50, "cuda-sim": 3}
+EXACT = {"weighted": True, "weight_dtype": "float64"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"directed": True, **EXACT},
+        {"directed": False, "vertex_dtype": "int64", **EXACT},
+        {"directed": True, "renumber": True, "store": "merge", **EXACT},
+        {"directed": True},
+        {"directed": False},
+    ],
+    ids=str,
+)
+def test_a_random_stream(backend_name: str, rng: np.random.Generator, options: dict) -> None:
+    stream = Stream(backend_name, rng, **options)
+    exact = "weighted" in options
+    monitor = stream.graph.track("pagerank", tol=1.6e-7)
+    for number in range(STEPS[backend_name]):
+        for _ in range(number % 3 + 1):  # several updates between two results
+            what = stream.step()
+        expected = dynstore.pagerank(stream.twin, tol=1e-8 if exact else 1e-6, max_iter=500)
+        compare(monitor.result(), expected, f"step {number}: {what}", pagerank=1e-6 if exact else 7e-6)
+        assert monitor.path == "incremental"
+
+
+def test_the_residual_is_right_after_many_updates(backend_name: str, rng: np.random.Generator) -> None:
+    """What is kept through updates is what a computation from nothing would find."""
+    stream = Stream(backend_name, rng, directed=True, **EXACT)
+    monitor = stream.graph.track("pagerank", alpha=0.7, tol=1e-3)
+    for _ in range(STEPS[backend_name]):
+        stream.step()
+        monitor.result()
+    answer = monitor._answer
+    host = stream.graph.backend.to_host
+    ranks, residuals = host(answer._ranks), host(answer._residuals)
+    table = stream.twin.edge_columns()
+    sums = np.bincount(table["source"], table["weight"], minlength=ranks.shape[0])
+    given = ranks[table["source"]] * table["weight"] / sums[table["source"]]
+    expected = 1 + 0.7 * np.bincount(table["destination"], given, minlength=ranks.shape[0]) - ranks
+    np.testing.assert_allclose(residuals, expected, atol=1e-11)
+    assert np.abs(residuals).sum() > 1e-6
+
+
+def test_a_personalization_follows_its_vertices(backend_name: str, rng: np.random.Generator) -> None:
+    stream = Stream(backend_name, rng, directed=True, **EXACT)
+    targets = pd.DataFrame({"vertex": [5, 0], "values": [6.0, 2.0]})
+    monitor = stream.graph.track("pagerank", personalization=targets, tol=1.6e-7)
+    for _ in range(STEPS[backend_name]):
+        stream.step()
+        expected = dynstore.pagerank(stream.twin, personalization=targets, tol=1e-8, max_iter=500)
+        compare(monitor.result(), expected, pagerank=1e-6)
+        assert monitor.path == "incremental"
+
+
+def test_what_is_for_single_runs_is_refused(backend_name: str) -> None:
+    graph = dynstore.DynamicGraph(device=backend_name)
+    graph.insert_edges(([0, 1, 2, 2], [1, 2, 0, 1]))
+    frame = pd.DataFrame({"vertex": [0], "values": [1.0]})
+    for params in ({"nstart": frame}, {"warm_start": True}, {"fail_on_nonconvergence": False}):
+        with pytest.raises(InputError, match=f"track: pagerank: .*{next(iter(params))}"):
+            graph.track("pagerank", **params)
+    with pytest.raises(InputError, match="alpha is 1; wanted less"):
+        graph.track("pagerank", alpha=1)
+    with pytest.raises(InputError, match="pagerank: alpha is 2"):
+        graph.track("pagerank", alpha=2)
+    with pytest.raises(FailedToConvergeError, match="after 2 rounds"):
+        graph.track("pagerank", tol=0, max_iter=2)
+
+
+def test_infinite_weights_do_not_converge(device: str) -> None:
+    graph = dynstore.DynamicGraph(weighted=True, device=device)
+    graph.insert_edges(([0, 1], [1, 0], [np.inf, 1.0]))
+    with pytest.raises(FailedToConvergeError, match="change by nan"):
+        graph.track("pagerank")
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_batch_costs_a_fifth_of_a_run(directed: bool) -> None:
+    """2,500 of 2 M events; where they are a smaller part, the share is smaller, too."""
+    events = rmat(17, 16, seed=3)
+    first = len(events) - 1250
+    graph = dynstore.DynamicGraph(directed=directed, device="cpu")
+    twin = dynstore.DynamicGraph(directed=directed, device="cpu", **EXACT)  # ranks in float64
+    for each in (graph, twin):
+        each.insert_edges((events.src[:first], events.dst[:first]))
+    monitor = graph.track("pagerank", tol=1.6e-7)
+    for each in (graph, twin):
+        each.insert_edges((events.src[first:], events.dst[first:]))
+        each.delete_edges((events.src[:1250], events.dst[:1250]))
+    got = monitor.result()
+    assert monitor.path == "incremental"
+
+    def run(iterations: int) -> tuple[pd.DataFrame, bool]:
+        return dynstore.pagerank(twin, tol=1e-8, max_iter=iterations, fail_on_nonconvergence=False)
+
+    iterations = next(number for number in range(1, 200) if run(number)[1])
+    compare(got, run(iterations)[0].astype({"pagerank": "float32"}), pagerank=1e-6)
+    assert monitor.edge_visits <= iterations * graph.snapshot().num_edges / 5

@@ -1,0 +1,45 @@
+"""Tracked searches against searches of the whole graph, after every step of random streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynstore
+from tests.algorithms.streams import Stream, compare
+
+STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 4}
+GRAPHS = [
+    {"directed": True},
+    {"directed": False, "vertex_dtype": "int64", "weight_dtype": "float64"},
+    {"directed": True, "renumber": True, "store": "merge"},
+]
+
+
+@pytest.mark.parametrize("params", [{}, {"depth_limit": 2, "return_predecessors": False}], ids=str)
+@pytest.mark.parametrize("options", GRAPHS, ids=str)
+def test_bfs_of_a_random_stream(backend_name: str, rng: np.random.Generator, options: dict, params: dict) -> None:
+    stream = Stream(backend_name, rng, **options)
+    start = stream.twin.vertex_ids()[[3, 17]]
+    monitor = stream.graph.track("bfs", start=start, **params)
+    for number in range(STEPS[backend_name]):
+        for _ in range(number % 3 + 1):  # several updates between two results
+            what = stream.step()
+        compare(monitor.result(), dynstore.bfs(stream.twin, start, **params), f"step {number}: {what}")
+        assert monitor.path == "incremental"
+
+
+@pytest.mark.parametrize("whole_weights", [True, False], ids=["whole", "fractions"])
+@pytest.mark.parametrize("params", [{}, {"cutoff": 2.5}], ids=str)
+@pytest.mark.parametrize("options", GRAPHS, ids=str)
+def test_sssp_of_a_random_stream(
+    backend_name: str, rng: np.random.Generator, options: dict, params: dict, whole_weights: bool
+) -> None:
+    stream = Stream(backend_name, rng, weighted=True, whole_weights=whole_weights, **options)
+    source = stream.twin.vertex_ids()[0]
+    monitor = stream.graph.track("sssp", source=source, **params)
+    for number in range(STEPS[backend_name]):
+        for _ in range(number % 3 + 1):
+            what = stream.step()
+        compare(monitor.result(), dynstore.sssp(stream.twin, source, **params), f"step {number}: {what}")
+        assert monitor.path == "incremental"
