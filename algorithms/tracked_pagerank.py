@@ -28,6 +28,8 @@ __all__ = ["PagerankAnswer"]
 MOVED_SHARE = 0.5
 # Rounds that the next one's step is made of.
 KEPT_ROUNDS = 3
+# A longer step that leaves less than this of the residual is taken even where the round alone would leave less still.
+ENOUGH_LESS = 0.75
 # Times that ranks are handed on to find where residual collects: what is left of all else falls by half or more a time.
 MODE_STEPS = 3
 
@@ -159,17 +161,21 @@ class PagerankAnswer(Answer):
                 return
             if not np.isfinite(error):  # infinite weights make ranks that are no numbers
                 break
-            limit = threshold * float(xp.abs(residuals).sum())
+            norm = float(xp.abs(residuals).sum())
             new_ranks, new_residuals = ranks.copy(), residuals.copy()
-            self.edge_visits += self._kernels.push_residuals(out, inverse, self._alpha, limit, new_ranks, new_residuals)
+            self.edge_visits += self._kernels.push_residuals(
+                out, inverse, self._alpha, threshold * norm, new_ranks, new_residuals
+            )
             steps = [*steps[1 - KEPT_ROUNDS :], (new_ranks - ranks, new_residuals - residuals)]
             tried = [*mode, *steps]
             weights = 1.0 / (xp.abs(new_ranks) + float(xp.abs(new_ranks).mean()))
             factors = self._lengthen([step for _, step in tried], new_residuals, weights)
             ranks, residuals = new_ranks, new_residuals
-            for factor, (of_ranks, of_residuals) in zip(factors, tried, strict=True):
-                ranks += factor * of_ranks
-                residuals += factor * of_residuals
+            farther = residuals + sum(factor * step for factor, (_, step) in zip(factors, tried, strict=True))
+            # What is least by squares may take a push back; by L1, every push makes the residual less.
+            if float(xp.abs(farther).sum()) < max(float(xp.abs(residuals).sum()), ENOUGH_LESS * norm):
+                ranks = ranks + sum(factor * step for factor, (step, _) in zip(factors, tried, strict=True))
+                residuals = farther
         raise FailedToConvergeError(
             f"track: pagerank: after {self._max_rounds} rounds the ranks still change by "
             f"{error / float(ranks.sum()):.3g}; wanted less than tol={self._tol:g}. Raise max_iter or tol"

@@ -56,6 +56,18 @@ def test_the_residual_is_right_after_many_updates(backend_name: str, rng: np.ran
     assert np.abs(residuals).sum() > 1e-6
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_stars_and_paths_converge(backend_name: str, directed: bool) -> None:
+    """Least squares alone would take back each push from the hub."""
+    spokes = np.arange(8)
+    for edges in ((np.full(8, 1), spokes), (spokes, np.full(8, 1)), (spokes, spokes + 1)):
+        graph = dynstore.DynamicGraph(directed=directed, device=backend_name)
+        graph.insert_edges(edges)
+        compare(
+            graph.track("pagerank", tol=1e-6).result(), dynstore.pagerank(graph, tol=1e-6, max_iter=500), pagerank=2e-5
+        )
+
+
 def test_a_personalization_follows_its_vertices(backend_name: str, rng: np.random.Generator) -> None:
     stream = Stream(backend_name, rng, directed=True, **EXACT)
     targets = pd.DataFrame({"vertex": [5, 0], "values": [6.0, 2.0]})
