@@ -12,7 +12,7 @@ from dynstore.errors import unknown_name
 __all__ = ["SUITES", "Suite", "get_suite"]
 
 # name -> module, which has the suite as SUITE
-SUITES = {"window": "dynstore.benchmarks.window_suite"}
+SUITES = {"updates": "dynstore.benchmarks.update_suite", "window": "dynstore.benchmarks.window_suite"}
 
 
 @dataclass(frozen=True)

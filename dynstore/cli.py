@@ -116,7 +116,8 @@ def bench(
         str, typer.Option(help="Share of the stream's events in the window.", rich_help_panel=_DATA)
     ] = "0.5",
     batch: Annotated[
-        str, typer.Option(help="Events a step: a count, or a share of all events.", rich_help_panel=_DATA)
+        str,
+        typer.Option(help="Events a step: a count, or a share of all (updates: several).", rich_help_panel=_DATA),
     ] = "1%",
     steps: Annotated[int, typer.Option(help="Timed steps; one more slide warms up.", rich_help_panel=_DATA)] = 20,
     seed: Annotated[int, typer.Option(help="Seed of generated data.", rich_help_panel=_DATA)] = 0,
@@ -173,7 +174,9 @@ def bench(
         ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
-    suite: Annotated[str, typer.Option(help="Which benchmark.", rich_help_panel=_GRAPH)] = "window",
+    suite: Annotated[
+        str, typer.Option(help="window, or updates: updates alone, by size and kind of batch.", rich_help_panel=_GRAPH)
+    ] = "window",
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
