@@ -142,7 +142,8 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
     if options["vertices"] is not None:
         G.insert_vertices(options["vertices"])
     live = live_graph_type()(graph.graph_properties)
-    live.show(G, Columns(source, destination, weight), options["store_transposed"])
+    whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
+    live.show(G, Columns(source, destination, weight, whole), options["store_transposed"])
     graph._Impl = live
 
 

@@ -153,7 +153,7 @@ class LiveGraph(LiveViews):
         if self._dynamic is None:
             return None
         if self._edges is None or self._edges[0] != self._dynamic.version:
-            self._edges = self._dynamic.version, LiveEdgeList(packed_rows(self._dynamic))
+            self._edges = self._dynamic.version, LiveEdgeList(packed_rows(self._dynamic), self._columns)
         return self._edges[1]
 
     @edgelist.setter

@@ -23,11 +23,21 @@ WHO = "cugraph.Graph"
 
 
 class Columns(NamedTuple):
-    """Names of the user's columns; ``weight`` is None for a graph without weights."""
+    """Names of the user's columns; ``weight`` is None for a graph without weights.
+
+    ``weight_dtype`` is the type of integer weights, which edge lists keep as long as all weights are whole numbers.
+    """
 
     source: str
     destination: str
     weight: str | None
+    weight_dtype: np.dtype | None = None
+
+    def show_weights(self, weights: Array) -> Array:
+        """Return weights of the store as an edge list shows them, in an array of its own."""
+        if self.weight_dtype is None or bool((weights != weights.astype(self.weight_dtype)).any()):
+            return weights.copy()
+        return weights.astype(self.weight_dtype)
 
 
 def expand_rows(rows: PackedRows) -> Array:
@@ -38,8 +48,8 @@ def expand_rows(rows: PackedRows) -> Array:
 class LiveEdgeList:
     """The edge list of one version as cuGraph's classes name it; the frame is made when it is asked for."""
 
-    def __init__(self, rows: PackedRows) -> None:
-        self._rows = rows
+    def __init__(self, rows: PackedRows, names: Columns) -> None:
+        self._rows, self._names = rows, names
         self.weights = rows.weights is not None
         self._frame: Any = None
 
@@ -50,7 +60,7 @@ class LiveEdgeList:
             rows, number_map = self._rows, self._rows.ids.number_map
             columns = {"src": number_map[expand_rows(rows)], "dst": number_map[rows.indices]}
             if rows.weights is not None:
-                columns["weights"] = rows.weights.copy()
+                columns["weights"] = self._names.show_weights(rows.weights)
             self._frame = require(WHO, "cudf").DataFrame(columns)
         return self._frame
 
@@ -88,7 +98,7 @@ class LiveViews:
         self._properties.edge_count = int(src.shape[0])
         columns = {self._columns.source: self._named(src), self._columns.destination: self._named(dst)}
         if weights is not None:
-            columns[weight_name or "weight"] = weights.copy()
+            columns[weight_name or "weight"] = self._columns.show_weights(weights)
         return cudf.DataFrame(columns)
 
     def _named(self, numbers: Array) -> Any:

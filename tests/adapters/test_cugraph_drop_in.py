@@ -53,6 +53,16 @@ def test_a_graph_of_int32_columns_has_int32_ids(rapids: SimpleNamespace) -> None
     assert G.nodes().dtype == np.int32
 
 
+def test_integer_weights_are_shown_as_integers_while_they_are_whole(rapids: SimpleNamespace) -> None:
+    G = rapids.drop_in.Graph(directed=True)
+    G.from_cudf_edgelist(FRAME.astype({"w": np.int32}), "a", "b", edge_attr="w")
+    assert G.edgelist.edgelist_df["weights"].dtype == G.view_edge_list()["w"].dtype == np.int32
+    assert G.dynamic_graph.weight_dtype == np.float32
+    G.insert_edges(pd.DataFrame({"a": [30], "b": [10], "w": [0.5]}))
+    assert sorted(G.edgelist.edgelist_df["weights"].tolist()) == sorted(G.view_edge_list()["w"].tolist())
+    assert 0.5 in G.view_edge_list()["w"].tolist()
+
+
 def test_without_renumbering_ids_are_rows(rapids: SimpleNamespace) -> None:
     G = rapids.drop_in.Graph()
     G.from_cudf_edgelist(FRAME, "a", "b", renumber=False, vertices=[40])
