@@ -202,5 +202,7 @@ def get_backend(device: str = "auto") -> Backend:
     if device == "cuda-sim":
         if os.environ.get("NUMBA_ENABLE_CUDASIM") != "1":
             raise InputError("device 'cuda-sim' needs NUMBA_ENABLE_CUDASIM=1 set before Numba is imported")
+        if importlib.util.find_spec("greenlet") is None:
+            raise MissingDependencyError("device 'cuda-sim' needs greenlet: pip install 'dynstore[test]'")
         return _make("cuda-sim")
     raise unknown_name("device", "device", device, DEVICES)

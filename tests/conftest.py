@@ -21,8 +21,6 @@ if "cuda" not in DEVICES:
     # Read once, when Numba is imported, so it must come first.
     assert "numba" not in sys.modules, "Numba was imported before tests/conftest.py"
     os.environ["NUMBA_ENABLE_CUDASIM"] = "1"
-    # The simulator polls its threads; letting go of the interpreter sooner makes its barriers ten times faster.
-    sys.setswitchinterval(1e-5)
 # Set here so that the workers of pytest-xdist inherit it.
 SEED = int(os.environ.setdefault("DYNSTORE_TEST_SEED", str(secrets.randbelow(2**32))))
 

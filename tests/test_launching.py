@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 
 import numpy as np
 import pytest
@@ -56,23 +55,41 @@ def test_kernels_run_on_cupys_current_stream():
 
 
 @pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
-def test_the_simulators_threads_share_one_array(monkeypatch):
+def test_the_simulators_threads_share_an_array_and_wait_for_each_other():
     from dynstore._cuda.compiler import THREADS, cuda, kernel
 
     @kernel
     def k_share_board(seen):
         board = cuda.shared.array(THREADS, np.int64)
-        board[cuda.threadIdx.x] = cuda.threadIdx.x
+        thread = cuda.threadIdx.x
+        for step in range(3):
+            board[thread] = thread + step
+            cuda.syncthreads()
+            for other in range(THREADS):
+                seen[cuda.grid(1)] += board[other] == other + step
+            cuda.syncthreads()
+            if thread % 2 and step == 1:
+                return  # who has ended keeps nobody waiting
+            board[thread | 1] = (thread | 1) + step + 1
+
+    seen = np.zeros(2 * THREADS, dtype=np.int64)
+    k_share_board.launch(2 * THREADS, seen)
+    assert seen.tolist() == [3 * THREADS, 2 * THREADS] * THREADS
+
+
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+def test_what_a_simulated_thread_raises_is_raised():
+    from dynstore._cuda.compiler import THREADS, cuda, kernel
+
+    @kernel
+    def k_divide(out):
         cuda.syncthreads()
-        for thread in range(THREADS):
-            seen[cuda.threadIdx.x] += board[thread] == thread
+        out[cuda.threadIdx.x] = 1 // (5 - cuda.threadIdx.x)
 
-    def make_slowly(*args):
-        array = np_empty(*args)
-        time.sleep(1e-3)  # the other threads ask meanwhile
-        return array
+    with pytest.raises(ZeroDivisionError):
+        k_divide.launch(THREADS, np.zeros(THREADS, dtype=np.int64))
+    seen = np.zeros(1, dtype=np.int32)
+    from dynstore._cuda.compiler import k_probe
 
-    np_empty, seen = np.empty, np.zeros(THREADS, dtype=np.int64)
-    monkeypatch.setattr(np, "empty", make_slowly)
-    k_share_board.launch(THREADS, seen)
-    assert seen.tolist() == [THREADS] * THREADS
+    k_probe.launch(1, seen)
+    assert seen.tolist() == [1]

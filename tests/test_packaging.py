@@ -152,5 +152,5 @@ def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
     named = set(re.findall(r"^\s*(?:import|from) ([a-z_0-9]+)", text, flags=re.MULTILINE))
     third_party = named - set(sys.stdlib_module_names) - {"dynstore"}
     optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx", "pyarrow"}
-    optional |= {"polars", "scipy", "pytest", "hypothesis"}
+    optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet"}
     assert third_party - optional == from_project

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.warp import d_lane
 from dynstore.algorithms._cuda._common import d_has_bit, d_open_item, d_open_tile
-from dynstore.algorithms._cuda.components import d_unite, flatten_trees
 from dynstore.algorithms._cuda.sweeps import sweep
+from dynstore.algorithms._cuda.union_find import d_unite, flatten_trees
 
 if TYPE_CHECKING:
     from dynstore.delta import Delta

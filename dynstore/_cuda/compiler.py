@@ -6,7 +6,6 @@ Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Nu
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -39,18 +38,7 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 cuda: Any = _numba_cuda
 
 if SIMULATED:
-    from numba.cuda.simulator import kernel as _simulator
-
-    class _SharedMemory:
-        """``cuda.shared`` of a launch; the simulator's own can give two threads that ask at once two arrays."""
-
-        def __init__(self, launch: Any) -> None:
-            self._arrays = launch.shared._allocations
-
-        def array(self, shape: int, dtype: Any) -> Any:
-            caller = sys._getframe(1)
-            place = caller.f_code.co_filename, caller.f_lineno
-            return self._arrays.setdefault(place, np.empty(shape, dtype))
+    from dynstore._cuda.simulated import running_launch
 
     class _RunningLaunch:
         """``cuda`` inside kernels: that of the running launch.
@@ -60,16 +48,14 @@ if SIMULATED:
         """
 
         def __getattr__(self, name: str) -> Any:
-            launch = _simulator._get_kernel_context()
-            if launch is not None and name == "shared":
-                return _SharedMemory(launch)
+            launch = running_launch()
             return getattr(_numba_cuda if launch is None else launch, name)
 
     cuda = _RunningLaunch()
 
 WARP = 32
 THREADS = WARP if SIMULATED else 256
-# The simulator starts a Python thread for each GPU thread, so grid-stride kernels get one small grid there.
+# Each GPU thread is a Python function call in the simulator, so grid-stride kernels get one small grid there.
 MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
 # Blocks that wait for each other have to be on the GPU at once; the simulator runs one after the other.
 MAX_RESIDENT_BLOCKS = 1 if SIMULATED else 1024

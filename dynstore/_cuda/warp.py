@@ -6,7 +6,6 @@ block of 32 threads at a time, so two boards and ``syncthreads`` stand in for th
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,15 @@ __all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_shuffle", "d_sum_lanes", "d_syn
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    _thread = threading.local()
+    from dynstore._cuda.simulated import current_thread
+
     _boards: tuple[list[Any], list[Any]] = ([0] * WARP, [0] * WARP)
 
     def _exchange(value: Any) -> list[Any]:
         """Return every lane's value. Two boards take turns: nobody writes one while another lane still reads it."""
-        _thread.turn = 1 - getattr(_thread, "turn", 0)
-        board = _boards[_thread.turn]
+        thread = current_thread()
+        thread.turn = 1 - thread.turn
+        board = _boards[thread.turn]
         board[cuda.threadIdx.x & 31] = value
         cuda.syncthreads()
         return board

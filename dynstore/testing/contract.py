@@ -7,7 +7,7 @@ A store and a device are checked by a few lines::
         device = "cpu"
 
 :class:`CoreContract` holds the cases that say most in the fewest steps: it is what runs in Numba's CUDA
-simulator, where every GPU thread is a Python thread. :class:`StoreContract` adds all the others.
+simulator, where every GPU thread is a greenlet. :class:`StoreContract` adds all the others.
 The classes need pytest.
 """
 

@@ -1,6 +1,6 @@
 """CUDA kernels of the algorithms against NetworkX and against their host twins, on a GPU or in Numba's simulator.
 
-Graphs are tiny, because each GPU thread is a Python thread in the simulator.
+Graphs are tiny, because each GPU thread is a greenlet in the simulator.
 """
 
 from __future__ import annotations

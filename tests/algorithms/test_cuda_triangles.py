@@ -1,6 +1,6 @@
 """Triangle counting on CUDA from the inside: the oriented arcs, the bits of hubs, and both ways of looking up an arc.
 
-Runs on a GPU or in Numba's simulator, where each GPU thread is a Python thread: graphs are tiny.
+Runs on a GPU or in Numba's simulator, where each GPU thread is a greenlet: graphs are tiny.
 """
 
 from __future__ import annotations

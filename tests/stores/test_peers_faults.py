@@ -183,7 +183,7 @@ def test_lpma_point_deletes_and_duplicates(at: Bench) -> None:
 
 def test_lpma_ids_of_more_than_22_bits(at: Bench) -> None:
     if at.device == "cuda-sim":
-        pytest.skip("the simulator would start a Python thread for each of four million rows")
+        pytest.skip("the simulator would make a greenlet for each of four million rows")
     pair = at.pair()
     large = (1 << 22) + 77
     pair.graph.insert_edges(([large, 1], [3, large]))
