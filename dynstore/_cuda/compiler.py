@@ -1,7 +1,7 @@
 """The one file that names ``numba.cuda``: how kernels are compiled and started.
 
 Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Numba's simulator
-(``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, one block of 32 threads after the other.
+(``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, in blocks of 32 threads.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ WARP = 32
 THREADS = WARP if SIMULATED else 256
 # Each GPU thread is a Python function call in the simulator, so grid-stride kernels get one small grid there.
 MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
-# Blocks that wait for each other have to be on the GPU at once; the simulator runs one after the other.
-MAX_RESIDENT_BLOCKS = 1 if SIMULATED else 1024
+# Blocks that wait for each other have to be on the GPU at once.
+MAX_RESIDENT_BLOCKS = 3 if SIMULATED else 1024
 
 
 class Kernel:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device
 from dynstore._cuda.tiles import d_sum_block
+from dynstore._cuda.warp import d_pause
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -44,7 +45,7 @@ def d_sync_grid(control, phase):
         cuda.threadfence()
         cuda.atomic.add(control, ARRIVALS, 1)
         while cuda.atomic.add(control, ARRIVALS, 0) < phase * cuda.gridDim.x:
-            pass
+            d_pause()
         cuda.threadfence()
     cuda.syncthreads()
 

@@ -1,12 +1,13 @@
-"""Numba's simulator with the threads of a block taking turns in one thread; imported only where it is on.
+"""Numba's simulator with all threads of a grid taking turns in one thread; imported only where it is on.
 
-Numba gives each of them a thread of the operating system and polls these: a barrier takes a millisecond, and what
-happens between two is a matter of luck. Here each is a greenlet that runs until it waits or ends; then the next one
-does.
+Numba gives each thread of a block one of the operating system and polls these: a barrier takes a millisecond, what
+happens between two is a matter of luck, and blocks run one after the other. Here each is a greenlet that runs until it
+waits or ends; then the next one does, so that blocks may wait for each other, too.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -21,36 +22,73 @@ __all__ = ["current_thread", "running_launch"]
 
 
 class _Thread(greenlet):
-    """One thread of the block that runs, as Numba's fake ``cuda`` module asks for it."""
+    """One thread of a grid, as Numba's fake ``cuda`` module asks for it."""
 
-    def __init__(self, function: Callable[[], None], block: tuple[int, ...], thread: tuple[int, ...]) -> None:
+    def __init__(self, function: Callable[[], None], block: _Block, number: tuple[int, ...]) -> None:
         super().__init__(function)
-        self.blockIdx, self.threadIdx = _kernel.Dim3(*block), _kernel.Dim3(*thread)
-        self.thread_id = thread[0]
+        self.block = block
+        self.blockIdx, self.threadIdx = block.index, _kernel.Dim3(*number)
+        self.thread_id = number[0]
         self.turn = 0  # for ``warp``
+        self.paused = False
 
     def syncthreads(self) -> None:
-        """Let all others run up to here."""
+        """Let all others of the block run up to here."""
         self.parent.switch()
+
+    def pause(self) -> None:
+        """Let all others run, and go on: for loops that wait for what another block writes."""
+        self.paused = True
+        self.parent.switch()
+        self.paused = False
 
 
 class _Block:
-    """Stands for Numba's ``BlockManager``."""
+    """A block's threads, its shared arrays, and what its warp exchanges values by."""
 
-    def __init__(self, function: Callable[..., None], grid: Any, block: tuple[int, ...], debug: bool) -> None:
-        self._function, self._block = function, block
+    def __init__(self, function: Callable[[], None], point: tuple[int, ...], size: tuple[int, ...]) -> None:
+        self.index = _kernel.Dim3(*point)
+        self.boards: tuple[list[Any], list[Any]] = ([None] * size[0], [None] * size[0])
+        self.arrays: dict[tuple[str, int], np.ndarray] = {}
+        self.threads = [_Thread(function, self, number) for number in np.ndindex(*size)]
+
+    def advance(self) -> None:
+        """Run each thread up to the next barrier; where some have paused, only these."""
+        for thread in [thread for thread in self.threads if thread.paused] or self.threads:
+            thread.switch()
+        self.threads = [thread for thread in self.threads if not thread.dead]
+
+
+class _Grid:
+    """Stands for Numba's ``BlockManager``, of which it makes one for each block: the first one runs them all."""
+
+    def __init__(self, function: Callable[..., None], grid: tuple[int, ...], block: tuple[int, ...], _: bool) -> None:
+        self._function, self._grid, self._block = function, grid, block
 
     def run(self, grid_point: tuple[int, ...], *args: Any) -> None:
-        """Run all threads of one block, in turns from barrier to barrier."""
-        waiting = [_Thread(lambda: self._function(*args), grid_point, point) for point in np.ndindex(*self._block)]
-        while waiting:
-            for thread in waiting:
-                thread.switch()
-            waiting = [thread for thread in waiting if not thread.dead]
+        if any(grid_point):
+            return
+        blocks = [_Block(lambda: self._function(*args), point, self._block) for point in np.ndindex(*self._grid)]
+        while blocks:
+            for block in blocks:
+                block.advance()
+            blocks = [block for block in blocks if block.threads]
 
 
-_kernel.BlockManager = _Block
+class _Shared:
+    """``cuda.shared``: one array for each place in the source that asks for one, and block."""
+
+    @staticmethod
+    def array(shape: int, dtype: Any) -> np.ndarray:
+        caller = sys._getframe(1)
+        place = caller.f_code.co_filename, caller.f_lineno
+        arrays: dict[tuple[str, int], np.ndarray] = getcurrent().block.arrays
+        return arrays.setdefault(place, np.empty(shape, dtype))
+
+
+_kernel.BlockManager = _Grid
 _kernelapi.threading = SimpleNamespace(current_thread=getcurrent, Lock=threading.Lock)
+_kernelapi.FakeCUDAModule.shared = _Shared()
 
 current_thread: Callable[[], Any] = getcurrent
 

@@ -1,7 +1,7 @@
 """Warp-wide operations: the intrinsics on a device, an emulation in the simulator.
 
 Precondition of each: all 32 lanes of the warp call it. The simulator knows no warp operations; it runs one
-block of 32 threads at a time, so two boards and ``syncthreads`` stand in for them.
+warp a block, so two boards and ``syncthreads`` stand in for them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,18 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device
 
-__all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_shuffle", "d_sum_lanes", "d_sync_warp"]
+__all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_pause", "d_shuffle", "d_sum_lanes", "d_sync_warp"]
 
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
     from dynstore._cuda.simulated import current_thread
 
-    _boards: tuple[list[Any], list[Any]] = ([0] * WARP, [0] * WARP)
-
     def _exchange(value: Any) -> list[Any]:
         """Return every lane's value. Two boards take turns: nobody writes one while another lane still reads it."""
         thread = current_thread()
         thread.turn = 1 - thread.turn
-        board = _boards[thread.turn]
+        board: list[Any] = thread.block.boards[thread.turn]
         board[cuda.threadIdx.x & 31] = value
         cuda.syncthreads()
         return board
@@ -34,6 +32,11 @@ if SIMULATED:
     def d_lane():
         """Return this thread's lane, 0 to 31."""
         return cuda.threadIdx.x & 31
+
+    @device
+    def d_pause():
+        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
+        current_thread().pause()
 
     @device
     def d_sync_warp():
@@ -66,6 +69,10 @@ else:
     def d_lane():
         """Return this thread's lane, 0 to 31."""
         return cuda.threadIdx.x & 31
+
+    @device
+    def d_pause():
+        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
 
     @device
     def d_sync_warp():
