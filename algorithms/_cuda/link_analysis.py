@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_has_bit, d_lowest_bit, rank_offsets
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit
 from dynstore.algorithms._cuda._rows import (
     LOW_BITS,
     STEP_SLOTS,
@@ -34,6 +34,36 @@ WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
 BOARD_SIZE = THREADS // WARP
 # What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
 DANGLING, CHANGE = range(2)
+
+
+@kernel
+def k_count_edges(offsets, valid, rows, begins, lengths, degrees):
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: count the edges of each.
+
+    Only words of ``valid`` are read, one a lane. Atomics: an add to ``degrees`` a piece, exact in its float32 up to
+    2^24 edges.
+    """
+    lane = d_lane()
+    pieces = d_num_pieces(lengths[0])
+    items = pieces + ((degrees.shape[0] + 31) >> 5)
+    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
+        count = 0
+        if item < pieces:
+            row, base, first, last = d_open_piece(offsets, rows, begins, item)
+            for position in range(lane * 32, last + 1, 32 * 32):
+                count += d_count_bits(
+                    d_read_bits(valid, base + max(position, first), base + min(position + 32, last + 1))
+                )
+            count = d_sum_lanes(count)
+            if lane == 0:
+                cuda.atomic.add(degrees, row, np.float32(count))
+        else:
+            row = (item - pieces) * 32 + lane
+            if row < degrees.shape[0]:
+                begin = int(offsets[row])
+                end = int(offsets[row + 1])
+                if d_is_short(begin, end):
+                    degrees[row] = d_count_bits(d_read_bits(valid, begin, end))
 
 
 @kernel
@@ -76,11 +106,13 @@ def sum_out_weights(out: GapCSR) -> Array:
     array, shape (V,)
         In the weight dtype, or float32 where there are no weights; summed in float64.
     """
+    num_warps, cut = count_warps(out), CutRows(out)
     if out.weights is None:
-        _, packed = rank_offsets(out.backend, out.offsets, out.valid, out.num_slots)
-        return (packed[1:] - packed[:-1]).astype(np.float32)
+        degrees = out.backend.zeros(out.num_vertices, np.float32)
+        k_count_edges.launch_warps(num_warps, out.offsets, out.valid, *cut.pieces, degrees)
+        return degrees
     sums = out.backend.zeros(out.num_vertices, np.float64)
-    k_sum_weights.launch_warps(count_warps(out), out.offsets, out.valid, out.weights, *CutRows(out).pieces, sums)
+    k_sum_weights.launch_warps(num_warps, out.offsets, out.valid, out.weights, *cut.pieces, sums)
     return sums.astype(out.weights.dtype)
 
 

@@ -68,9 +68,10 @@ def d_is_bottom_up(notes, step, num_vertices, can_pull):
 def d_reach(reached, predecessors, keep_parents, parent, child):
     """Set the child's bit (atomic or) and keep its smallest parent (atomic minimum).
 
-    The plain reads only save atomics: bits are only set, and parents only fall, while this kernel runs.
+    The plain reads only save atomics: bits are only set, and parents only fall, while this kernel runs. Where parents
+    do not matter the caller has just seen that the bit was not set.
     """
-    if not d_has_bit(reached, child):
+    if not keep_parents or not d_has_bit(reached, child):
         cuda.atomic.or_(reached, child >> 5, np.uint32(1 << (child & 31)))
     if keep_parents and parent < predecessors[np.uint64(child)]:
         cuda.atomic.min(predecessors, child, parent)
