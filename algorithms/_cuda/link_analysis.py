@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
 from dynstore.algorithms._cuda._rows import (
     LOW_BITS,
     STEP_SLOTS,
@@ -117,10 +117,8 @@ def sum_out_weights(out: GapCSR) -> Array:
 
 
 @device
-def d_share_rank(ranks, out_weights, shares, vertex):
+def d_share_rank(rank, weight, shares, vertex):
     """Write what ``vertex`` gives per unit of weight; return the rank that it has no edge to give along."""
-    rank = ranks[vertex]
-    weight = out_weights[vertex]
     if weight == 0:
         shares[vertex] = 0
         return np.float64(rank)
@@ -134,7 +132,7 @@ def k_share_ranks(ranks, out_weights, shares, history):
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     dangling = 0.0
     for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks, out_weights, shares, vertex)
+        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
     d_add_block(dangling, board, history, DANGLING)
 
 
@@ -178,17 +176,28 @@ def d_sum_piece(indices, valid, weights, weighted, shares, base, first, last):
 
 
 @device
+def d_read_short(indices, weights, weighted, shares, bits, begin, last, position):
+    """Return the share that comes from a position of a short row, in float64, without branches."""
+    place = np.uint64(begin + min(position, last))
+    term = np.float64(shares[np.uint64(indices[place])])
+    if weighted:
+        term *= np.float64(weights[place])
+    return term if (bits >> position) & 1 else 0.0
+
+
+@device
 def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
-    """Return the sum over a short row; only its valid slots are read."""
+    """Return the sum over a short row: four slots at a time, so that their loads wait together."""
     total = 0.0
     bits = d_read_bits(valid, begin, end)
-    while bits != 0:
-        slot = np.uint64(begin + d_lowest_bit(bits))
-        bits &= bits - 1
-        term = np.float64(shares[np.uint64(indices[slot])])
-        if weighted:
-            term *= np.float64(weights[slot])
-        total += term
+    last = end - begin - 1
+    for position in range(0, last + 1, 4):
+        total += (
+            d_read_short(indices, weights, weighted, shares, bits, begin, last, position)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 1)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 2)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 3)
+        )
     return total
 
 
@@ -202,14 +211,14 @@ def d_spread(history, iteration, alpha, uniform, num_vertices):
 
 
 @device
-def d_advance_rank(vertex, total, spread, alpha, uniform, targets, out_weights, ranks, shares):
+def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
     """Write a vertex's next rank and share; return by how much the rank changed, and the rank that dangles."""
-    old = np.float64(ranks[vertex])
     given = spread
     if not uniform:
         given = spread * np.float64(targets[vertex])
     ranks[vertex] = alpha * total + given
-    return abs(np.float64(ranks[vertex]) - old), d_share_rank(ranks, out_weights, shares, vertex)
+    rank = ranks[vertex]
+    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
 
 
 @kernel
@@ -238,6 +247,7 @@ def k_pull_ranks(
         mine = False
         if item < pieces:
             row, base, first, last = d_open_piece(offsets, rows, begins, item)
+            old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
             total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, base, first, last))
             mine = lane == 0
             if mine and d_is_split(offsets, row, base):
@@ -245,14 +255,14 @@ def k_pull_ranks(
                 mine = False
         else:
             row = (item - pieces) * 32 + lane
+            there = min(row, num_vertices - 1)
+            begin, end, old, weight = int(offsets[there]), int(offsets[there + 1]), ranks[there], out_weights[there]
             if row < num_vertices:
-                begin = int(offsets[row])
-                end = int(offsets[row + 1])
                 mine = d_is_short(begin, end)
                 if mine:
                     total = d_sum_short(indices, valid, weights, weighted, shares, begin, end)
         if mine:
-            change, lost = d_advance_rank(row, total, spread, alpha, uniform, targets, out_weights, ranks, next_shares)
+            change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
             changes += change
             dangling += lost
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
@@ -272,7 +282,9 @@ def k_advance_split_rows(
     dangling = 0.0
     for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
         row = int(split[i])
-        change, lost = d_advance_rank(row, sums[row], spread, alpha, uniform, targets, out_weights, ranks, next_shares)
+        change, lost = d_advance_rank(
+            row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
+        )
         sums[row] = 0.0
         changes += change
         dangling += lost
