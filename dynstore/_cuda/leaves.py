@@ -189,6 +189,16 @@ def k_update_weights(valid, before, places, positions, states, new_weights, add,
             t_weights[rank] = new_weights[i]
 
 
+@device
+def d_divide(dividend, divisor):
+    """Return the floor of a quotient of int64 that are not negative, the dividend below 2^53.
+
+    By one division of float64, whose floor is right or, where the quotient rounds up to a whole number, one too large.
+    """
+    quotient = np.int64(np.float64(dividend) / np.float64(divisor))
+    return quotient - 1 if quotient * divisor > dividend else quotient
+
+
 @kernel
 def k_spread_edges(
     src, dst, weights, valid, offsets, first, end, start, count, num_windows, num_leaves, t_src, t_dst, t_weights,
@@ -207,8 +217,10 @@ def k_spread_edges(
         size = (end[window] - a) * 32
         place = (warp - start[window]) * 32 + lane
         base = start[window] * 32
-        element = ((place + 1) * elements - 1) // size
-        previous = (place * elements - 1) // size if place > 0 else np.int64(-1)
+        element = d_divide((place + 1) * elements - 1, size)
+        previous = d_shuffle(element, (lane - 1) & 31)
+        if lane == 0:
+            previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
         slot = a * 32 + place
         row = np.int64(t_src[base + element])
         src[slot] = row
