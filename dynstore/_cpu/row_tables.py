@@ -34,11 +34,12 @@ def _splice(old, old_offsets, rows, new, offsets, out):
 @njit(cache=True)
 def _mark(marks, rows):
     for i in range(rows.shape[0]):
-        marks[rows[i]] = True
+        if rows[i] < marks.shape[0]:
+            marks[rows[i]] = True
 
 
 def mark_rows(marks: Array, rows: Array) -> None:
-    """Set the marks of some rows, which may be named several times. Allocates nothing."""
+    """Set the marks of some rows, which may be named several times, or not be there. Allocates nothing."""
     _mark(marks, rows)
 
 

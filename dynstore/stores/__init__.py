@@ -16,6 +16,7 @@ __all__ = ["STORES", "get_store", "stores_of"]
 STORES = {
     "adjlists": ("dynstore.stores.adjlists", "AdjListsStore"),
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
+    "graphvine": ("dynstore.stores.graphvine", "GraphVineStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
 }

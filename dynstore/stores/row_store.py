@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict
 from typing import TypeAlias
 
 import numpy as np
@@ -102,7 +101,9 @@ class RowStore(Store):
         self._dirty, self._num_vertices, self._num_edges = marks, num_vertices, num_edges
 
     def plan_clear(self) -> Plan:
-        twin = type(self)(self.backend, self.vertex_dtype, self.weight_dtype, self.capacity, asdict(self.options))
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin.slots = twin._no_edges(0)
         return Plan(0, 0, lambda: self.__dict__.update(twin.__dict__))
 
     def copy(self) -> RowStore:

@@ -44,6 +44,25 @@ class TestAdjListsRenumberedOnCpu(RenumberedContract):
     store, device = "adjlists", "cpu"
 
 
+class TestGraphVineOnCpu(StoreContract):
+    store, device = "graphvine", "cpu"
+
+
+class TestGraphVineMarkingHolesOnCpu(StoreContract):
+    """As in the paper: a deletion only marks. Blocks of 3 make deep trees."""
+
+    store, device = "graphvine", "cpu"
+    options = {"compaction": False, "block_size": 3}  # noqa: RUF012
+
+
+class TestGraphVineOneEdgeABlockOnCpu(StoreContract):
+    store, device, options = "graphvine", "cpu", {"block_size": 1}
+
+
+class TestGraphVineRenumberedOnCpu(RenumberedContract):
+    store, device = "graphvine", "cpu"
+
+
 class TestMergeRenumberedOnCpu(RenumberedContract):
     store, device = "merge", "cpu"
 
@@ -71,6 +90,15 @@ if ON_GPU:
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
 
+    class TestGraphVineOnCuda(StoreContract):
+        store, device = "graphvine", "cuda"
+
+    class TestGraphVineMarkingHolesOnCuda(StoreContract):
+        store, device, options = "graphvine", "cuda", {"compaction": False, "block_size": 3}
+
+    class TestGraphVineRenumberedOnCuda(RenumberedContract):
+        store, device = "graphvine", "cuda"
+
     class TestMergeOnCuda(StoreContract):
         store, device = "merge", "cuda"
 
@@ -87,6 +115,15 @@ else:
 
     class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma+", "cuda-sim"
+
+    class TestGraphVineSimulated(CoreContract):
+        store, device = "graphvine", "cuda-sim"
+
+    class TestGraphVineMarkingHolesSimulated(CoreContract):
+        store, device, options = "graphvine", "cuda-sim", {"compaction": False, "block_size": 2}
+
+    class TestGraphVineRenumberedSimulated(RenumberedCoreContract):
+        store, device = "graphvine", "cuda-sim"
 
     class TestMergeSimulated(CoreContract):
         store, device = "merge", "cuda-sim"
