@@ -74,6 +74,25 @@ def d_walk_to_lanes(children, root, first, count):
     return block
 
 
+@device
+def d_share(items, count):
+    """Return the first and the last + 1 of the stretches that the warp owns, and the row that the first is of.
+
+    ``items``: the stretches up to and with each of ``count`` rows.
+    """
+    warps = np.int64(cuda.gridsize(1)) // WARP
+    total = items[count - 1]
+    share = (total + warps - 1) // warps
+    first = min(np.int64(cuda.grid(1)) // WARP * share, total)
+    return first, min(first + share, total), d_find_lower_bound(items, np.int64(0), count, first + 1)
+
+
+@device
+def d_divide(entries, size):
+    """Return the quotient of two numbers below 2**32: a 64-bit division is several times as long."""
+    return np.int64(np.uint32(entries) // np.uint32(size))
+
+
 @kernel
 def k_flag_runs(src, flags):
     """One thread owns one key: whether it is its row's first."""
@@ -100,15 +119,14 @@ def k_list_runs(src, ranks, num_rows, size, written, starts, items, places):
 
 @kernel
 def k_find_keys(src, dst, ranks, starts, items, size, written, roots, children, pool, places, numbers):
-    """A warp owns one stretch of a row's blocks after the other: it looks for each entry among the row's keys.
+    """A warp owns neighbouring stretches of rows' blocks: it looks for each entry among the row's keys.
 
     ``items``: the stretches up to and with each row.
     """
-    item, step = np.int64(cuda.grid(1)) // WARP, np.int64(cuda.gridsize(1)) // WARP
-    num_runs = ranks[src.shape[0] - 1]
-    total = items[num_runs - 1]
-    while item < total:
-        run = d_find_lower_bound(items, np.int64(0), num_runs, item + 1)
+    item, last, run = d_share(items, ranks[src.shape[0] - 1])
+    while item < last:
+        while items[run] <= item:
+            run += 1
         before = items[run - 1] if run > 0 else np.int64(0)
         low, high = starts[run], starts[run + 1]
         row, first = np.int64(src[low]), (item - before) * WARP
@@ -119,7 +137,7 @@ def k_find_keys(src, dst, ranks, starts, items, size, written, roots, children, 
         tile = begin
         while tile < end:
             entry = tile + d_lane()
-            which = (entry - begin) // size
+            which = d_divide(entry - begin, size)
             held = d_shuffle(block, which & 31)
             if entry < end:
                 place = (held - which) * size + entry - begin
@@ -129,7 +147,7 @@ def k_find_keys(src, dst, ranks, starts, items, size, written, roots, children, 
                     places[at] = place
                     numbers[at] = entry
             tile += WARP
-        item += step
+        item += 1
 
 
 @kernel
@@ -144,16 +162,15 @@ def k_list_reads(rows, size, degrees, written, items, sizes):
 
 @kernel
 def k_read_rows(rows, items, cursors, size, written, roots, children, pool, weights, weighted, src, dst, read_weights):
-    """A warp owns one stretch of a row's blocks after the other: its edges go to the row's next places.
+    """A warp owns neighbouring stretches of rows' blocks: their edges go to the rows' next places.
 
     ``items``: the stretches up to and with each row. ``cursors``: each row's next place (one atomic add a warp and
     tile), so the order inside a row is open.
     """
-    item, step = np.int64(cuda.grid(1)) // WARP, np.int64(cuda.gridsize(1)) // WARP
-    count = np.int64(rows.shape[0])
-    total = items[count - 1]
-    while item < total:
-        at = d_find_lower_bound(items, np.int64(0), count, item + 1)
+    item, last, at = d_share(items, np.int64(rows.shape[0]))
+    while item < last:
+        while items[at] <= item:
+            at += 1
         before = items[at - 1] if at > 0 else np.int64(0)
         row, first = np.int64(rows[at]), (item - before) * WARP
         length = np.int64(written[row])
@@ -163,7 +180,7 @@ def k_read_rows(rows, items, cursors, size, written, roots, children, pool, weig
         tile = begin
         while tile < end:
             entry = tile + d_lane()
-            which = (entry - begin) // size
+            which = d_divide(entry - begin, size)
             held = d_shuffle(block, which & 31)
             place = (held - which) * size + entry - begin
             there = entry < end
@@ -176,7 +193,7 @@ def k_read_rows(rows, items, cursors, size, written, roots, children, pool, weig
                 if weighted:
                     read_weights[to] = weights[place]
             tile += WARP
-        item += step
+        item += 1
 
 
 def or_other(weights: Array | None, other: Array) -> Array:

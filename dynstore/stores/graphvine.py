@@ -25,7 +25,7 @@ __all__ = ["Blocks", "GraphVineOptions", "GraphVineStore"]
 WHO = "store 'graphvine'"
 # Blocks are written anew where so many times more of them are there than in use, or holes are such a share of entries.
 MOST_IDLE, MOST_HOLES = 4, 0.25
-LEAST_BLOCK, MOST_BLOCKS = 4, 2**30
+LEAST_BLOCK, LARGEST_BLOCK, MOST_BLOCKS = 4, 2**20, 2**30
 NONE = -1
 
 
@@ -36,7 +36,7 @@ class GraphVineOptions(StoreOptions):
     Attributes
     ----------
     block_size : int, optional
-        Edges a block. By default the average degree of the vertices in the first batch (section 3), at least 4.
+        Edges a block. By default the average degree of the vertices in the first batch (section 3), 4 to 2**20.
     reserve_bytes : int
         Memory for blocks to take at the start. The paper takes half of the GPU's, or more; by default none is.
     refill_at, refill : float
@@ -53,14 +53,14 @@ class GraphVineOptions(StoreOptions):
     compaction: bool = True
 
     def __post_init__(self) -> None:
-        for name, least in (("block_size", 1), ("reserve_bytes", 0)):
+        for name, least, most in (("block_size", 1, LARGEST_BLOCK), ("reserve_bytes", 0, 2**63 - 1)):
             value = getattr(self, name)
             if name == "block_size" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise InputTypeError(f"{WHO}: {name} is {value!r}; wanted an int from {least} on")
-            if value < least:
-                raise InputError(f"{WHO}: {name} is {value}; wanted an int from {least} on")
+                raise InputTypeError(f"{WHO}: {name} is {value!r}; wanted an int from {least} to {most}")
+            if not least <= value <= most:
+                raise InputError(f"{WHO}: {name} is {value}; wanted an int from {least} to {most}")
         check_share(WHO, "refill_at", self.refill_at, 0.1, 1.0)
         check_share(WHO, "refill", self.refill, 0.0, 10.0)
         if not isinstance(self.compaction, bool):
@@ -342,7 +342,7 @@ class GraphVineStore(RowStore):
     def _average_degree(self, src: Array) -> int:
         """Return the average degree of the rows that sorted edges are in, as a size of blocks."""
         num_rows = 1 + int(self.backend.xp.count_nonzero(src[1:] != src[:-1]))
-        return max(LEAST_BLOCK, round(src.shape[0] / num_rows))
+        return min(max(LEAST_BLOCK, round(src.shape[0] / num_rows)), LARGEST_BLOCK)
 
 
 def _power_of_two(count: int) -> int:

@@ -197,9 +197,9 @@ def test_queries_read_the_blocks(backend_name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"block_size": 0}, "block_size is 0; wanted an int from 1 on"),
+        ({"block_size": 0}, "block_size is 0; wanted an int from 1 to 1048576"),
         ({"block_size": 2.5}, "block_size is 2.5; wanted an int"),
-        ({"reserve_bytes": -1}, "reserve_bytes is -1; wanted an int from 0 on"),
+        ({"reserve_bytes": -1}, "reserve_bytes is -1; wanted an int from 0 to"),
         ({"refill_at": 0.0}, "refill_at is 0.0; wanted a number between 0.1 and 1.0"),
         ({"refill": "x"}, "refill is 'x'; wanted a number"),
         ({"compaction": 1}, "compaction is 1; wanted True or False"),
@@ -213,7 +213,7 @@ def test_options_that_make_no_sense_are_refused(options, message):
 
 
 def test_launches_do_not_depend_on_the_batch(monkeypatch):
-    """At most 12 kernels insert, at most 15 delete, whatever the batch; the prefix sums between them are not counted."""
+    """At most 12 kernels insert, at most 15 delete, whatever the batch, and the prefix sums between them."""
     compiler = pytest.importorskip("dynstore._cuda.compiler")
     if not compiler.SIMULATED:
         pytest.skip("counts launches in the simulator")
