@@ -227,11 +227,13 @@ def plan_removal(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBat
         k_strike_tails.launch(count, src, places, numbers, ranks, starts, founds, degrees, written, staying, holes)
         k_list_fillers.launch(num_found, tails, xp.cumsum(staying), fillers)
         holes = xp.cumsum(holes)
-    freed, links = backend.empty_together((num_blocks, np.int64), (num_blocks, np.int64))
-    k_list_freed.launch(
-        num_blocks, src, ranks, starts, founds, frees, compacting, size, degrees, written, blocks.roots,
-        blocks.children, freed, links,
-    )  # fmt: skip
+    freed = links = nothing
+    if num_blocks:
+        freed, links = backend.empty_together((num_blocks, np.int64), (num_blocks, np.int64))
+        k_list_freed.launch(
+            num_blocks, src, ranks, starts, founds, frees, compacting, size, degrees, written, blocks.roots,
+            blocks.children, freed, links,
+        )  # fmt: skip
     return Removal(places, num_found, num_blocks, num_entries, founds, frees, holes, fillers, freed, links, runs)
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["HOLE", "NONE", "Runs", "d_blocks_for", "d_walk", "find_keys", "locate_runs", "or_other", "read_rows"]
 
+# Even a few keys may be in long rows, so at least so many warps share them out.
+LEAST_WARPS = 4096
 # An entry that was deleted, and a block that there is not.
 HOLE, NONE = -1, -1
 
@@ -211,8 +213,8 @@ def locate_runs(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst
     ranks = xp.cumsum(flags)
     k_list_runs.launch(count, src, ranks, num_rows, blocks.size, blocks.written, starts, items, places)
     k_find_keys.launch_strided(
-        count * WARP, src, dst, ranks, starts, xp.cumsum(items), blocks.size, blocks.written, blocks.roots,
-        blocks.children, blocks.pool, places, numbers,
+        max(count, LEAST_WARPS) * WARP, src, dst, ranks, starts, xp.cumsum(items), blocks.size, blocks.written,
+        blocks.roots, blocks.children, blocks.pool, places, numbers,
     )  # fmt: skip
     return Runs(ranks, starts), places, numbers
 
@@ -236,8 +238,8 @@ def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Arr
     weights = None if blocks.weights is None else backend.empty(total, blocks.weights.dtype)
     if total:
         k_read_rows.launch_strided(
-            count * WARP, rows, xp.cumsum(items), ends - sizes, blocks.size, blocks.written, blocks.roots,
-            blocks.children, blocks.pool, or_other(blocks.weights, rows), weights is not None,
+            max(count, LEAST_WARPS) * WARP, rows, xp.cumsum(items), ends - sizes, blocks.size, blocks.written,
+            blocks.roots, blocks.children, blocks.pool, or_other(blocks.weights, rows), weights is not None,
             src, dst, or_other(weights, rows),
         )  # fmt: skip
     return src, dst, weights

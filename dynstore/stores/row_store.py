@@ -70,14 +70,15 @@ class RowStore(Store):
         return slots
 
     def _refreshed(self) -> SlotArrays:
-        backend, xp, old = self.backend, self.backend.xp, self._shown
+        backend, xp, old, num_edges = self.backend, self.backend.xp, self._shown, self._num_edges
         rows = xp.nonzero(self._dirty[: self._num_vertices])[0]
-        src, dst, weights = self._read_rows(rows)
         offsets = backend.empty(self._num_vertices + 1, self.vertex_dtype)
         offsets[:1] = 0
         xp.cumsum(self._degrees(), out=offsets[1:])
-        num_edges = self._num_edges
-        if src.shape[0] < num_edges:  # else all edges are in touched rows, and the columns are the table
+        src, dst, weights = old.src, old.dst, old.weights
+        if rows.shape[0]:
+            src, dst, weights = self._read_rows(rows)
+        if src.shape[0] < num_edges:  # else all edges are in touched rows, or there are only more rows than before
             new = SlotArrays.allocate(backend, num_edges, 0, self.vertex_dtype, self.weight_dtype)
             touched = SlotArrays(src, dst, weights, old.valid, offsets, offsets)
             replace_rows = backend.kernels("dynstore", "row_tables").replace_rows
