@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dynstore.bits import full_words
+from dynstore.errors import OutOfMemoryError
 from dynstore.slots import SlotArrays
 from dynstore.stores.base import Plan, Store
 from dynstore.typing import Array
@@ -38,9 +39,21 @@ class RowStore(Store):
 
     @property
     def slots(self) -> SlotArrays:
-        """All edges as a packed table; rows that updates have touched are brought up to date first."""
+        """All edges as a packed table; rows that updates have touched are brought up to date first.
+
+        Raises
+        ------
+        OutOfMemoryError
+            When the table does not fit; the graph is as it was, and so is its last table.
+        """
         if self._touched:
-            self._shown = self._refreshed()
+            try:
+                self._shown = self._refreshed()
+            except MemoryError as error:
+                raise OutOfMemoryError(
+                    f"store {self.name!r}: memory ran out for a table of {self._num_edges} edges ({error}); "
+                    "the graph is as it was"
+                ) from error
             self._dirty.fill(0)
             self._touched = False
         return self._shown

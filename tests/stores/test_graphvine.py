@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.errors import InputError
+from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.testing.pair import Pair
 
 
@@ -180,6 +180,30 @@ def test_only_rows_that_were_touched_are_read_again(backend_name, monkeypatch):
     pair.insert([4, 9, 4], [50, 1, 51], [1.0, 2.0, 3.0])
     pair.delete([2], [3])
     assert seen == [[4, 9], [2]]
+
+
+def test_a_table_that_does_not_fit_changes_nothing(backend_name, monkeypatch):
+    pair = make(backend_name, weighted=True)
+    pair.insert([0, 1, 1], [3, 2, 0], [1.0, 2.0, 3.0])
+    pair.graph.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
+    pair.model.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
+    empty, calls = pair.graph.backend.empty, []
+
+    def failing(shape, dtype):
+        calls.append(shape)
+        if len(calls) > good:
+            raise MemoryError("no more")
+        return empty(shape, dtype)
+
+    message = r"store 'graphvine': memory ran out for a table of 5 edges \(no more\); the graph is as it was"
+    for good in range(5):
+        calls.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(pair.graph.backend, "empty", failing)
+            with pytest.raises(OutOfMemoryError, match=message):
+                pair.graph.snapshot()
+    pair.check_queries()
+    pair.check()
 
 
 def test_queries_read_the_blocks(backend_name):
