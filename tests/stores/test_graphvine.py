@@ -187,17 +187,16 @@ def test_a_table_that_does_not_fit_changes_nothing(backend_name, monkeypatch):
     pair.insert([0, 1, 1], [3, 2, 0], [1.0, 2.0, 3.0])
     pair.graph.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
     pair.model.insert_edges(([1, 4], [5, 0], [4.0, 5.0]))
-    empty, calls = pair.graph.backend.empty, []
-
-    def failing(shape, dtype):
-        calls.append(shape)
-        if len(calls) > good:
-            raise MemoryError("no more")
-        return empty(shape, dtype)
-
+    empty = pair.graph.backend.empty
     message = r"store 'graphvine': memory ran out for a table of 5 edges \(no more\); the graph is as it was"
     for good in range(5):
-        calls.clear()
+        left = iter(range(good))
+
+        def failing(shape, dtype, left=left):
+            if next(left, None) is None:
+                raise MemoryError("no more")
+            return empty(shape, dtype)
+
         with monkeypatch.context() as patch:
             patch.setattr(pair.graph.backend, "empty", failing)
             with pytest.raises(OutOfMemoryError, match=message):
