@@ -36,11 +36,12 @@ class GraphVineOptions(StoreOptions):
     Attributes
     ----------
     block_size : int, optional
-        Edges a block. By default the average degree of the vertices in the first batch (section 3), 4 to 2**20.
+        Edges a block. By default the average degree of the vertices in the first batch (section 4.3), 4 to 2**20.
     reserve_bytes : int
-        Memory for blocks to take at the start. The paper takes half of the GPU's, or more; by default none is.
+        Memory for blocks to take at the start. The paper takes at least half of the GPU's (section 4.2); by default
+        none is.
     refill_at, refill : float
-        When this share of the blocks is in use, their number grows by that share: 0.8 and 0.25 as in the paper.
+        When this share of the blocks is in use, their number grows by that share: 0.8 and 0.25 (section 4.2).
     compaction : bool
         Whether a deletion fills its holes with the row's last entries and gives blocks back, or only marks them, as
         the paper does.
