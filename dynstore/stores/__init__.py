@@ -10,12 +10,13 @@ from dynstore.errors import unknown_name
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["STORES", "get_store"]
+__all__ = ["STORES", "get_store", "stores_on"]
 
 # name -> (module, class)
 STORES = {
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
+    "pma": ("dynstore.stores.pma", "PMAStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
 }
 
@@ -33,3 +34,8 @@ def get_store(name: str) -> type[Store]:
     module, attribute = STORES[name]
     store: Any = getattr(importlib.import_module(module), attribute)
     return store
+
+
+def stores_on(device: str) -> list[str]:
+    """Return the names of the stores that run on a device, in order of the alphabet."""
+    return [name for name in sorted(STORES) if device == "cpu" or not get_store(name).host_only]

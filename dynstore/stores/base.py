@@ -16,7 +16,7 @@ import numpy as np
 from dynstore.backend import Backend
 from dynstore.config import make_options
 from dynstore.edge_batch import EdgeBatch
-from dynstore.errors import LimitError
+from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
@@ -65,10 +65,16 @@ class Store(ABC):
         Edges (both directions of undirected ones) to reserve.
     options : dict
         The store's own options.
+
+    Raises
+    ------
+    InputError
+        For an option that cannot be used, and for a device that the store does not run on.
     """
 
     name: ClassVar[str]
     Options: ClassVar[type[StoreOptions]] = StoreOptions
+    host_only: ClassVar[bool] = False  # has no CUDA kernels
 
     def __init__(
         self,
@@ -83,6 +89,8 @@ class Store(ABC):
         self.weight_dtype = weight_dtype
         self.capacity = capacity
         self.options = make_options(f"store {self.name!r}", self.Options, options)
+        if self.host_only and backend.family != "cpu":
+            raise InputError(f"store {self.name!r}: device is {backend.name!r}; wanted 'cpu', where alone it runs")
         self.slots = self._no_edges(0)
 
     @abstractmethod

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dynstore.stores import STORES
+from dynstore.stores import STORES, stores_on
 from dynstore.testing.contract import CoreContract, StoreContract
 from dynstore.testing.contract_ids import RenumberedContract, RenumberedCoreContract
 
@@ -42,6 +42,21 @@ class TestMergeRenumberedOnCpu(RenumberedContract):
 
 class TestRebuildRenumberedOnCpu(RenumberedContract):
     store, device = "rebuild", "cpu"
+
+
+class TestPmaOnCpu(StoreContract):
+    store, device = "pma", "cpu"
+
+
+class TestPmaDenseOnCpu(StoreContract):
+    """Limits so close to each other that windows are large and the array grows and shrinks often."""
+
+    store, device = "pma", "cpu"
+    options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
+
+
+class TestPmaRenumberedOnCpu(RenumberedContract):
+    store, device = "pma", "cpu"
 
 
 class TestMergeOnCpu(StoreContract):
@@ -91,4 +106,4 @@ else:
 def test_every_store_is_under_contract(store: str) -> None:
     here = [kind for kind in globals().values() if isinstance(kind, type) and issubclass(kind, CoreContract)]
     devices = {kind.device for kind in here if kind.store == store and kind.__module__ == __name__}
-    assert devices == ({"cpu", "cuda"} if ON_GPU else {"cpu", "cuda-sim"})
+    assert devices == {device for device in ("cpu", "cuda" if ON_GPU else "cuda-sim") if store in stores_on(device)}
