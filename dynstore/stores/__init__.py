@@ -14,6 +14,7 @@ __all__ = ["STORES", "get_store", "stores_on"]
 
 # name -> (module, class)
 STORES = {
+    "gpma": ("dynstore.stores.gpma", "GPMAStore"),
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "pma": ("dynstore.stores.pma", "PMAStore"),

@@ -57,20 +57,5 @@ class GPMAPlusStore(PackedArrayStore):
             slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
         )
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
-        backend, kernels, slots = self.backend, self._kernels, self.slots
-        limits = self._lower_limits
-        located, windows = kernels.plan_delete(backend, slots, batch, limits)
-        total = slots.num_edges - located.found
-        if windows is not None:
-            merging = self._merge_is_cheaper(windows.num_leaves)
-        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
-            merging = self._slots_for(total) < slots.num_slots
-        if merging:
-            return self._plan_merge_out(slots, batch, located, total)
-        return self._plan_in_place(
-            slots, located, total, lambda target: kernels.delete_in_place(backend, target, batch, located, windows)
-        )
-
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF

@@ -64,6 +64,21 @@ class PackedArrayStore(Store):
         num_slots = self._slots_for(0)
         return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
 
+    def plan_delete(self, batch: EdgeBatch) -> Plan:
+        backend, kernels, slots = self.backend, self._kernels, self.slots
+        limits = self._lower_limits
+        located, windows = kernels.plan_delete(backend, slots, batch, limits)
+        total = slots.num_edges - located.found
+        if windows is not None:
+            merging = self._merge_is_cheaper(windows.num_leaves)
+        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
+            merging = self._slots_for(total) < slots.num_slots
+        if merging:
+            return self._plan_merge_out(slots, batch, located, total)
+        return self._plan_in_place(
+            slots, located, total, lambda target: kernels.delete_in_place(backend, target, batch, located, windows)
+        )
+
     def _plan_in_place(
         self, slots: SlotArrays, located: Located, total: int, write: Callable[[SlotArrays], None]
     ) -> Plan:
@@ -130,6 +145,10 @@ class PackedArrayStore(Store):
         num_slots = int(np.ceil(wanted)) * LEAF
         self._check_num_slots(num_slots)
         return num_slots
+
+    def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
+        """Whether everything is merged anew rather than so many leaves written where they are."""
+        return False
 
     @property
     def _upper_limits(self) -> np.ndarray:

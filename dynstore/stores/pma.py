@@ -1,6 +1,6 @@
 """A sequential packed memory array: the host baseline of the papers on packed memory arrays.
 
-M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 3: the
+M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 4.1: the
 keys of a batch are inserted one after the other, each by a binary search, a climb to the lowest segment with room
 and an even spread of that; deletion is the mirror image. Slots, densities and snapshots are those of ``gpma+``.
 """

@@ -44,6 +44,25 @@ class TestRebuildRenumberedOnCpu(RenumberedContract):
     store, device = "rebuild", "cpu"
 
 
+class TestGpmaOnCpu(StoreContract):
+    store, device = "gpma", "cpu"
+
+
+class TestGpmaPackingOnCpu(StoreContract):
+    store, device, options = "gpma", "cpu", {"deletion": "pack"}
+
+
+class TestGpmaDenseOnCpu(StoreContract):
+    """Limits so close to each other that keys climb far and the array grows and shrinks often."""
+
+    store, device = "gpma", "cpu"
+    options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
+
+
+class TestGpmaRenumberedOnCpu(RenumberedContract):
+    store, device = "gpma", "cpu"
+
+
 class TestPmaOnCpu(StoreContract):
     store, device = "pma", "cpu"
 
@@ -78,6 +97,12 @@ if ON_GPU:
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
 
+    class TestGpmaOnCuda(StoreContract):
+        store, device = "gpma", "cuda"
+
+    class TestGpmaRenumberedOnCuda(RenumberedContract):
+        store, device = "gpma", "cuda"
+
     class TestMergeOnCuda(StoreContract):
         store, device = "merge", "cuda"
 
@@ -94,6 +119,15 @@ else:
 
     class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma+", "cuda-sim"
+
+    class TestGpmaSimulated(CoreContract):
+        store, device = "gpma", "cuda-sim"
+
+    class TestGpmaDenseSimulated(CoreContract):
+        store, device, options = "gpma", "cuda-sim", TestGpmaDenseOnCpu.options
+
+    class TestGpmaRenumberedSimulated(RenumberedCoreContract):
+        store, device = "gpma", "cuda-sim"
 
     class TestMergeSimulated(CoreContract):
         store, device = "merge", "cuda-sim"
