@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "Scratch",
     "Windows",
     "build",
     "clear_copy",
@@ -35,6 +36,7 @@ __all__ = [
     "plan_delete",
     "plan_insert",
     "plan_merge",
+    "reserve_scratch",
 ]
 
 NO_WEIGHTS = np.empty(0, dtype=np.float32)
@@ -77,10 +79,11 @@ def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.nd
     num_windows, total, largest = choose_windows(
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
-    return Windows(bounds[:num_windows], pending, _scratch(backend, slots, largest * 32), int(total))
+    return Windows(bounds[:num_windows], pending, reserve_scratch(backend, slots, largest * 32), int(total))
 
 
-def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
+def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
+    """Reserve room for so many edges on their way back to slots."""
     size += 1  # where a last gap is written
     weights = NO_WEIGHTS if slots.weights is None else backend.empty(size, slots.weights.dtype)
     return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
@@ -161,7 +164,7 @@ def plan_merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
 ) -> Scratch:
     """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
-    return _scratch(backend, old, new.num_edges)
+    return reserve_scratch(backend, old, new.num_edges)
 
 
 def merge(

@@ -8,32 +8,44 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
+from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
 from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
+# strategy -> kernel module
+STRATEGIES = {"one-pass": "gpma_plus", "level": "level"}
+
 
 @dataclass(frozen=True)
 class GPMAPlusOptions(DensityOptions):
-    """Densities, and when everything is merged instead.
+    """Densities, when everything is merged instead, and how windows are found and written.
 
     Attributes
     ----------
     merge_cost : float
         What writing one leaf in place costs, in leaves written by a merge.
+    strategy : {"one-pass", "level"}
+        "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
+        algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
+        by their size. The slots are the same.
     """
 
     who = "store 'gpma+'"
     merge_cost: float = 2.0
+    strategy: Literal["one-pass", "level"] = "one-pass"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_share(self.who, "merge_cost", self.merge_cost, 0.0, 1e9)
+        if self.strategy not in STRATEGIES:
+            raise unknown_name(self.who, "strategy", self.strategy, STRATEGIES)
 
 
 class GPMAPlusStore(PackedArrayStore):
@@ -44,7 +56,7 @@ class GPMAPlusStore(PackedArrayStore):
     options: GPMAPlusOptions
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
-        backend, kernels, add = self.backend, self._kernels, on_duplicate == "add"
+        backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
         slots = self.slots.with_vertices(backend, num_vertices)
         if slots.num_edges == 0:
             return self._plan_build(batch, slots.num_vertices)
@@ -56,6 +68,10 @@ class GPMAPlusStore(PackedArrayStore):
         return self._plan_in_place(
             slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
         )
+
+    @property
+    def _window_kernels(self) -> Any:
+        return self.backend.kernels("dynstore", STRATEGIES[self.options.strategy])
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF

@@ -65,7 +65,7 @@ class PackedArrayStore(Store):
         return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
-        backend, kernels, slots = self.backend, self._kernels, self.slots
+        backend, kernels, slots = self.backend, self._window_kernels, self.slots
         limits = self._lower_limits
         located, windows = kernels.plan_delete(backend, slots, batch, limits)
         total = slots.num_edges - located.found
@@ -138,6 +138,11 @@ class PackedArrayStore(Store):
     @property
     def _kernels(self) -> Any:
         return self.backend.kernels("dynstore", "gpma_plus")
+
+    @property
+    def _window_kernels(self) -> Any:
+        """The kernels that choose the windows of an update and write them."""
+        return self._kernels
 
     def _slots_for(self, num_edges: int) -> int:
         """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""

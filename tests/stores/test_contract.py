@@ -32,6 +32,14 @@ class TestGpmaPlusDenseOnCpu(StoreContract):
     options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
 
 
+class TestGpmaPlusByLevelOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", {"strategy": "level", "merge_cost": 0.0}
+
+
+class TestGpmaPlusByLevelDenseOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", TestGpmaPlusDenseOnCpu.options | {"strategy": "level", "merge_cost": 0.0}
+
+
 class TestGpmaPlusRenumberedOnCpu(RenumberedContract):
     store, device = "gpma+", "cpu"
 
@@ -94,6 +102,9 @@ if ON_GPU:
     class TestGpmaPlusAlwaysInPlaceOnCuda(StoreContract):
         store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
 
+    class TestGpmaPlusByLevelOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", {"strategy": "level", "merge_cost": 0.0}
+
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
 
@@ -116,6 +127,12 @@ else:
 
     class TestGpmaPlusAlwaysInPlaceSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
+
+    class TestGpmaPlusByLevelSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", {"strategy": "level", "merge_cost": 0.0}
+
+    class TestGpmaPlusByLevelDenseSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", TestGpmaPlusByLevelDenseOnCpu.options
 
     class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma+", "cuda-sim"
