@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
 
 from dynstore import DynamicGraph
 from dynstore.backend import Backend, get_backend
@@ -14,6 +16,7 @@ from dynstore.edge_batch import EdgeBatch
 from dynstore.errors import InputError
 from dynstore.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import same_arrays
 
 TIGHT = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.9, "root_lower": 0.5, "leaf_lower": 0.3}
@@ -144,6 +147,15 @@ def test_the_example_of_the_paper(device: str) -> None:
     counts = [int(word).bit_count() for word in words]
     assert (sum(counts[:4]), sum(counts[4:])) == (88, 80)
     assert (max(counts[:4]) - min(counts[:4]), max(counts[4:]) - min(counts[4:])) == (0, 0)
+
+
+def test_any_sequence_of_operations_by_level_on_the_host() -> None:
+    run_state_machine_as_test(make_machine("gpma+", "cpu", strategy="level", merge_cost=0.0))
+
+
+def test_short_sequences_by_level_on_the_other_device() -> None:
+    machine = make_machine("gpma+", other_device(), most_rows=6, most_id=40, strategy="level", merge_cost=0.0, **TIGHT)
+    run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
 
 
 def test_an_unknown_strategy_is_refused() -> None:
