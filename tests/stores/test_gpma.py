@@ -8,17 +8,12 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.backend import get_backend
 from dynstore.errors import InputError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from tests.conftest import DEVICES
 
 TIGHT = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.9, "root_lower": 0.5, "leaf_lower": 0.3}
-
-
-def other_device() -> str:
-    compiler = pytest.importorskip("dynstore._cuda.compiler")
-    return "cuda-sim" if compiler.SIMULATED else "cuda" if get_backend().on_gpu else "cpu"
 
 
 def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tuple[np.ndarray, ...]:
@@ -30,10 +25,9 @@ def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tupl
 def test_host_and_cuda_write_the_same_slots(options: dict[str, Any], vertex_dtype: str) -> None:
     rng = np.random.default_rng(1)
     first = random_batch(rng, 40, 400)
-    devices = ("cpu", other_device())
     graphs = [
         DynamicGraph.from_edges(first, device=device, store="gpma", vertex_dtype=vertex_dtype, **options)
-        for device in devices
+        for device in ("cpu", DEVICES[-1])
     ]
     for step in range(5):
         batch, mode = random_batch(rng, 40 + step, 24), ("replace", "add")[step % 2]
@@ -59,18 +53,17 @@ def test_it_holds_what_gpma_plus_holds() -> None:
         check_graph(graphs[0])
 
 
+@pytest.mark.skipif(DEVICES[-1] == "cpu", reason="counts launches")
 def test_one_leaf_takes_one_key_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys that go into one leaf need as many rounds; keys that go into different ones share a round."""
     compiler = pytest.importorskip("dynstore._cuda.compiler")
-    if not compiler.SIMULATED:
-        pytest.skip("counts launches in the simulator")
     launches: list[str] = []
     start = compiler.Kernel._start
     monkeypatch.setattr(
         compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
     )
     src, dst = np.divmod(np.arange(400), 40)
-    graph = DynamicGraph.from_edges((src, 2 * dst), device="cuda-sim", store="gpma")
+    graph = DynamicGraph.from_edges((src, 2 * dst), device=DEVICES[-1], store="gpma")
     launches.clear()
     graph.insert_edges((np.zeros(5, np.int64), [1, 3, 5, 7, 9]))
     assert launches.count("k_claim_leaves") == 5
@@ -92,11 +85,12 @@ def test_keys_in_one_batch_and_one_by_one_lie_in_the_same_slots_when_they_do_not
     assert (one.snapshot().valid == whole.snapshot().valid).all()
 
 
-@pytest.mark.parametrize("device", ["cpu", "other"])
+@pytest.mark.parametrize("device", DEVICES)
 def test_a_long_gap_of_ids_is_right_from_both_sides(device: str) -> None:
-    name = other_device() if device == "other" else "cpu"
-    far = 3000 if name == "cuda-sim" else 1_500_000
-    graph = DynamicGraph.from_edges((np.full(60, 5), np.arange(60)), device=name, store="gpma", max_vertices=2_000_000)
+    far = 3000 if device == "cuda-sim" else 1_500_000
+    graph = DynamicGraph.from_edges(
+        (np.full(60, 5), np.arange(60)), device=device, store="gpma", max_vertices=2_000_000
+    )
     graph.insert_edges((np.full(5, far), np.arange(5)))
     check_graph(graph)
     graph.insert_edges((np.full(5, far // 2), np.arange(5)))

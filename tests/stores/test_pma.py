@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.backend import get_backend
 from dynstore.errors import InputError
-from dynstore.stores import get_store
 from dynstore.testing.invariants import check_graph
+from tests.conftest import DEVICES
 
 LEAF = 32
 TIGHT = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}
@@ -21,10 +20,11 @@ def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tupl
     return rng.integers(0, num_vertices, size), rng.integers(0, num_vertices, size), rng.random(size)
 
 
-def test_other_devices_are_refused_with_one_clear_error() -> None:
+@pytest.mark.parametrize("device", [name for name in DEVICES if name != "cpu"])
+def test_other_devices_are_refused_with_one_clear_error(device: str) -> None:
     with pytest.raises(InputError) as caught:
-        get_store("pma")(get_backend("cuda-sim"), np.dtype("int32"), None, 0, {})
-    assert str(caught.value) == "store 'pma': device is 'cuda-sim'; wanted 'cpu', where alone it runs"
+        DynamicGraph(store="pma", device=device)
+    assert str(caught.value) == f"store 'pma': device is {device!r}; wanted 'cpu', where alone it runs"
 
 
 @pytest.mark.parametrize("options", [{}, TIGHT], ids=["default", "tight"])
