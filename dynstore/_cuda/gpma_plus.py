@@ -23,7 +23,9 @@ from dynstore._cuda.leaves import (
     k_write_edge_rows,
 )
 from dynstore._cuda.planning import plan_windows
-from dynstore._cuda.windows import Windows, count_blocks, one_window
+from dynstore._cuda.present import find_present
+from dynstore._cuda.windows import Windows, count_blocks, no_windows, one_window
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
@@ -98,7 +100,15 @@ def plan_delete(
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    Only a batch that leaves a leaf too empty has to be sorted.
     """
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        bound = limits[0] * 32 if len(limits) > 1 else 0.0
+        located, num_sparse = find_present(backend, slots, batch, float(bound))
+        if slots.num_edges - located.found < limits[-1] * slots.num_slots:
+            return located, None
+        if not num_sparse:
+            return located, _nothing_to_write(backend, slots)
     return _plan(backend, slots, batch, limits, inserting=False)
 
 
@@ -111,6 +121,11 @@ def _plan(
     scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
     writing = Writing(planned.windows, planned.before, planned.keys, planned.places, scratch, planned.num_dead)
     return planned.located, writing
+
+
+def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
+    empty = backend.empty(0, np.int64)
+    return Writing(no_windows(empty), empty, empty, empty, Scratch(slots.src[:0], slots.dst[:0], empty))
 
 
 def plan_merge(

@@ -68,38 +68,12 @@ def d_count_before_by_warp(valid, before, first, leaf):
 
 
 @device
-def d_skip_right(offsets, low, high, slot):
-    """Return the first row in (low, high] whose start is not below ``slot``, else high + 1."""
-    first, end = low + 1, high + 1
-    while first < end:
-        middle = (first + end) >> 1
-        if offsets[middle] < slot:
-            first = middle + 1
-        else:
-            end = middle
-    return first
-
-
-@device
-def d_write_rows(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``, writing only those that do not.
-
-    Their old starts ascend and nobody else writes them: those below ``slot`` come first, those above it last.
-    """
-    middle = d_skip_right(offsets, low, high, slot)
-    end = d_skip_right(offsets, middle - 1, high, slot + 1)
-    for row in range(low + 1, middle):
-        offsets[row] = slot
-    for row in range(end, high + 1):
-        offsets[row] = slot
-
-
-@device
 def d_write_rows_by_warp(offsets, low, high, slot):
-    """Every lane brings its own (low, high] and slot; long ranges are written by all lanes together."""
+    """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together."""
     long = high - low > WARP
-    if not long and low < high:
-        d_write_rows(offsets, low, high, slot)
+    if not long:
+        for row in range(low + 1, high + 1):
+            offsets[row] = slot
     pending = d_ballot(long)
     while pending != 0:
         lane = cuda.ffs(np.int32(pending)) - 1

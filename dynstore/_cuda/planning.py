@@ -23,7 +23,7 @@ from dynstore._cuda.windows import (
     d_cover_leaves,
     d_scan_counts,
 )
-from dynstore.edge_batch import SortedKeys
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     limits : array
         The density that no window of each height may pass, linear in it; for a deletion the lowest.
     """
-    keys = batch.keys if isinstance(batch, SortedKeys) and not batch.is_settled else backend.empty(0, np.int64)
+    keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.empty(0, np.int64)
     pending = int(keys.shape[0])
     size, num_leaves, top = pending or len(batch), slots.num_slots >> 5, len(limits) - 1
     num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1
@@ -128,7 +128,7 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     )  # fmt: skip
     counts = read_totals(backend, control)
     if pending:
-        assert isinstance(batch, SortedKeys)
+        assert isinstance(batch, RawEdges)
         batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
     num_keys = len(batch)
     located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])

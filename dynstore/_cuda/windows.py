@@ -36,6 +36,7 @@ __all__ = [
     "d_count_blocks",
     "d_cover_leaves",
     "d_scan_counts",
+    "no_windows",
     "one_window",
 ]
 
@@ -295,6 +296,11 @@ def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
     counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
     k_count_block_edges.launch(4 * (counts.shape[0] - 1), valid, num_leaves, counts[1:])
     return counts
+
+
+def no_windows(empty: Array) -> Windows:
+    """Return no windows; ``empty``: an int64 array without entries."""
+    return Windows(empty, empty, empty, empty, empty, empty, 0, 0, 0)
 
 
 def one_window(backend: Backend, num_leaves: int, num_keys: int, count: int) -> Windows:
