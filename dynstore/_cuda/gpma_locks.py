@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.gpma_rows import d_fill_edge_rows
 from dynstore._cuda.leaves import k_set_located
-from dynstore._cuda.respread import d_fill_rows_by_warp, d_respread
+from dynstore._cuda.present import find_present
+from dynstore._cuda.respread import d_respread
 from dynstore._cuda.search import d_find_edge, d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_lane, d_sum_lanes
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -140,18 +143,15 @@ def k_try_segments(
 @kernel
 def k_write_round_rows(src, offsets, keys, num_keys, leaves, heights):
     """Two threads own one key of a round: the rows that begin at either edge of the segment that took it."""
-    place, at_end = cuda.grid(1) >> 1, cuda.grid(1) & 1
-    low, high, slot = np.int64(0), np.int64(0), np.int64(0)
+    place, at_end = np.int64(cuda.grid(1) >> 1), cuda.grid(1) & 1
+    leaf, height = np.int64(0), np.int64(-1)
     if place < num_keys:
-        i = keys[place]
-        height = np.int64(heights[i])
+        height = np.int64(heights[keys[place]])
         if height >= 0:
-            first = (leaves[i] >> height) << height
-            end = min(first + (np.int64(1) << height), np.int64(src.shape[0] >> 5))
-            slot = (end if at_end else first) * 32
-            low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
-            high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
-    d_fill_rows_by_warp(offsets, low, high, slot)
+            leaf = (leaves[keys[place]] >> height) << height
+            if at_end:
+                leaf = min(leaf + (np.int64(1) << height), np.int64(src.shape[0] >> 5))
+    d_fill_edge_rows(src, offsets, leaf, height >= 0)
 
 
 def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Located, Array, int]:
@@ -171,7 +171,9 @@ def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Loca
 
 
 def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
-    """Find the keys of a batch and count those that are there: one launch and one read-back."""
+    """Find the keys of a batch and count those that are there: one launch and one read-back, and no sort."""
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        return find_present(backend, slots, batch, 0.0)[0]
     return _locate(backend, slots, batch)[0]
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
+from dynstore._cuda.gpma_rows import k_fill_edge_rows
 from dynstore._cuda.grid import CONTROL_SIZE
-from dynstore._cuda.leaves import k_clear_located, k_set_located, k_write_edge_rows
+from dynstore._cuda.leaves import k_clear_located, k_set_located
 from dynstore._cuda.level_device import k_gather_items, k_place_items, k_scan_items, k_spread_items
 from dynstore._cuda.level_merge import BLOCK_HEIGHT, k_merge_by_blocks, k_merge_by_warps
 from dynstore._cuda.level_plan import Level, plan_levels
@@ -142,7 +143,7 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
             )
         else:
             _merge_wide(slots, batch, level, plan, next(controls))
-        k_write_edge_rows.launch(2 * num_windows, slots.src, slots.offsets, level.first, level.end, num_windows)
+        k_fill_edge_rows.launch(2 * num_windows, slots.src, slots.offsets, level.first, level.end, num_windows)
 
 
 def insert_in_place(

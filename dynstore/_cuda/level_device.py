@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
-from dynstore._cuda.leaves import d_write_rows_by_warp
 from dynstore._cuda.level_merge import d_count_not_above, d_end_of_keys, d_find_place
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.tiles import BOARD, d_scan_tile
@@ -143,5 +143,5 @@ def k_spread_items(
         if d_lane() == 0:
             valid[slot >> 5] = word
         row_before = np.int64(t_src[base + previous]) if place > 0 else row
-        d_write_rows_by_warp(offsets, row_before, row, slot)
+        d_fill_rows_by_warp(offsets, row_before, row, slot)
         item += cuda.gridsize(1) >> 5

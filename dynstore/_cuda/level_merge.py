@@ -2,7 +2,7 @@
 
 As in section 5.2 of GPMA+'s paper: a window of one leaf is a warp's, in registers; one that fits is a block's, in
 shared memory; ``level_device`` has the wider ones. Windows below have been written, so places are searched anew.
-Rows that begin inside a window get their start; those at its edges are left to ``k_write_edge_rows``.
+Rows that begin inside a window get their start; those at its edges are left to ``k_fill_edge_rows``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
-from dynstore._cuda.leaves import d_write_rows_by_warp
+from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
 
 __all__ = [
@@ -101,7 +101,7 @@ def k_merge_by_warps(
         if lane == 0:
             valid[leaf] = word
         row_before = d_shuffle(row, (lane - 1) & 31)
-        d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot)
+        d_fill_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot)
 
 
 @kernel
@@ -162,4 +162,4 @@ def k_merge_by_blocks(
         if d_lane() == 0:
             valid[leaf + (place >> 5)] = word
         row_before = rows[previous] if place > 0 else rows[element]
-        d_write_rows_by_warp(offsets, row_before, rows[element], start + place)
+        d_fill_rows_by_warp(offsets, row_before, rows[element], start + place)

@@ -5,30 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
+from dynstore._cuda.warp import d_ballot, d_lane, d_sync_warp
 
-__all__ = ["d_fill_rows_by_warp", "d_respread"]
-
-
-@device
-def d_fill_rows_by_warp(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``, whatever they hold; every lane brings its own.
-
-    Between the heights of a round the rows at the edges of segments are not right yet, so old starts tell nothing.
-    """
-    long = high - low > WARP
-    if not long:
-        for row in range(low + 1, high + 1):
-            offsets[row] = slot
-    pending = d_ballot(long)
-    while pending != 0:
-        lane = cuda.ffs(np.int32(pending)) - 1
-        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
-        row = shared_low + 1 + d_lane()
-        while row <= shared_high:
-            offsets[row] = shared_slot
-            row += WARP
-        pending &= pending - np.uint32(1)
+__all__ = ["d_respread"]
 
 
 @device
