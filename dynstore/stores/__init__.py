@@ -10,7 +10,7 @@ from dynstore.errors import unknown_name
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["STORES", "get_store", "stores_on"]
+__all__ = ["STORES", "get_store", "stores_of"]
 
 # name -> (module, class)
 STORES = {
@@ -37,6 +37,6 @@ def get_store(name: str) -> type[Store]:
     return store
 
 
-def stores_on(device: str) -> list[str]:
-    """Return the names of the stores that run on a device, in order of the alphabet."""
-    return [name for name in sorted(STORES) if device == "cpu" or not get_store(name).host_only]
+def stores_of(family: str) -> list[str]:
+    """Return the names of the stores with kernels for a family of backends, "cpu" or "cuda"."""
+    return [name for name in sorted(STORES) if family in get_store(name).families]

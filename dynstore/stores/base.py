@@ -69,12 +69,12 @@ class Store(ABC):
     Raises
     ------
     InputError
-        For an option that cannot be used, and for a device that the store does not run on.
+        For a device that the store has no kernels for.
     """
 
     name: ClassVar[str]
+    families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
-    host_only: ClassVar[bool] = False  # has no CUDA kernels
 
     def __init__(
         self,
@@ -84,13 +84,15 @@ class Store(ABC):
         capacity: int,
         options: dict[str, Any],
     ) -> None:
+        if backend.family not in self.families:
+            raise InputError(
+                f"store {self.name!r}: got device {backend.name!r}; wanted 'cpu', it runs on the host only"
+            )
         self.backend = backend
         self.vertex_dtype = vertex_dtype
         self.weight_dtype = weight_dtype
         self.capacity = capacity
         self.options = make_options(f"store {self.name!r}", self.Options, options)
-        if self.host_only and backend.family != "cpu":
-            raise InputError(f"store {self.name!r}: device is {backend.name!r}; wanted 'cpu', where alone it runs")
         self.slots = self._no_edges(0)
 
     @abstractmethod

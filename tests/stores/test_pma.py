@@ -24,7 +24,7 @@ def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tupl
 def test_other_devices_are_refused_with_one_clear_error(device: str) -> None:
     with pytest.raises(InputError) as caught:
         DynamicGraph(store="pma", device=device)
-    assert str(caught.value) == f"store 'pma': device is {device!r}; wanted 'cpu', where alone it runs"
+    assert str(caught.value) == f"store 'pma': got device {device!r}; wanted 'cpu', it runs on the host only"
 
 
 @pytest.mark.parametrize("options", [{}, TIGHT], ids=["default", "tight"])
