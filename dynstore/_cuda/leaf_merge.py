@@ -13,8 +13,9 @@ __all__ = ["k_merge_leaves"]
 
 @kernel
 def k_merge_leaves(
-    src, dst, weights, valid, offsets, first, end, low, high, num_windows, places, keys, new_src, new_dst, new_weights
-):
+    src, dst, weights, valid, offsets, first, end, low, high, num_windows, places, keys, new_src, new_dst, new_weights,
+    far_rows,
+):  # fmt: skip
     """One warp owns one window; one of a single leaf is merged with its keys and spread as in ``k_spread_edges``.
 
     Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
@@ -59,4 +60,4 @@ def k_merge_leaves(
         if lane == 0:
             valid[leaf] = word
         row_before = d_shuffle(row, (lane - 1) & 31)
-        d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot)
+        d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot, far_rows)
