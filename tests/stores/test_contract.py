@@ -143,6 +143,7 @@ if ON_GPU:
 
     class TestGraphVineRenumberedOnCuda(RenumberedContract):
         store, device = "graphvine", "cuda"
+
     class TestGpmaOnCuda(StoreContract):
         store, device = "gpma", "cuda"
 
@@ -180,6 +181,7 @@ else:
 
     class TestGraphVineRenumberedSimulated(RenumberedCoreContract):
         store, device = "graphvine", "cuda-sim"
+
     class TestGpmaSimulated(CoreContract):
         store, device = "gpma", "cuda-sim"
 
