@@ -47,7 +47,7 @@ PIECE_SLOTS = 1 << PIECE_BITS
 # Slots that a warp reads at once, four a lane: their loads wait together.
 STEP_SLOTS = 4 * WARP
 # Warps of a striding grid: some times what fits, so that the last ones to finish are few.
-STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
+STRIDING_WARPS = 2 if SIMULATED else 4 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
 LOW_BITS = (1 << 32) - 1
@@ -239,11 +239,10 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
 
 
 @kernel
-def k_cut_rows(offsets, most_medium, rows, begins, split, medium, lengths):
-    """One thread a row: append it to ``medium``, or its pieces to ``rows`` and ``begins``, and itself to ``split``.
+def k_cut_rows(offsets, rows, begins, split, lengths):
+    """One thread a row: append its pieces to ``rows`` and ``begins``, and itself to ``split`` if it has several.
 
-    A row of several pieces is split; a short one goes nowhere. Atomics: two adds a block on ``lengths``: pieces above
-    and split rows below, then medium rows.
+    Atomics: one add a block on ``lengths[0]``, pieces above and split rows below.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     row = int(cuda.grid(1))
@@ -252,11 +251,6 @@ def k_cut_rows(offsets, most_medium, rows, begins, split, medium, lengths):
     if row < offsets.shape[0] - 1:
         begin = int(offsets[row])
         end = int(offsets[row + 1])
-    is_medium = not d_is_short(begin, end) and end - begin <= most_medium
-    place = d_reserve(1 if is_medium else 0, board, lengths, 1)
-    if is_medium:
-        medium[place] = row
-        end = begin
     pieces = d_count_pieces(begin, end)
     amount = pieces << 32
     if pieces > 1:
@@ -284,30 +278,20 @@ def count_warps(csr: GapCSR) -> int:
 class CutRows:
     """All rows of a gap-aware CSR, cut once; the short ones are in no list: each 32 neighbours are one warp's.
 
-    Parameters
-    ----------
-    csr : GapCSR
-    most_medium : int
-        Rows of at most so many slots that are not short are listed apart and not cut; 0 for none.
-
     Attributes
     ----------
     pieces : (rows, begins, lengths)
         What kernels read with :func:`d_open_piece`.
-    medium : array, vertex dtype
-        The first ``lengths[1]`` are the rows listed apart.
     split : array, shape (V or less,), vertex dtype
         The rows of several pieces; their number is the lower half of ``lengths[0]``.
     max_split : int
         There are no more than this.
     """
 
-    def __init__(self, csr: GapCSR, most_medium: int = 0) -> None:
+    def __init__(self, csr: GapCSR) -> None:
         backend = csr.backend
         self.split, rows, begins = make_lists(backend, csr)
-        most = min(csr.num_vertices, csr.num_slots // SHORT_SLOTS) if most_medium else 0
-        self.medium = backend.empty(most, csr.offsets.dtype)
-        lengths = backend.zeros(2, np.int64)
-        k_cut_rows.launch(csr.num_vertices, csr.offsets, most_medium, rows, begins, self.split, self.medium, lengths)
+        lengths = backend.zeros(1, np.int64)
+        k_cut_rows.launch(csr.num_vertices, csr.offsets, rows, begins, self.split, lengths)
         self.pieces = (rows, begins, lengths)
         self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))

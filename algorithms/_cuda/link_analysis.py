@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
-from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.warp import d_lane, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
 from dynstore.algorithms._cuda._rows import (
     LOW_BITS,
@@ -31,8 +31,6 @@ __all__ = ["pagerank", "sum_out_weights"]
 
 # Iterations started before the host looks whether one has converged; those after it write nothing.
 WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
-# Rows of at most so many slots are eight lanes': most rows that are not short fill a warp badly.
-MEDIUM_SLOTS = 48 if SIMULATED else 192
 BOARD_SIZE = THREADS // WARP
 # What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
 DANGLING, CHANGE = range(2)
@@ -204,33 +202,6 @@ def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
 
 
 @device
-def d_read_medium(indices, valid, weights, weighted, shares, slot, end):
-    """Return the share that comes from a slot of a row, 0 behind its ``end``, in float64, without branches."""
-    place = np.uint64(min(slot, end - 1))
-    term = np.float64(shares[np.uint64(indices[place])])
-    if weighted:
-        term *= np.float64(weights[place])
-    live = (np.int64(valid[place >> np.uint64(5)]) >> (slot & 31)) & 1
-    return term if live and slot < end else 0.0
-
-
-@device
-def d_sum_medium(indices, valid, weights, weighted, shares, begin, end):
-    """Return the sum over a medium row, in all of the eight lanes that share it; all lanes of the warp call."""
-    total = 0.0
-    for slot in range(begin + (d_lane() & 7), end, 32):
-        total += (
-            d_read_medium(indices, valid, weights, weighted, shares, slot, end)
-            + d_read_medium(indices, valid, weights, weighted, shares, slot + 8, end)
-            + d_read_medium(indices, valid, weights, weighted, shares, slot + 16, end)
-            + d_read_medium(indices, valid, weights, weighted, shares, slot + 24, end)
-        )
-    for step in (4, 2, 1):
-        total += d_shuffle(total, d_lane() ^ step)
-    return total
-
-
-@device
 def d_spread(history, iteration, alpha, uniform, num_vertices):
     """Return what all vertices get apart from their in-edges: each, or together where there are targets."""
     spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
@@ -252,10 +223,10 @@ def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, 
 
 @kernel
 def k_pull_ranks(
-    offsets, indices, valid, weights, weighted, rows, begins, lengths, medium, shares, history, iteration, tol, alpha,
-    uniform, targets, out_weights, ranks, next_shares, sums,
+    offsets, indices, valid, weights, weighted, rows, begins, lengths, shares, history, iteration, tol, alpha, uniform,
+    targets, out_weights, ranks, next_shares, sums,
 ):  # fmt: skip
-    """Warps stride over pieces, four medium rows each, and 32 neighbouring rows each, the short ones: advance ranks.
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: advance their ranks.
 
     Writes nothing where the iteration before has converged. A row of several pieces is only added up, by an atomic add
     a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
@@ -268,9 +239,7 @@ def k_pull_ranks(
     num_vertices = ranks.shape[0]
     spread = d_spread(history, iteration, alpha, uniform, num_vertices)
     pieces = d_num_pieces(lengths[0])
-    num_medium = lengths[1]
-    whole = pieces + ((num_medium + 3) >> 2)
-    items = whole + ((num_vertices + 31) >> 5)
+    items = pieces + ((num_vertices + 31) >> 5)
     changes = 0.0
     dangling = 0.0
     for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
@@ -284,14 +253,8 @@ def k_pull_ranks(
             if mine and d_is_split(offsets, row, base):
                 cuda.atomic.add(sums, row, total)
                 mine = False
-        elif item < whole:
-            i = (item - pieces) * 4 + (lane >> 3)
-            row = int(medium[min(i, num_medium - 1)])
-            begin, end, old, weight = int(offsets[row]), int(offsets[row + 1]), ranks[row], out_weights[row]
-            total = d_sum_medium(indices, valid, weights, weighted, shares, begin, end)
-            mine = lane & 7 == 0 and i < num_medium
         else:
-            row = (item - whole) * 32 + lane
+            row = (item - pieces) * 32 + lane
             there = min(row, num_vertices - 1)
             begin, end, old, weight = int(offsets[there]), int(offsets[there + 1]), ranks[there], out_weights[there]
             if row < num_vertices:
@@ -375,7 +338,7 @@ def pagerank(
     ranks = start.copy()
     shares, next_shares = (backend.empty(num_vertices, start.dtype) for _ in range(2))
     sums = backend.zeros(num_vertices, np.float64)
-    cut, num_warps = CutRows(into, MEDIUM_SLOTS), count_warps(into)
+    cut, num_warps = CutRows(into), count_warps(into)
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
@@ -404,7 +367,7 @@ def pagerank(
                 next_shares,
                 sums,
             )
-            k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, cut.medium, shares, *step)
+            k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, shares, *step)
             k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
             shares, next_shares = next_shares, shares
         changes = backend.to_host(history)[2 + CHANGE :: 2]
