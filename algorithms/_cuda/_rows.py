@@ -47,7 +47,7 @@ PIECE_SLOTS = 1 << PIECE_BITS
 # Slots that a warp reads at once, four a lane: their loads wait together.
 STEP_SLOTS = 4 * WARP
 # Warps of a striding grid: some times what fits, so that the last ones to finish are few.
-STRIDING_WARPS = 2 if SIMULATED else 4 * RESIDENT_WARPS
+STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
 LOW_BITS = (1 << 32) - 1
