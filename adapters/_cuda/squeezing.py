@@ -55,19 +55,33 @@ def d_place_edge(own, start, step):
 
 
 @device
-def d_move_four(values, packed, slot, place0, place1, place2, place3):
-    """Copy a lane's values of four neighbouring words; all reads are on their way before the first write."""
-    last = np.int64(values.shape[0]) - 1
-    value0, value1 = values[min(slot, last)], values[min(slot + LEAF, last)]
-    value2, value3 = values[min(slot + 2 * LEAF, last)], values[min(slot + 3 * LEAF, last)]
-    if place0 >= 0:
-        packed[place0] = value0
-    if place1 >= 0:
-        packed[place1] = value1
-    if place2 >= 0:
-        packed[place2] = value2
-    if place3 >= 0:
-        packed[place3] = value3
+def d_read_ahead(values, slot, step):
+    """Return a lane's value of the word ``step`` words on; of the last slot, where there is no such word."""
+    return values[min(slot + step * LEAF, np.int64(values.shape[0]) - 1)]
+
+
+@device
+def d_move_eight(values, packed, slot, own, start, step):
+    """Copy a lane's values of eight neighbouring words; all reads are on their way before the first write."""
+    value0, value1 = d_read_ahead(values, slot, 0), d_read_ahead(values, slot, 1)
+    value2, value3 = d_read_ahead(values, slot, 2), d_read_ahead(values, slot, 3)
+    value4, value5 = d_read_ahead(values, slot, 4), d_read_ahead(values, slot, 5)
+    value6, value7 = d_read_ahead(values, slot, 6), d_read_ahead(values, slot, 7)
+    d_write_edge(packed, value0, d_place_edge(own, start, step))
+    d_write_edge(packed, value1, d_place_edge(own, start, step + 1))
+    d_write_edge(packed, value2, d_place_edge(own, start, step + 2))
+    d_write_edge(packed, value3, d_place_edge(own, start, step + 3))
+    d_write_edge(packed, value4, d_place_edge(own, start, step + 4))
+    d_write_edge(packed, value5, d_place_edge(own, start, step + 5))
+    d_write_edge(packed, value6, d_place_edge(own, start, step + 6))
+    d_write_edge(packed, value7, d_place_edge(own, start, step + 7))
+
+
+@device
+def d_write_edge(packed, value, place):
+    """Write a lane's value to its place, if it has one."""
+    if place >= 0:
+        packed[place] = value
 
 
 @device
@@ -90,13 +104,11 @@ def d_squeeze_words(
             if i + 1 == num_words:
                 before[num_words] = rank + offset + count
         start = rank + offset
-        for step in range(0, LEAF, 4):
-            place0, place1 = d_place_edge(own, start, step), d_place_edge(own, start, step + 1)
-            place2, place3 = d_place_edge(own, start, step + 2), d_place_edge(own, start, step + 3)
+        for step in range(0, LEAF, 8):
             slot = (i - lane + step) * LEAF + lane
-            d_move_four(indices, packed_indices, slot, place0, place1, place2, place3)
+            d_move_eight(indices, packed_indices, slot, own, start, step)
             if weighted:
-                d_move_four(weights, packed_weights, slot, place0, place1, place2, place3)
+                d_move_eight(weights, packed_weights, slot, own, start, step)
         rank += total
         base += cuda.blockDim.x
 
