@@ -196,6 +196,8 @@ def _same_length(who: str, name: str, array: Array, other_name: str, other: Arra
 
 def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
     """Bring one column to the device in its own dtype, refusing nulls."""
+    if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iuf":
+        return column
     column = _open_dlpack(column)
     if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
         nulls = column.null_count() if callable(column.null_count) else column.null_count

@@ -51,6 +51,7 @@ class Backend:
         self.name = name
         self.xp: Any = xp
         self.family = family
+        self._nothing: dict[np.dtype, Array] = {}
 
     def __repr__(self) -> str:
         return f"Backend({self.name!r})"
@@ -77,6 +78,13 @@ class Backend:
         except (MemoryError, OverflowError, ValueError) as error:  # the last two: absurd sizes
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
+
+    def nothing(self, dtype: Any) -> Array:
+        """Return an array without entries, one for all calls: allocating no bytes takes as long as allocating some."""
+        key = np.dtype(dtype)
+        if key not in self._nothing:
+            self._nothing[key] = self.empty(0, key)
+        return self._nothing[key]
 
     def zeros(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Allocate and fill with zeros."""

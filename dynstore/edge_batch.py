@@ -65,7 +65,7 @@ class RawEdges(EdgeBatch):
     Parameters
     ----------
     backend : Backend
-        One whose ``batches`` kernels have ``sort_keys`` and ``keep_pairs``.
+        One of CUDA, whose kernels sort them.
     src, dst : array, shape (N,), int32
     mirrored : bool
         Whether each edge stands for its mirror image, too; of an undirected graph.
@@ -119,7 +119,7 @@ class RawEdges(EdgeBatch):
 
     @property
     def _kernels(self) -> Any:
-        return self._backend.kernels("dynstore", "batches")
+        return self._backend.kernels("dynstore", "runs")
 
     def _settle(self) -> tuple[Array, Array, int]:
         if self._settled is None:

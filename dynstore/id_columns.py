@@ -82,6 +82,8 @@ def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
 
 def _read_strings(who: str, backend: Backend, name: str, column: Any) -> Any:
     """Read a column of strings, or of categories of any kind; None for all else."""
+    if type(column) is backend.xp.ndarray and column.dtype.kind in "iu":
+        return None
     if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
         column = column.to_arrow()
     kind = str(getattr(column, "type", ""))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from dynstore._cpu.scratch import or_none
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
@@ -16,11 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["copy_rows", "count_room", "delete_keys", "insert_keys", "locate_keys", "read_rows"]
 
 LEAST_ROOM = 4
-NO_WEIGHTS = np.empty(0, dtype=np.float32)
-
-
-def _or_none(weights: Array | None) -> Array:
-    return NO_WEIGHTS if weights is None else weights
 
 
 @njit(cache=True)
@@ -195,8 +192,8 @@ def copy_rows(
     new.lengths[:] = lists.lengths
     new.tail = int(
         _copy_rows(
-            lists.starts, lists.lengths, lists.pool, _or_none(lists.weights), new.rooms, new.starts, new.pool,
-            _or_none(new.weights),
+            lists.starts, lists.lengths, lists.pool, or_none(lists.weights), new.rooms, new.starts, new.pool,
+            or_none(new.weights),
         )
     )  # fmt: skip
 
@@ -204,14 +201,14 @@ def copy_rows(
 def insert_keys(lists: Lists, growth: float, batch: EdgeBatch, positions: Array, found: Array, add: bool) -> None:
     """Merge a batch into its rows; what is there gets its weight, or the sum with ``add``. Allocates nothing."""
     lists.tail = _insert(
-        lists.starts, lists.lengths, lists.rooms, lists.pool, _or_none(lists.weights), lists.tail, growth,
-        batch.src, batch.dst, _or_none(batch.weights), positions, found, add,
+        lists.starts, lists.lengths, lists.rooms, lists.pool, or_none(lists.weights), lists.tail, growth,
+        batch.src, batch.dst, or_none(batch.weights), positions, found, add,
     )  # fmt: skip
 
 
 def delete_keys(lists: Lists, src: Array, positions: Array, found: Array) -> None:
     """Take the keys that were found out of their rows. Allocates nothing."""
-    _delete(lists.starts, lists.lengths, lists.pool, _or_none(lists.weights), src, positions, found)
+    _delete(lists.starts, lists.lengths, lists.pool, or_none(lists.weights), src, positions, found)
 
 
 def read_rows(backend: Backend, lists: Lists, rows: Array) -> tuple[Array, Array, Array | None]:
@@ -219,5 +216,5 @@ def read_rows(backend: Backend, lists: Lists, rows: Array) -> tuple[Array, Array
     total = int(lists.lengths[rows].sum())
     src, dst = backend.empty(total, lists.pool.dtype), backend.empty(total, lists.pool.dtype)
     weights = None if lists.weights is None else backend.empty(total, lists.weights.dtype)
-    _read(lists.starts, lists.lengths, lists.pool, _or_none(lists.weights), rows, src, dst, _or_none(weights))
+    _read(lists.starts, lists.lengths, lists.pool, or_none(lists.weights), rows, src, dst, or_none(weights))
     return src, dst, weights

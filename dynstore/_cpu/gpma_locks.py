@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dynstore._cpu.gpma_plus import locate_batch, or_none
 from dynstore._cpu.leaf_loops import set_located
 from dynstore._cpu.pma_loops import find_place, respread
+from dynstore._cpu.scratch import locate_batch, or_none
 from dynstore._cpu.window_loops import count_bits
 from dynstore.slots import ABSENT, Located
 

@@ -7,14 +7,14 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore._cpu.leaf_loops import clear_located, gather_all, set_located, spread, write_windows
-from dynstore._cpu.search import locate_edges
-from dynstore._cpu.window_loops import choose_windows, count_states, group_by_leaf
-from dynstore.slots import PRESENT, Located
+from dynstore._cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
+from dynstore._cpu.window_loops import choose_windows, group_by_leaf
+from dynstore.slots import Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -23,26 +23,19 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "Scratch",
     "Windows",
     "build",
     "clear_copy",
     "delete_in_place",
     "insert_in_place",
-    "locate_batch",
     "merge",
-    "or_none",
     "plan_build",
     "plan_delete",
     "plan_insert",
     "plan_merge",
-    "reserve_scratch",
 ]
 
-NO_WEIGHTS = np.empty(0, dtype=np.float32)
 NO_KEYS, NO_STATES = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
-# Sources, destinations and weights (length 0 where there are none) on their way back to slots.
-Scratch: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +51,6 @@ class Windows:
     num_leaves: int
 
 
-def or_none(weights: Array | None) -> np.ndarray:
-    """Return an array for a loop: length 0 where there are no weights."""
-    return NO_WEIGHTS if weights is None else weights
-
-
-def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
-    """Find the keys of a batch and count those that are there."""
-    positions, states = locate_edges(backend, slots, batch.src, batch.dst)
-    loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
-    return Located(positions, states, int(count_states(states)), int(loops))
-
-
 def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray, inserting: bool) -> Windows:
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
     num_leaves = slots.num_slots >> 5
@@ -80,13 +61,6 @@ def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.nd
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
     return Windows(bounds[:num_windows], pending, reserve_scratch(backend, slots, largest * 32), int(total))
-
-
-def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
-    """Reserve room for so many edges on their way back to slots."""
-    size += 1  # where a last gap is written
-    weights = NO_WEIGHTS if slots.weights is None else backend.empty(size, slots.weights.dtype)
-    return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
 
 
 def plan_insert(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from dynstore._cpu.scratch import or_none
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
@@ -27,7 +29,6 @@ __all__ = [
 
 # An entry that was deleted, and a block that there is not.
 HOLE, NONE = -1, -1
-NO_WEIGHTS = np.empty(0, dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,6 @@ class Removal:
     num_found: int
     num_blocks: int
     num_entries: int
-
-
-def _or_none(weights: Array | None) -> Array:
-    return NO_WEIGHTS if weights is None else weights
 
 
 @njit(cache=True)
@@ -259,7 +256,7 @@ def _sentinels(blocks: Blocks) -> tuple[Array, ...]:
     """Return what an update writes, in the order of the loops' arguments."""
     return (
         blocks.size, blocks.degrees, blocks.written, blocks.roots, blocks.lasts, blocks.children, blocks.pool,
-        _or_none(blocks.weights), blocks.queue,
+        or_none(blocks.weights), blocks.queue,
     )  # fmt: skip
 
 
@@ -289,7 +286,7 @@ def plan_append(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatc
 
 def append_keys(blocks: Blocks, batch: EdgeBatch, appending: Appending, add: bool) -> None:
     """Write an insertion; the queue has the blocks. Allocates nothing."""
-    weights = _or_none(batch.weights)
+    weights = or_none(batch.weights)
     _append(batch.src, batch.dst, weights, appending.places, add, *_sentinels(blocks), blocks.front)
 
 
@@ -315,7 +312,7 @@ def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Arr
     src, dst = backend.empty(total, blocks.pool.dtype), backend.empty(total, blocks.pool.dtype)
     weights = None if blocks.weights is None else backend.empty(total, blocks.weights.dtype)
     _read(
-        rows, blocks.size, blocks.written, blocks.roots, blocks.children, blocks.pool, _or_none(blocks.weights),
-        src, dst, _or_none(weights),
+        rows, blocks.size, blocks.written, blocks.roots, blocks.children, blocks.pool, or_none(blocks.weights),
+        src, dst, or_none(weights),
     )  # fmt: skip
     return src, dst, weights

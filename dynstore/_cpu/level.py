@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cpu.gpma_plus import Scratch, locate_batch, or_none, reserve_scratch
 from dynstore._cpu.leaf_loops import clear_located, set_located, write_windows
 from dynstore._cpu.level_loops import choose_levels, find_places
+from dynstore._cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore._cpu.gpma_plus import locate_batch, or_none
 from dynstore._cpu.leaf_loops import set_located
 from dynstore._cpu.pma_loops import delete_keys, insert_keys
+from dynstore._cpu.scratch import locate_batch, or_none
 
 if TYPE_CHECKING:
     import numpy as np

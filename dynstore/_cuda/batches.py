@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.runs import as_signed, keep_pairs
 from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore.edge_batch import EdgeBatch, RawEdges
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["find_bounds", "keep_pairs", "make_pairs", "sort_keys"]
+__all__ = ["find_bounds", "make_pairs"]
 
 
 @kernel
@@ -52,17 +51,6 @@ def k_find_bounds(first, second, bounds):
             cuda.atomic.max(bounds, 3, high_second)
 
 
-@kernel
-def k_pack_keys(src, dst, mirrored, keys):
-    """One thread owns one edge: its key, source in the high half; with ``mirrored`` that of its mirror image, too."""
-    i = cuda.grid(1)
-    if i < src.shape[0]:
-        row, column = np.int64(src[i]), np.int64(dst[i])
-        keys[i] = (row << 32) | column
-        if mirrored:
-            keys[src.shape[0] + i] = (column << 32) | row
-
-
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
     """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
     columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
@@ -77,9 +65,8 @@ def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Edge
     return RawEdges(backend, src, dst, mirrored)
 
 
-def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
-    """Return the sorted keys of int32 edges; int64, source in the high half; ``mirrored``: in both directions."""
-    keys = backend.empty(int(src.shape[0]) * (2 if mirrored else 1), np.int64)
-    k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
-    keys.sort()
-    return keys
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
+    if column.dtype != np.uint64:
+        return column
+    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

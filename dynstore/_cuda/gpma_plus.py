@@ -128,7 +128,7 @@ def _plan(
 
 
 def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
-    empty = backend.empty(0, np.int64)
+    empty = backend.nothing(np.int64)
     return Writing(no_windows(empty), empty, empty, empty, Scratch(slots.src[:0], slots.dst[:0], empty), empty)
 
 
@@ -139,7 +139,7 @@ def plan_merge(
     xp = backend.xp
     before = count_blocks(backend, old.valid, old.num_slots >> 5)
     before = xp.cumsum(before)
-    keys = places = backend.empty(0, np.int64)
+    keys = places = backend.nothing(np.int64)
     if located is not None:
         keys = xp.nonzero(located.states != PRESENT)[0]
         places = located.positions[keys]
@@ -152,14 +152,15 @@ def plan_merge(
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing:
     """Reserve what spreading a batch over fresh slots needs: nothing but the window."""
     windows = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
-    weights = backend.empty(0, np.float32) if batch.weights is None else batch.weights
+    weights = backend.nothing(np.float32) if batch.weights is None else batch.weights
     nothing, scratch = windows.first, Scratch(batch.src, batch.dst, weights)
     return Writing(windows, nothing, nothing, nothing, scratch, _no_far_rows(backend, new))
 
 
 def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
-    weights = backend.empty(0, np.float32) if slots.weights is None else backend.empty(size, slots.weights.dtype)
-    return Scratch(backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights)
+    reserve = backend.empty if size else lambda _, dtype: backend.nothing(dtype)
+    weights = backend.nothing(np.float32) if slots.weights is None else reserve(size, slots.weights.dtype)
+    return Scratch(reserve(size, slots.src.dtype), reserve(size, slots.src.dtype), weights)
 
 
 def _no_far_rows(backend: Backend, slots: SlotArrays) -> Array:

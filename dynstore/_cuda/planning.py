@@ -110,7 +110,7 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     limits : array
         The density that no window of each height may pass, linear in it; for a deletion the lowest.
     """
-    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.empty(0, np.int64)
+    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.nothing(np.int64)
     pending = int(sorted_keys.shape[0])
     size, num_leaves, top = pending or len(batch), slots.num_slots >> 5, len(limits) - 1
     num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "as_signed", "d_count_runs", "d_keep_pairs", "keep_distinct", "keep_pairs"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_pairs", "keep_distinct", "keep_pairs", "sort_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -63,6 +63,17 @@ def d_keep_pairs(keys, src, dst, control, board):
 
 
 @kernel
+def k_pack_keys(src, dst, mirrored, keys):
+    """One thread owns one edge: its key, source in the high half; with ``mirrored`` that of its mirror image, too."""
+    i = cuda.grid(1)
+    if i < src.shape[0]:
+        row, column = np.int64(src[i]), np.int64(dst[i])
+        keys[i] = (row << 32) | column
+        if mirrored:
+            keys[src.shape[0] + i] = (column << 32) | row
+
+
+@kernel
 def k_keep_pairs(keys, src, dst, control):
     """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
     board = cuda.shared.array(BOARD, np.int64)
@@ -87,6 +98,14 @@ def k_keep_keys(keys, kept, control):
             kept[rank + before] = keys[i]
         rank += total
         base += cuda.blockDim.x
+
+
+def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
+    """Return the sorted keys of int32 edges; int64, source in the high half; ``mirrored``: in both directions."""
+    keys = backend.empty(int(src.shape[0]) * (2 if mirrored else 1), np.int64)
+    k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
+    keys.sort()
+    return keys
 
 
 def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
@@ -114,10 +133,3 @@ def keep_distinct(backend: Backend, keys: Array) -> Array:
     control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     k_keep_keys.launch_resident(count, keys, kept, control)
     return kept[: read_totals(backend, control)[RUNS]]
-
-
-def as_signed(backend: Backend, column: Array) -> Array:
-    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
-    if column.dtype != np.uint64:
-        return column
-    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

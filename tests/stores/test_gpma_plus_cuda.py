@@ -29,7 +29,7 @@ def pairs_of(graph):
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_deletion_of_edges_that_are_there_sorts_nothing(device, directed, monkeypatch):
-    from dynstore._cuda import batches
+    from dynstore._cuda import runs
 
     rng = np.random.default_rng(3)
     src, dst = rng.integers(0, 40, 400), rng.integers(0, 40, 400)
@@ -37,7 +37,7 @@ def test_a_deletion_of_edges_that_are_there_sorts_nothing(device, directed, monk
     graph.snapshot(transposed=True)
     before = graph.number_of_edges()
     calls = []
-    monkeypatch.setattr(batches, "sort_keys", lambda *args: calls.append(args))
+    monkeypatch.setattr(runs, "sort_keys", lambda *args: calls.append(args))
     some = rng.permutation(400)[:30]
     twice = np.concatenate((some, some[:7]))
     pairs = {(u, v) if directed else (min(u, v), max(u, v)) for u, v in zip(src[some], dst[some], strict=True)}
