@@ -17,6 +17,7 @@ STORES = {
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
+    "slab_hash": ("dynstore.stores.slab_hash", "SlabHashStore"),
 }
 
 

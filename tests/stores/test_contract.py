@@ -52,6 +52,17 @@ class TestRebuildOnCpu(StoreContract):
     store, device = "rebuild", "cpu"
 
 
+class TestSlabHashOnCpu(StoreContract):
+    store, device = "slab_hash", "cpu"
+
+
+class TestSlabHashInShortChainsOnCpu(StoreContract):
+    """Tables that are too small from the start, so that rows are rehashed often, and tombstones left alone."""
+
+    store, device = "slab_hash", "cpu"
+    options = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}  # noqa: RUF012
+
+
 if ON_GPU:
 
     class TestGpmaPlusOnCuda(StoreContract):
