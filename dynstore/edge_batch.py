@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["EdgeBatch", "SortedKeys", "make_batch", "sort_unique"]
+__all__ = ["EdgeBatch", "LooseEdges", "SortedKeys", "make_batch", "sort_unique"]
 
 
 class EdgeBatch:
@@ -91,6 +91,55 @@ class SortedKeys(EdgeBatch):
         if self._settled is None:
             self.settle(*self._find(self.keys))
         return super()._settle()
+
+
+class LooseEdges(EdgeBatch):
+    """A batch of edges in any order, each of which may be there several times; the last one counts.
+
+    A plan can take it as it is, and tells how many edges it has; it is sorted only where somebody asks for more.
+
+    Parameters
+    ----------
+    backend : Backend
+    raw_src, raw_dst : array, shape (N,), vertex dtype
+    raw_weights : array, shape (N,), or None
+    mirrored : bool
+        Whether each edge stands for both directions, a self-loop for one.
+    """
+
+    def __init__(self, backend: Backend, raw_src: Array, raw_dst: Array, raw_weights: Array | None, mirrored: bool):
+        self.raw_src, self.raw_dst, self.raw_weights, self.mirrored = raw_src, raw_dst, raw_weights, mirrored
+        self._backend = backend
+        self._sorted: EdgeBatch | None = None
+        self._counts: tuple[int, int] | None = None
+
+    @property
+    def weights(self) -> Array | None:  # type: ignore[override]
+        return None if self.raw_weights is None else self._sort().weights
+
+    @property
+    def num_loops(self) -> int:
+        return self._sort().num_loops if self._counts is None else self._counts[1]
+
+    def __len__(self) -> int:
+        return len(self._sort()) if self._counts is None else self._counts[0]
+
+    def tell(self, num_keys: int, num_loops: int) -> None:
+        """Take the counts from who has found them."""
+        self._counts = num_keys, num_loops
+
+    def transposed(self, backend: Backend) -> EdgeBatch:
+        return LooseEdges(backend, self.raw_dst, self.raw_src, self.raw_weights, self.mirrored)
+
+    def _sort(self) -> EdgeBatch:
+        if self._sorted is None:
+            columns = self.raw_src, self.raw_dst, self.raw_weights
+            self._sorted = make_batch(self._backend, *columns, directed=not self.mirrored)
+        return self._sorted
+
+    def _settle(self) -> tuple[Array, Array, int]:
+        batch = self._sort()
+        return batch.src, batch.dst, batch.num_loops
 
 
 def sort_unique(

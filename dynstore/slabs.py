@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -57,6 +57,8 @@ class Probe(NamedTuple):
         The pool: slabs that were ever taken, and those of them that were given back.
     overlong : array, int64, or None
         Rows with a chain that would get too long, perhaps repeatedly; None for none.
+    tasks
+        What else the writing kernels of this device want.
     """
 
     places: Array
@@ -66,6 +68,7 @@ class Probe(NamedTuple):
     used: int
     free: int
     overlong: Array | None
+    tasks: Any = None
 
 
 @dataclass

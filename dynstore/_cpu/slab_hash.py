@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from dynstore.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
+__all__ = ["TAKES_LOOSE", "delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
+
+# Whether batches need not be sorted.
+TAKES_LOOSE = False
 
 
 @njit(cache=True)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynstore.backend import Backend
 from dynstore.config import make_options
-from dynstore.edge_batch import EdgeBatch
+from dynstore.edge_batch import EdgeBatch, make_batch
 from dynstore.errors import LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
@@ -93,6 +93,12 @@ class Store(ABC):
     @abstractmethod
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         """Return fresh arrays without edges, with the capacity reserved."""
+
+    def make_batch(
+        self, src: Array, dst: Array, weights: Array | None, directed: bool, on_duplicate: OnDuplicate = "replace"
+    ) -> EdgeBatch:
+        """Make the batch that plans take of raw columns; see :func:`~dynstore.edge_batch.make_batch`."""
+        return make_batch(self.backend, src, dst, weights, directed, on_duplicate)
 
     @abstractmethod
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
