@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.slab_hash_device import (
     d_add_slab,
     d_append_key,
@@ -76,9 +76,16 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
 
 
 @kernel
-def k_place_edges(slabs, heads, dirty, words, keys, src, dst, places, weight_words, weights):
-    """One thread owns one edge: an absent one goes to the place chosen for it; a present one gets its weight."""
-    t = np.int64(cuda.grid(1))
+def k_insert_edges(
+    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, spilled, behind, num_spilled,
+    weight_words, weights
+):  # fmt: skip
+    """One thread owns one edge, then a warp one of those without a place.
+
+    An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
+    the slab whose free places are all chosen, so the two never meet; its warp makes the chain longer where that is full.
+    """
+    t, lane = np.int64(cuda.grid(1)), d_lane()
     row, placed = np.int64(0), False
     if t < places.shape[0]:
         row, key, i = d_edge(src, dst, t)
@@ -91,25 +98,21 @@ def k_place_edges(slabs, heads, dirty, words, keys, src, dst, places, weight_wor
             dirty[row] = 1
             d_write_weight(slabs, words, keys, place, weight_words, weights, i)
     d_add_degree(heads, row, 1, placed)
-
-
-@kernel
-def k_append_edges(
-    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, spilled, num_spilled, weight_words, weights
-):  # fmt: skip
-    """A warp owns one edge without a place: it walks the chain, and makes it longer where that is full (atomic)."""
-    warp, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
+    warp = t >> 5
     if warp < num_spilled:
         row, key, i = d_edge(src, dst, spilled[warp])
-        head = HEAD_WORDS * row
-        base = np.int64(heads[head + FIRST])
-        if base < 0 and lane == 0:
-            base = d_add_slab(heads, head + FIRST, unused, state)
-            heads[head + BUCKETS] = 1
-        base = d_shuffle(base, 0)
-        # A row that has just got its only base slab may not show yet that it has one.
-        slab = base + d_find_bucket(key, d_shuffle(np.int64(heads[head + BUCKETS]), 0))
-        place = d_append_key(slabs, unused, state, words, keys, reuse, slab, key)
+        head, slab = HEAD_WORDS * row, behind[warp]
+        if lane == 0:
+            if slab != END:
+                slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
+            else:
+                slab = np.int64(heads[head + FIRST])
+                if slab < 0:
+                    slab = d_add_slab(heads, head + FIRST, unused, state)
+                    heads[head + BUCKETS] = 1
+                # A row that has just got its only base slab may not show yet that it has one.
+                slab += d_find_bucket(key, np.int64(heads[head + BUCKETS]))
+        place = d_append_key(slabs, unused, state, words, keys, reuse, d_shuffle(slab, 0), key)
         if lane == 0:
             dirty[row] = 1
             cuda.atomic.add(heads, head + DEGREE, 1)
@@ -187,13 +190,10 @@ def insert_absent(
     """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
     tasks = probe.tasks
     words = table.slabs[:0] if weights is None else table.weights_as_words(weights)
-    k_place_edges.launch(
-        tasks.num_tasks, table.slabs, table.heads, table.dirty, table.words, table.keys, tasks.src, tasks.dst,
-        probe.places, table.weight_words, words,
-    )  # fmt: skip
-    k_append_edges.launch_warps(
-        tasks.num_spilled, table.slabs, table.heads, table.dirty, table.unused, table.state, table.words, table.keys,
-        int(reuse), tasks.src, tasks.dst, tasks.spilled, tasks.num_spilled, table.weight_words, words,
+    k_insert_edges.launch(
+        max(tasks.num_tasks, WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
+        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.spilled, tasks.behind,
+        tasks.num_spilled, table.weight_words, words,
     )  # fmt: skip
 
 

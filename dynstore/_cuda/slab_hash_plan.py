@@ -44,8 +44,9 @@ class Tasks(NamedTuple):
     mirrored : int
         1 where N more tasks are the same edges turned round.
     weights : array, shape (N,), or None
-    spilled : array
-        Tasks whose place is -1; the first ``num_spilled``.
+    spilled, behind : array
+        Tasks without a place, and the slab behind which they belong, END where no slab of the chain has free places;
+        the first ``num_spilled``.
     emptied, num_emptied : array
         Room for the rows that a deletion leaves without edges, short ones from the front, long ones from the back, and
         how many there are.
@@ -56,6 +57,7 @@ class Tasks(NamedTuple):
     mirrored: int
     weights: Array | None
     spilled: Array
+    behind: Array
     num_spilled: int
     emptied: Array
     num_emptied: Array
@@ -118,7 +120,7 @@ def d_is_chosen(src, dst, claims, slot_of, t, i):
 @kernel
 def k_plan_update(
     slabs, heads, state, words, keys, reuse, max_chain, inserting, src, dst, mirrored, counts_loops, claims, slot_of,
-    places, rooms, spilled, overlong, control
+    places, rooms, spilled, behind, overlong, control
 ):  # fmt: skip
     """Blocks own neighbouring rows, then neighbouring edges. Writes counters (atomic), -1 again in the end.
 
@@ -168,7 +170,7 @@ def k_plan_update(
                 place = NOT_PLACED - (target * words + cuda.ffs(spare) - 1)
             at = d_claim(control, SPILLED, absent and not fits)
             if absent and not fits:
-                spilled[at] = t
+                spilled[at], behind[at] = t, target
             if t < end:
                 rooms[t] = (length << 32) | room if absent and rank == 0 else -1
         if t < end:
@@ -217,7 +219,7 @@ def plan_update(
         counts_loops, num_slots = int(batch.num_loops > 0), 0
     count = num_rows << mirrored
     listed = count if inserting else 0
-    control, num_emptied, claims, places, slot_of, rooms, spilled, overlong, emptied = backend.empty_together(
+    control, num_emptied, claims, places, slot_of, rooms, spilled, behind, overlong, emptied = backend.empty_together(
         (CONTROL_SIZE, np.int64),
         (2, np.int64),
         (num_slots, np.int32),
@@ -226,17 +228,18 @@ def plan_update(
         (listed, np.int64),
         (listed, np.int64),
         (listed, np.int64),
+        (listed, np.int64),
         (0 if inserting else count, np.int64),
         zeroed=3,
     )
     k_plan_update.launch_resident(
         count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse), max_chain, int(inserting),
-        src, dst, mirrored, counts_loops, claims, slot_of, places, rooms, spilled, overlong, control,
+        src, dst, mirrored, counts_loops, claims, slot_of, places, rooms, spilled, behind, overlong, control,
     )  # fmt: skip
     totals = read_totals(backend, control)
     if isinstance(batch, LooseEdges):
         batch.tell(totals[KEYS], totals[LOOPS])
-    tasks = Tasks(src, dst, mirrored, weights, spilled, totals[SPILLED], emptied, num_emptied)
+    tasks = Tasks(src, dst, mirrored, weights, spilled, behind, totals[SPILLED], emptied, num_emptied)
     num_overlong = totals[OVERLONG]
     return Probe(
         places,

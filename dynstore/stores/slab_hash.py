@@ -312,7 +312,7 @@ class SlabHashStore(Store):
         src, dst, weights = sort_unique(backend, *self._gather(chosen))
         # Where a sorted edge belongs: behind the clean rows before its own.
         changed = xp.where(dirty != 0, degrees, 0)
-        shifts = offsets[:-1] - (xp.cumsum(changed) - changed)
+        shifts = offsets[:-1] - (xp.cumsum(changed, dtype=np.int64) - changed)
         places = shifts[src] + xp.arange(src.shape[0])
         new.src[places], new.dst[places] = src, dst
         if new.weights is not None:
