@@ -103,7 +103,7 @@ class SlabTable:
         cls, backend: Backend, num_slabs: int, num_rows: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
     ) -> SlabTable:
         """Make tables of rows without edges."""
-        word = vertex_dtype.itemsize
+        word, num_slabs = vertex_dtype.itemsize, max(num_slabs, 1)  # kernels read the first one for rows without any
         table = cls(
             backend.empty(num_slabs * (SLAB_BYTES // word), vertex_dtype),
             backend.empty(num_rows * HEAD_WORDS, np.int32),

@@ -83,7 +83,7 @@ def k_insert_edges(
     """One thread owns one edge, then a warp one of those without a place.
 
     An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
-    the slab whose free places are all chosen, so the two never meet; its warp makes the chain longer where that is full.
+    the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
     """
     t, lane = np.int64(cuda.grid(1)), d_lane()
     row, placed = np.int64(0), False
@@ -192,8 +192,8 @@ def insert_absent(
     words = table.slabs[:0] if weights is None else table.weights_as_words(weights)
     k_insert_edges.launch(
         max(tasks.num_tasks, WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
-        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.spilled, tasks.behind,
-        tasks.num_spilled, table.weight_words, words,
+        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.spilled,
+        tasks.behind, tasks.num_spilled, table.weight_words, words,
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What a warp does with slabs on CUDA: all its lanes read one slab at a time, each its word.
+"""What a warp does with slabs on CUDA: lanes read a slab together, each its words.
 
 Precondition of each function that says "the warp": all 32 lanes call it. A read may show a slab as it was earlier in
 the kernel; while keys are inserted a word only goes from free to taken, and who takes one compares and swaps.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device
+from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.warp import d_ballot, d_lane, d_pause, d_shuffle
 from dynstore.slabs import EMPTY, END, FREE, LOCKED, TOMBSTONE, USED
 
@@ -51,28 +51,61 @@ def d_read_word(slabs, words, slab, lane):
 
 
 @device
-def d_note_slab(owner, read, word, words, keys, reuse, key, slab, place, target, spare, room, length):
-    """Let lane ``owner`` take notice of the slab that the warp has read for it; return what it knows then."""
-    lane, wanted = d_lane(), d_shuffle(key, owner)
-    holds = read != END and lane < keys
-    match = d_ballot(holds and word == wanted)
-    empty = d_ballot(holds and word == EMPTY)
-    free = d_ballot(holds and (word == EMPTY or (reuse != 0 and word == TOMBSTONE)))
-    link = d_shuffle(word, words - 1)
-    if lane == owner and read != END:
+def d_note_slab(
+    owner, read, word_0, word_1, word_2, word_3, words, keys, reuse, key, slab, place, target, spare, room, length
+):  # fmt: skip
+    """Let the lane ``owner`` of each group of 8 take notice of the slab that the group has read for it.
+
+    Returns what it knows then; see :func:`d_probe_chains`.
+    """
+    lane = d_lane()
+    part, group = lane & 7, lane & 24
+    wanted, there = d_shuffle(key, group + owner), read != END
+    holds_0, holds_1 = there and part < keys, there and part + 8 < keys
+    holds_2, holds_3 = there and part + 16 < keys, there and part + 24 < keys
+    match = -1
+    if holds_0 and word_0 == wanted:
+        match = part
+    if holds_1 and word_1 == wanted:
+        match = part + 8
+    if holds_2 and word_2 == wanted:
+        match = part + 16
+    if holds_3 and word_3 == wanted:
+        match = part + 24
+    matches = d_ballot(match >= 0)
+    if matches != 0:
+        mine = (matches >> np.uint32(group)) & np.uint32(0xFF)
+        match = d_shuffle(match, group + (cuda.ffs(mine) - 1 if mine != 0 else owner))
+    empty = (holds_0 and word_0 == EMPTY) or (holds_1 and word_1 == EMPTY)
+    empty = empty or (holds_2 and word_2 == EMPTY) or (holds_3 and word_3 == EMPTY)
+    ends = (d_ballot(empty) >> np.uint32(group)) & np.uint32(0xFF)
+    dead = TOMBSTONE if reuse != 0 else EMPTY
+    free_0 = d_ballot(holds_0 and (word_0 == EMPTY or word_0 == dead))
+    free_1 = d_ballot(holds_1 and (word_1 == EMPTY or word_1 == dead))
+    free_2 = d_ballot(holds_2 and (word_2 == EMPTY or word_2 == dead))
+    free_3 = d_ballot(holds_3 and (word_3 == EMPTY or word_3 == dead))
+    link = d_shuffle(word_3 if words == 32 else word_1, group + 7)
+    if part == owner and there:
+        shift, byte = np.uint32(group), np.uint32(0xFF)
+        free = (free_0 >> shift) & byte
+        free |= ((free_1 >> shift) & byte) << np.uint32(8)
+        free |= ((free_2 >> shift) & byte) << np.uint32(16)
+        free |= ((free_3 >> shift) & byte) << np.uint32(24)
         length += 1
-        room += np.int64(cuda.popc(free))
+        room += cuda.popc(free)
         if target == END and free != 0:
             target, spare = read, free
-        slab = np.int64(END) if match != 0 or empty != 0 else link
-        if match != 0:
-            place = read * words + np.int64(cuda.ffs(match)) - 1
+        slab = np.int32(END) if match >= 0 or ends != 0 else np.int32(link)
+        if match >= 0:
+            place = np.int64(read) * words + match
     return slab, place, target, spare, room, length
 
 
 @device
-def d_probe_chains(slabs, words, keys, reuse, key, slab):
+def d_probe_chains(slabs, words, keys, reuse, key, base):
     """The warp walks 32 chains, each from a lane's base slab (END: none) to its key or to where the chain ends.
+
+    Eight lanes read a slab, a quarter of its words at a time, each group for its own lanes. There is a first slab.
 
     Returns
     -------
@@ -81,36 +114,40 @@ def d_probe_chains(slabs, words, keys, reuse, key, slab):
     room, length : free places and slabs of the chain; what holds the key has been seen only up to there
     """
     lane = d_lane()
-    place, target, spare = np.int64(-1), np.int64(END), np.uint32(0)
-    room, length = np.int64(0), np.int64(0)
-    # Four reads are under way at once.
-    for owner in range(0, WARP, 4):
-        slab_0, slab_1 = d_shuffle(slab, owner), d_shuffle(slab, owner + 1)
-        slab_2, slab_3 = d_shuffle(slab, owner + 2), d_shuffle(slab, owner + 3)
-        word_0, word_1 = d_read_word(slabs, words, slab_0, lane), d_read_word(slabs, words, slab_1, lane)
-        word_2, word_3 = d_read_word(slabs, words, slab_2, lane), d_read_word(slabs, words, slab_3, lane)
+    part, group = lane & 7, lane & 24
+    third, fourth = words & 32 and 16, words & 32 and 24  # slabs of 16 words have none: the first quarter again
+    slab, wanted = np.int32(base), slabs.dtype.type(key)
+    place, target, spare = np.int64(-1), np.int32(END), np.uint32(0)
+    room, length = np.int32(0), np.int32(0)
+    # Base slabs, two at once for each group.
+    for owner in range(0, 8, 2):
+        one, two = d_shuffle(slab, group + owner), d_shuffle(slab, group + owner + 1)
+        at = np.int64(max(one, 0)) * words + part
+        one_0, one_1, one_2, one_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
+        at = np.int64(max(two, 0)) * words + part
+        two_0, two_1, two_2, two_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
         slab, place, target, spare, room, length = d_note_slab(
-            owner, slab_0, word_0, words, keys, reuse, key, slab, place, target, spare, room, length
-        )
+            owner, one, one_0, one_1, one_2, one_3, words, keys, reuse, wanted,
+            slab, place, target, spare, room, length,
+        )  # fmt: skip
         slab, place, target, spare, room, length = d_note_slab(
-            owner + 1, slab_1, word_1, words, keys, reuse, key, slab, place, target, spare, room, length
-        )
-        slab, place, target, spare, room, length = d_note_slab(
-            owner + 2, slab_2, word_2, words, keys, reuse, key, slab, place, target, spare, room, length
-        )
-        slab, place, target, spare, room, length = d_note_slab(
-            owner + 3, slab_3, word_3, words, keys, reuse, key, slab, place, target, spare, room, length
-        )
+            owner + 1, two, two_0, two_1, two_2, two_3, words, keys, reuse, wanted,
+            slab, place, target, spare, room, length,
+        )  # fmt: skip
+    # Overflow slabs: each group goes on with the first of its lanes that has one.
     pending = d_ballot(slab != END)
     while pending != 0:
-        leader = cuda.ffs(pending) - 1
-        read = d_shuffle(slab, leader)
-        word = d_read_word(slabs, words, read, lane)
+        mine = (pending >> np.uint32(group)) & np.uint32(0xFF)
+        owner = cuda.ffs(mine) - 1 if mine != 0 else 0
+        one = d_shuffle(slab, group + owner)
+        at = np.int64(max(one, 0)) * words + part
+        one_0, one_1, one_2, one_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
         slab, place, target, spare, room, length = d_note_slab(
-            leader, read, word, words, keys, reuse, key, slab, place, target, spare, room, length
-        )
+            owner, one, one_0, one_1, one_2, one_3, words, keys, reuse, wanted,
+            slab, place, target, spare, room, length,
+        )  # fmt: skip
         pending = d_ballot(slab != END)
-    return place, target, spare, room, length
+    return place, np.int64(target), spare, np.int64(room), np.int64(length)
 
 
 @device
