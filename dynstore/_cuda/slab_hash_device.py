@@ -59,44 +59,37 @@ def d_note_slab(
     Returns what it knows then; see :func:`d_probe_chains`.
     """
     lane = d_lane()
-    part, group = lane & 7, lane & 24
-    wanted, there = d_shuffle(key, group + owner), read != END
-    holds_0, holds_1 = there and part < keys, there and part + 8 < keys
-    holds_2, holds_3 = there and part + 16 < keys, there and part + 24 < keys
-    match = -1
-    if holds_0 and word_0 == wanted:
-        match = part
-    if holds_1 and word_1 == wanted:
-        match = part + 8
-    if holds_2 and word_2 == wanted:
-        match = part + 16
-    if holds_3 and word_3 == wanted:
+    part, group, byte = lane & 7, lane & 24, np.uint32(0xFF)
+    shift, wanted = np.uint32(group), d_shuffle(key, group + owner)
+    match = words
+    if word_3 == wanted:
         match = part + 24
-    matches = d_ballot(match >= 0)
+    if word_2 == wanted:
+        match = part + 16
+    if word_1 == wanted:
+        match = part + 8
+    if word_0 == wanted:
+        match = part
+    matches = d_ballot(match < keys)
     if matches != 0:
-        mine = (matches >> np.uint32(group)) & np.uint32(0xFF)
+        mine = (matches >> shift) & byte
         match = d_shuffle(match, group + (cuda.ffs(mine) - 1 if mine != 0 else owner))
-    empty = (holds_0 and word_0 == EMPTY) or (holds_1 and word_1 == EMPTY)
-    empty = empty or (holds_2 and word_2 == EMPTY) or (holds_3 and word_3 == EMPTY)
-    ends = (d_ballot(empty) >> np.uint32(group)) & np.uint32(0xFF)
-    dead = TOMBSTONE if reuse != 0 else EMPTY
-    free_0 = d_ballot(holds_0 and (word_0 == EMPTY or word_0 == dead))
-    free_1 = d_ballot(holds_1 and (word_1 == EMPTY or word_1 == dead))
-    free_2 = d_ballot(holds_2 and (word_2 == EMPTY or word_2 == dead))
-    free_3 = d_ballot(holds_3 and (word_3 == EMPTY or word_3 == dead))
+    # EMPTY is behind all else, so the last place tells; -1 is EMPTY, and -2 | 1 too.
+    last = word_3 if keys > 24 else word_1 if keys > 8 else word_0
+    ends = d_shuffle(last, group + ((keys - 1) & 7)) == EMPTY
+    free_0, free_1 = d_ballot((word_0 | reuse) == EMPTY), d_ballot((word_1 | reuse) == EMPTY)
+    free_2, free_3 = d_ballot((word_2 | reuse) == EMPTY), d_ballot((word_3 | reuse) == EMPTY)
     link = d_shuffle(word_3 if words == 32 else word_1, group + 7)
-    if part == owner and there:
-        shift, byte = np.uint32(group), np.uint32(0xFF)
-        free = (free_0 >> shift) & byte
-        free |= ((free_1 >> shift) & byte) << np.uint32(8)
-        free |= ((free_2 >> shift) & byte) << np.uint32(16)
-        free |= ((free_3 >> shift) & byte) << np.uint32(24)
+    if part == owner and read != END:
+        free = ((free_0 >> shift) & byte) | (((free_1 >> shift) & byte) << np.uint32(8))
+        free |= (((free_2 >> shift) & byte) << np.uint32(16)) | (((free_3 >> shift) & byte) << np.uint32(24))
+        free &= (np.uint32(1) << np.uint32(keys)) - np.uint32(1)
         length += 1
         room += cuda.popc(free)
         if target == END and free != 0:
             target, spare = read, free
-        slab = np.int32(END) if match >= 0 or ends != 0 else np.int32(link)
-        if match >= 0:
+        slab = np.int32(END) if match < keys or ends else np.int32(link)
+        if match < keys:
             place = np.int64(read) * words + match
     return slab, place, target, spare, room, length
 
