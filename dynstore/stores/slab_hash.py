@@ -86,7 +86,10 @@ class SlabHashStore(Store):
         self, src: Array, dst: Array, weights: Array | None, directed: bool, on_duplicate: OnDuplicate = "replace"
     ) -> EdgeBatch:
         if self._kernels.TAKES_LOOSE and src.shape[0] and (weights is None or on_duplicate == "replace"):
-            return LooseEdges(self.backend, src, dst, weights, not directed)
+            whole = self.backend.xp.ascontiguousarray
+            return LooseEdges(
+                self.backend, whole(src), whole(dst), None if weights is None else whole(weights), not directed
+            )
         return super().make_batch(src, dst, weights, directed, on_duplicate)
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
@@ -146,6 +149,10 @@ class SlabHashStore(Store):
     @property
     def num_vertices(self) -> int:
         return self._num_vertices
+
+    @property
+    def num_edges(self) -> int:
+        return self._num_edges
 
     @property
     def slots(self) -> SlotArrays:
@@ -219,6 +226,8 @@ class SlabHashStore(Store):
 
     def _count_rows(self, batch: EdgeBatch, num_rows: int) -> Array:
         """Return how many edges of a batch each row has."""
+        if not batch.src.shape[0]:  # which CuPy cannot count
+            return self.backend.zeros(num_rows, np.int64)
         return self.backend.xp.bincount(batch.src, minlength=num_rows)
 
     def _prepare(self, batch: EdgeBatch, num_vertices: int) -> Probe:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.slabs import BUCKETS, COUNTER, DEGREE, EMPTY, END, FIRST, FREE, HEAD_WORDS, TOMBSTONE, USED, SlabTable
 from dynstore.testing.invariants import check_graph, live_edges
+from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import Pair
 
 
@@ -281,6 +283,29 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, directed):
         "k_delete_edges",
         "k_flush_rows",
     ]
+
+
+def test_any_sequence_of_operations_with_short_chains():
+    """Rows are rehashed and pools filled anew all the time."""
+    options = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}
+
+    class Machine(make_machine("slab_hash", "cpu", **options)):
+        @invariant()
+        def slabs_are_sound(self):
+            if self.pair is not None:
+                check_slabs(self.pair.graph)
+
+    run_state_machine_as_test(Machine)
+
+
+def test_an_update_that_is_followed_sorts_nothing_after_it_has_written(monkeypatch):
+    """What is written is written: no memory is asked for any more."""
+    graph = make()
+    graph.insert_edges((np.arange(50) % 10, np.arange(50)))
+    log = graph.follow()
+    monkeypatch.setattr(type(graph._out), "_refresh", None)
+    graph.insert_edges(([1, 2], [3, 4]))
+    assert log.num_edges == 2
 
 
 def test_memory_by_part_and_capacity():
