@@ -51,94 +51,64 @@ def d_read_word(slabs, words, slab, lane):
 
 
 @device
-def d_note_slab(
-    owner, read, word_0, word_1, word_2, word_3, words, keys, reuse, key, slab, place, target, spare, room, length
-):  # fmt: skip
-    """Let the lane ``owner`` of each group of 8 take notice of the slab that the group has read for it.
-
-    Returns what it knows then; see :func:`d_probe_chains`.
-    """
-    lane = d_lane()
-    part, group, byte = lane & 7, lane & 24, np.uint32(0xFF)
-    shift, wanted = np.uint32(group), d_shuffle(key, group + owner)
-    match = words
-    if word_3 == wanted:
-        match = part + 24
-    if word_2 == wanted:
-        match = part + 16
-    if word_1 == wanted:
-        match = part + 8
-    if word_0 == wanted:
-        match = part
-    matches = d_ballot(match < keys)
-    if matches != 0:
-        mine = (matches >> shift) & byte
-        match = d_shuffle(match, group + (cuda.ffs(mine) - 1 if mine != 0 else owner))
-    # EMPTY is behind all else, so the last place tells; -1 is EMPTY, and -2 | 1 too.
-    last = word_3 if keys > 24 else word_1 if keys > 8 else word_0
-    ends = d_shuffle(last, group + ((keys - 1) & 7)) == EMPTY
-    free_0, free_1 = d_ballot((word_0 | reuse) == EMPTY), d_ballot((word_1 | reuse) == EMPTY)
-    free_2, free_3 = d_ballot((word_2 | reuse) == EMPTY), d_ballot((word_3 | reuse) == EMPTY)
-    link = d_shuffle(word_3 if words == 32 else word_1, group + 7)
-    if part == owner and read != END:
-        free = ((free_0 >> shift) & byte) | (((free_1 >> shift) & byte) << np.uint32(8))
-        free |= (((free_2 >> shift) & byte) << np.uint32(16)) | (((free_3 >> shift) & byte) << np.uint32(24))
-        free &= (np.uint32(1) << np.uint32(keys)) - np.uint32(1)
-        length += 1
-        room += cuda.popc(free)
-        if target == END and free != 0:
-            target, spare = read, free
-        slab = np.int32(END) if match < keys or ends else np.int32(link)
-        if match < keys:
-            place = np.int64(read) * words + match
-    return slab, place, target, spare, room, length
-
-
-@device
 def d_probe_chains(slabs, words, keys, reuse, key, base):
     """The warp walks 32 chains, each from a lane's base slab (END: none) to its key or to where the chain ends.
 
-    Eight lanes read a slab, a quarter of its words at a time, each group for its own lanes. There is a first slab.
+    Eight lanes read a slab, each up to four of its words, and each group of eight for its own lanes. Slab 0 exists.
 
     Returns
     -------
     place : the word of the key, -1 where it is not there
     target, spare : the first slab with free places, and which these are
-    room, length : free places and slabs of the chain; what holds the key has been seen only up to there
+    room, length : free places and slabs of the chain; where the key is there, of the chain up to it
     """
     lane = d_lane()
-    part, group = lane & 7, lane & 24
-    third, fourth = words & 32 and 16, words & 32 and 24  # slabs of 16 words have none: the first quarter again
+    part, group, byte = lane & 7, lane & 24, np.uint32(0xFF)
+    shift = np.uint32(group)
+    third, fourth = words & 32 and 16, words & 32 and 24  # slabs of 16 words have none: the first words again
     slab, wanted = np.int32(base), slabs.dtype.type(key)
     place, target, spare = np.int64(-1), np.int32(END), np.uint32(0)
     room, length = np.int32(0), np.int32(0)
-    # Base slabs, two at once for each group.
-    for owner in range(0, 8, 2):
-        one, two = d_shuffle(slab, group + owner), d_shuffle(slab, group + owner + 1)
-        at = np.int64(max(one, 0)) * words + part
-        one_0, one_1, one_2, one_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
-        at = np.int64(max(two, 0)) * words + part
-        two_0, two_1, two_2, two_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
-        slab, place, target, spare, room, length = d_note_slab(
-            owner, one, one_0, one_1, one_2, one_3, words, keys, reuse, wanted,
-            slab, place, target, spare, room, length,
-        )  # fmt: skip
-        slab, place, target, spare, room, length = d_note_slab(
-            owner + 1, two, two_0, two_1, two_2, two_3, words, keys, reuse, wanted,
-            slab, place, target, spare, room, length,
-        )  # fmt: skip
-    # Overflow slabs: each group goes on with the first of its lanes that has one.
+    # Each group goes on with the first of its lanes that is not done.
     pending = d_ballot(slab != END)
     while pending != 0:
-        mine = (pending >> np.uint32(group)) & np.uint32(0xFF)
+        mine = (pending >> shift) & byte
         owner = cuda.ffs(mine) - 1 if mine != 0 else 0
-        one = d_shuffle(slab, group + owner)
-        at = np.int64(max(one, 0)) * words + part
-        one_0, one_1, one_2, one_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
-        slab, place, target, spare, room, length = d_note_slab(
-            owner, one, one_0, one_1, one_2, one_3, words, keys, reuse, wanted,
-            slab, place, target, spare, room, length,
-        )  # fmt: skip
+        read, sought = d_shuffle(slab, group + owner), d_shuffle(wanted, group + owner)
+        at = np.int64(max(read, 0)) * words + part
+        word_0, word_1, word_2, word_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
+        # Words behind the keys may look like a key: of a lane's words the first one counts.
+        match = np.int32(words)
+        if word_3 == sought:
+            match = np.int32(part + 24)
+        if word_2 == sought:
+            match = np.int32(part + 16)
+        if word_1 == sought:
+            match = np.int32(part + 8)
+        if word_0 == sought:
+            match = np.int32(part)
+        matches = d_ballot(match < keys)
+        if matches != 0:
+            mine = (matches >> shift) & byte
+            match = d_shuffle(match, group + (cuda.ffs(mine) - 1 if mine != 0 else owner))
+        # EMPTY is behind all else, so the last place tells whether there is any.
+        last = word_3 if keys > 24 else word_1 if keys > 8 else word_0
+        ends = d_shuffle(last, group + ((keys - 1) & 7)) == EMPTY
+        # A TOMBSTONE is EMPTY but for its last bit.
+        free_0, free_1 = d_ballot((word_0 | reuse) == EMPTY), d_ballot((word_1 | reuse) == EMPTY)
+        free_2, free_3 = d_ballot((word_2 | reuse) == EMPTY), d_ballot((word_3 | reuse) == EMPTY)
+        link = d_shuffle(word_3 if words == 32 else word_1, group + 7)
+        if part == owner and read != END:
+            free = ((free_0 >> shift) & byte) | (((free_1 >> shift) & byte) << np.uint32(8))
+            free |= (((free_2 >> shift) & byte) << np.uint32(16)) | (((free_3 >> shift) & byte) << np.uint32(24))
+            free &= (np.uint32(1) << np.uint32(keys)) - np.uint32(1)
+            length += 1
+            room += cuda.popc(free)
+            if target == END and free != 0:
+                target, spare = read, free
+            slab = np.int32(END) if match < keys or ends else np.int32(link)
+            if match < keys:
+                place = np.int64(read) * words + match
         pending = d_ballot(slab != END)
     return place, np.int64(target), spare, np.int64(room), np.int64(length)
 

@@ -163,11 +163,12 @@ def k_plan_update(
             in_slab = d_count_up(slabs, max(base, 0) * words + words - 2, absent and base != END)
             in_head = d_count_up(heads, HEAD_WORDS * row + COUNTER, absent and base == END)
             rank = in_head if base == END else in_slab
-            fits = absent and rank < cuda.popc(spare)
+            fits = absent and rank < np.int64(cuda.popc(spare))
             if fits:
+                left = np.int64(spare)
                 for _ in range(rank):
-                    spare &= spare - np.uint32(1)
-                place = NOT_PLACED - (target * words + cuda.ffs(spare) - 1)
+                    left &= left - 1
+                place = NOT_PLACED - (target * words + np.int64(cuda.ffs(np.uint32(left))) - 1)
             at = d_claim(control, SPILLED, absent and not fits)
             if absent and not fits:
                 spilled[at], behind[at] = t, target
