@@ -285,6 +285,24 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, directed):
     ]
 
 
+def test_edges_without_a_place_keep_off_the_places_of_others(backend_name):
+    """On a GPU they may be written first; here those that have a place are not written at all."""
+    if backend_name == "cpu":
+        pytest.skip("the host writes one edge after the other")
+    graph = make(backend_name, pool_growth=9.0)
+    graph.insert_edges((np.zeros(20, int), np.arange(20)))
+    store, table = graph._out, graph._out._table
+    column = graph.backend.asarray(np.arange(15, dtype=np.int32))
+    batch = store.make_batch(column * 0, column + 20, None, True)
+    probe = store._kernels.locate_and_count(graph.backend, table, batch, 9, True)
+    assert (probe.needed, probe.tasks.num_spilled) == (1, 5)
+    store._reserve(table, probe.used + probe.needed)
+    store._kernels.insert_absent(graph.backend, table, batch, probe._replace(places=probe.places[:0]), True, None)
+    ((_, _, (first, second)),) = chains_of(table_of(graph))
+    slabs = table_of(graph).slabs.reshape(-1, 32)[:, :30]
+    assert [np.count_nonzero(slabs[slab] >= 0) for slab in (first, second)] == [20, 5]
+
+
 def test_any_sequence_of_operations_with_short_chains():
     """Rows are rehashed and pools filled anew all the time."""
     options = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}
