@@ -15,7 +15,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
-from dynstore.edge_batch import EdgeBatch, sort_unique
+from dynstore.edge_batch import EdgeBatch, make_batch, sort_unique
 from dynstore.errors import InputError, OutOfMemoryError, unknown_name
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
@@ -47,8 +47,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
     weighted : bool
         Whether edges carry a weight.
     store : str
-        The structure: "gpma+" (a packed memory array), "slab_hash" (a hash table for every vertex), or one of the
-        baselines "merge" and "rebuild".
+        The structure: "gpma+" (a packed memory array), one of the baselines "merge" and "rebuild", or another of
+        :data:`dynstore.stores.STORES`, to compare with.
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where it works.
     vertex_dtype : {"int32", "int64"}
@@ -305,10 +305,10 @@ class DynamicGraph(Conversions, Queries, Tracked):
         if weights is None and self._weighted:
             weights = self.backend.empty(src.shape[0], self.weight_dtype)
             weights.fill(1)
-        return self._out.make_batch(src, dst, weights, self._directed, on_duplicate)
+        return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
 
     def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, Change | None, int]:
-        batch = self._out.make_batch(columns.src, columns.dst, None, self._directed)
+        batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing
         mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
         return plan, mirror, self._read_change(batch, False), batch.num_edges(self._directed)

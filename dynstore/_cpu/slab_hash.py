@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from dynstore.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["TAKES_LOOSE", "delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
-
-# Whether batches need not be sorted.
-TAKES_LOOSE = False
+__all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
 
 
 @njit(cache=True)

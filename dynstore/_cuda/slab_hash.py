@@ -24,10 +24,8 @@ if TYPE_CHECKING:
     from dynstore.slabs import Probe, SlabTable
     from dynstore.typing import Array
 
-__all__ = ["TAKES_LOOSE", "delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
+__all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
 
-# Whether batches need not be sorted.
-TAKES_LOOSE = True
 # Rows with more buckets are emptied by all warps together.
 LONG_ROW = 32
 

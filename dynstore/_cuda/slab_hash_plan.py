@@ -17,7 +17,7 @@ from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid,
 from dynstore._cuda.slab_hash_device import d_count_up, d_find_bucket, d_mix, d_probe_chains
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.warp import d_lane
-from dynstore.edge_batch import LooseEdges
+from dynstore.edge_batch import RawEdges
 from dynstore.slabs import BUCKETS, COUNTER, END, FIRST, FREE, HEAD_WORDS, USED, Probe
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ class Tasks(NamedTuple):
     src, dst : array, shape (N,)
     mirrored : int
         1 where N more tasks are the same edges turned round.
-    weights : array, shape (N,), or None
     spilled, behind : array
         Tasks without a place, and the slab behind which they belong, END where no slab of the chain has free places;
         the first ``num_spilled``.
@@ -55,7 +54,6 @@ class Tasks(NamedTuple):
     src: Array
     dst: Array
     mirrored: int
-    weights: Array | None
     spilled: Array
     behind: Array
     num_spilled: int
@@ -209,15 +207,15 @@ def k_plan_update(
 def plan_update(
     backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool, inserting: bool
 ) -> Probe:
-    """Find a batch's edges and, for an insertion, what the absent ones need; a loose batch is told what it has."""
-    if isinstance(batch, LooseEdges):
-        src, dst, weights, mirrored = batch.raw_src, batch.raw_dst, batch.raw_weights, int(batch.mirrored)
-        num_rows = int(src.shape[0])
-        counts_loops, num_slots = mirrored, 1 << (2 * num_rows - 1).bit_length()
+    """Find a batch's edges and, for an insertion, what the absent ones need; a raw batch is told what it has."""
+    raw = batch if isinstance(batch, RawEdges) and not batch.is_settled else None
+    if raw is not None:
+        src, dst = (backend.xp.ascontiguousarray(column) for column in raw.columns)
+        mirrored, counts_loops = int(raw.mirrored), int(raw.mirrored)
     else:
-        src, dst, weights, mirrored = batch.src, batch.dst, batch.weights, 0
-        num_rows = int(src.shape[0])
-        counts_loops, num_slots = int(batch.num_loops > 0), 0
+        src, dst, mirrored, counts_loops = batch.src, batch.dst, 0, int(batch.num_loops > 0)
+    num_rows = int(src.shape[0])
+    num_slots = 0 if raw is None else 1 << (2 * num_rows - 1).bit_length()
     count = num_rows << mirrored
     listed = count if inserting else 0
     control, num_emptied, claims, places, slot_of, rooms, spilled, behind, overlong, emptied = backend.empty_together(
@@ -238,9 +236,9 @@ def plan_update(
         src, dst, mirrored, counts_loops, claims, slot_of, places, rooms, spilled, behind, overlong, control,
     )  # fmt: skip
     totals = read_totals(backend, control)
-    if isinstance(batch, LooseEdges):
-        batch.tell(totals[KEYS], totals[LOOPS])
-    tasks = Tasks(src, dst, mirrored, weights, spilled, behind, totals[SPILLED], emptied, num_emptied)
+    if raw is not None:
+        raw.settle_counts(totals[KEYS], totals[LOOPS])
+    tasks = Tasks(src, dst, mirrored, spilled, behind, totals[SPILLED], emptied, num_emptied)
     num_overlong = totals[OVERLONG]
     return Probe(
         places,

@@ -15,8 +15,8 @@ import numpy as np
 
 from dynstore.backend import Backend
 from dynstore.config import make_options
-from dynstore.edge_batch import EdgeBatch, make_batch
-from dynstore.errors import LimitError
+from dynstore.edge_batch import EdgeBatch
+from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
@@ -65,9 +65,15 @@ class Store(ABC):
         Edges (both directions of undirected ones) to reserve.
     options : dict
         The store's own options.
+
+    Raises
+    ------
+    InputError
+        For a device that the store has no kernels for.
     """
 
     name: ClassVar[str]
+    families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
 
     def __init__(
@@ -78,6 +84,10 @@ class Store(ABC):
         capacity: int,
         options: dict[str, Any],
     ) -> None:
+        if backend.family not in self.families:
+            raise InputError(
+                f"store {self.name!r}: got device {backend.name!r}; wanted 'cpu', it runs on the host only"
+            )
         self.backend = backend
         self.vertex_dtype = vertex_dtype
         self.weight_dtype = weight_dtype
@@ -98,12 +108,6 @@ class Store(ABC):
     @abstractmethod
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         """Return fresh arrays without edges, with the capacity reserved."""
-
-    def make_batch(
-        self, src: Array, dst: Array, weights: Array | None, directed: bool, on_duplicate: OnDuplicate = "replace"
-    ) -> EdgeBatch:
-        """Make the batch that plans take of raw columns; see :func:`~dynstore.edge_batch.make_batch`."""
-        return make_batch(self.backend, src, dst, weights, directed, on_duplicate)
 
     @abstractmethod
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:

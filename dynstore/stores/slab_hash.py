@@ -15,7 +15,7 @@ import numpy as np
 from dynstore.arguments import check_count, check_flag
 from dynstore.bits import full_words
 from dynstore.config import check_share
-from dynstore.edge_batch import EdgeBatch, LooseEdges, sort_unique
+from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputError, LimitError
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.slots import SlotArrays
@@ -82,16 +82,6 @@ class SlabHashStore(Store):
 
     # ------------------------------------------------------------------ updates
 
-    def make_batch(
-        self, src: Array, dst: Array, weights: Array | None, directed: bool, on_duplicate: OnDuplicate = "replace"
-    ) -> EdgeBatch:
-        if self._kernels.TAKES_LOOSE and src.shape[0] and (weights is None or on_duplicate == "replace"):
-            whole = self.backend.xp.ascontiguousarray
-            return LooseEdges(
-                self.backend, whole(src), whole(dst), None if weights is None else whole(weights), not directed
-            )
-        return super().make_batch(src, dst, weights, directed, on_duplicate)
-
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, reuse = self.backend, self._kernels, self.options.reuse_tombstones
         num_vertices, num_slabs = max(num_vertices, self._num_vertices), self._table.num_slabs
@@ -104,7 +94,7 @@ class SlabHashStore(Store):
             probe = self._count_and_reserve(table, batch)
         total = self._num_edges + len(batch) - probe.found
         self._check_num_slots(total)
-        weights = batch.raw_weights if isinstance(batch, LooseEdges) else batch.weights
+        weights = batch.weights
         if weights is not None and on_duplicate == "add" and probe.found:
             weights = weights + kernels.read_weights(backend, table, probe.places, weights.dtype)
         if fresh:  # nobody sees it yet

@@ -7,6 +7,7 @@ import pytest
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from dynstore import DynamicGraph
+from dynstore.edge_batch import make_batch
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.slabs import BUCKETS, COUNTER, DEGREE, EMPTY, END, FIRST, FREE, HEAD_WORDS, TOMBSTONE, USED, SlabTable
 from dynstore.testing.invariants import check_graph, live_edges
@@ -256,7 +257,7 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, directed):
     if backend_name == "cpu":
         pytest.skip("the host sorts each batch")
     from dynstore._cuda.compiler import Kernel
-    from dynstore.edge_batch import LooseEdges
+    from dynstore.edge_batch import RawEdges
 
     graph = make(backend_name, directed=directed)
     graph.insert_edges((np.arange(9), np.arange(1, 10)))
@@ -270,7 +271,7 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, directed):
     def unwanted(batch):
         raise AssertionError("the batch was sorted")
 
-    monkeypatch.setattr(LooseEdges, "_sort", unwanted)
+    monkeypatch.setattr(RawEdges, "_settle", unwanted)
     monkeypatch.setattr(Kernel, "_start", counted)
     report = graph.insert_edges(([3, 5, 3, 8, 4, 4], [8, 9, 8, 9, 4, 4]))
     assert (report.inserted, report.replaced, report.duplicates) == (3, 1, 2)
@@ -293,7 +294,7 @@ def test_edges_without_a_place_keep_off_the_places_of_others(backend_name):
     graph.insert_edges((np.zeros(20, int), np.arange(20)))
     store, table = graph._out, graph._out._table
     column = graph.backend.asarray(np.arange(15, dtype=np.int32))
-    batch = store.make_batch(column * 0, column + 20, None, True)
+    batch = make_batch(graph.backend, column * 0, column + 20, None, True)
     probe = store._kernels.locate_and_count(graph.backend, table, batch, 9, True)
     assert (probe.needed, probe.tasks.num_spilled) == (1, 5)
     store._reserve(table, probe.used + probe.needed)
