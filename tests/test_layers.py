@@ -24,7 +24,7 @@ LAYERS = [
     ("errors", "config", "typing"),
     ("arguments", "arrays", "bits", "frames", "pins"),
     ("id_columns",),
-    ("edge_batch", "hash_table", "slots"),
+    ("edge_batch", "hash_table", "slabs", "slots"),
     ("_cpu", "_cuda"),
     ("backend",),
     ("snapshot",),

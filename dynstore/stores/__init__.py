@@ -21,6 +21,7 @@ STORES = {
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "pma": ("dynstore.stores.pma", "PMAStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
+    "slab_hash": ("dynstore.stores.slab_hash", "SlabHashStore"),
 }
 
 

@@ -12,6 +12,9 @@ from dynstore.testing.contract_ids import RenumberedContract, RenumberedCoreCont
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
+# Tables that are too small from the start, so that rows are rehashed often, and tombstones left alone.
+SHORT_CHAINS = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}
+
 
 class TestGpmaPlusOnCpu(StoreContract):
     store, device = "gpma+", "cpu"
@@ -121,6 +124,18 @@ class TestRebuildOnCpu(StoreContract):
     store, device = "rebuild", "cpu"
 
 
+class TestSlabHashOnCpu(StoreContract):
+    store, device = "slab_hash", "cpu"
+
+
+class TestSlabHashInShortChainsOnCpu(StoreContract):
+    store, device, options = "slab_hash", "cpu", SHORT_CHAINS
+
+
+class TestSlabHashRenumberedOnCpu(RenumberedContract):
+    store, device = "slab_hash", "cpu"
+
+
 if ON_GPU:
 
     class TestGpmaPlusOnCuda(StoreContract):
@@ -155,6 +170,15 @@ if ON_GPU:
 
     class TestRebuildOnCuda(StoreContract):
         store, device = "rebuild", "cuda"
+
+    class TestSlabHashOnCuda(StoreContract):
+        store, device = "slab_hash", "cuda"
+
+    class TestSlabHashInShortChainsOnCuda(StoreContract):
+        store, device, options = "slab_hash", "cuda", SHORT_CHAINS
+
+    class TestSlabHashRenumberedOnCuda(RenumberedContract):
+        store, device = "slab_hash", "cuda"
 
 else:
 
@@ -196,6 +220,15 @@ else:
 
     class TestRebuildSimulated(CoreContract):
         store, device = "rebuild", "cuda-sim"
+
+    class TestSlabHashSimulated(CoreContract):
+        store, device = "slab_hash", "cuda-sim"
+
+    class TestSlabHashInShortChainsSimulated(CoreContract):
+        store, device, options = "slab_hash", "cuda-sim", SHORT_CHAINS
+
+    class TestSlabHashRenumberedSimulated(RenumberedCoreContract):
+        store, device = "slab_hash", "cuda-sim"
 
 
 @pytest.mark.parametrize("store", sorted(STORES))

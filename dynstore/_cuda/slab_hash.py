@@ -1,0 +1,217 @@
+"""Slab hash tables on CUDA: finding, inserting and deleting edges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.slab_hash_device import (
+    d_add_slab,
+    d_append_key,
+    d_find_bucket,
+    d_flush_chain,
+    d_probe_chains,
+)
+from dynstore._cuda.slab_hash_plan import NOT_PLACED, d_edge, plan_update
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS, TOMBSTONE
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.slabs import Probe, SlabTable
+    from dynstore.typing import Array
+
+__all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
+
+# Rows with more buckets are emptied by all warps together.
+LONG_ROW = 32
+
+
+@device
+def d_write_weight(slabs, words, keys, place, weight_words, weights, i):
+    """Write row ``i``'s weight beside the key at a place."""
+    at = place & (words - 1)
+    to = place - at + keys + at * weight_words
+    for k in range(weight_words):
+        slabs[to + k] = weights[i * weight_words + k]
+
+
+@device
+def d_add_degree(heads, row, change, active):
+    """Each active lane of the warp changes a row's degree by one; return what it was before a lane's atomic add, and
+    how many lanes that was for, 0 for a lane that made none.
+
+    Lanes with the first active lane's row make one atomic add between them, all others one each.
+    """
+    lane, word = d_lane(), d_ballot(active)
+    leader = cuda.ffs(word) - 1 if word != 0 else 0
+    shared = d_shuffle(row, leader)
+    same = d_ballot(active and row == shared)
+    before, added = np.int64(0), np.int64(0)
+    if active and (lane == leader or row != shared):
+        added = np.int64(cuda.popc(same)) if lane == leader else np.int64(1)
+        before = np.int64(cuda.atomic.add(heads, HEAD_WORDS * row + DEGREE, change * added))
+    return before, added
+
+
+@kernel
+def k_find_edges(slabs, heads, words, keys, src, dst, places):
+    """A warp walks the chains of its 32 edges."""
+    t = np.int64(cuda.grid(1))
+    key, base = np.int64(0), np.int64(END)
+    if t < src.shape[0]:
+        row, key = np.int64(src[t]), np.int64(dst[t])
+        if row < heads.shape[0] // HEAD_WORDS:
+            base = np.int64(heads[HEAD_WORDS * row + FIRST])
+            if base != END:
+                base += d_find_bucket(key, np.int64(heads[HEAD_WORDS * row + BUCKETS]))
+    place, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
+    if t < src.shape[0]:
+        places[t] = place
+
+
+@kernel
+def k_insert_edges(
+    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, spilled, behind, num_spilled,
+    weight_words, weights
+):  # fmt: skip
+    """One thread owns one edge, then a warp one of those without a place.
+
+    An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
+    the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
+    """
+    t, lane = np.int64(cuda.grid(1)), d_lane()
+    row, placed = np.int64(0), False
+    if t < places.shape[0]:
+        row, key, i = d_edge(src, dst, t)
+        place = places[t]
+        placed = place <= NOT_PLACED
+        if placed:
+            place = NOT_PLACED - place
+            slabs[place] = key
+        if place >= 0 and (placed or weight_words > 0):
+            dirty[row] = 1
+            d_write_weight(slabs, words, keys, place, weight_words, weights, i)
+    d_add_degree(heads, row, 1, placed)
+    warp = t >> 5
+    if warp < num_spilled:
+        row, key, i = d_edge(src, dst, spilled[warp])
+        head, slab = HEAD_WORDS * row, behind[warp]
+        if lane == 0:
+            if slab != END:
+                slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
+            else:
+                slab = np.int64(heads[head + FIRST])
+                if slab < 0:
+                    slab = d_add_slab(heads, head + FIRST, unused, state)
+                    heads[head + BUCKETS] = 1
+                # A row that has just got its only base slab may not show yet that it has one.
+                slab += d_find_bucket(key, np.int64(heads[head + BUCKETS]))
+        place = d_append_key(slabs, unused, state, words, keys, reuse, d_shuffle(slab, 0), key)
+        if lane == 0:
+            dirty[row] = 1
+            cuda.atomic.add(heads, head + DEGREE, 1)
+            d_write_weight(slabs, words, keys, place, weight_words, weights, i)
+
+
+@kernel
+def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, num_emptied):
+    """One thread owns one edge: a tombstone takes its place. Rows that lose their last edge are listed (atomic)."""
+    t = np.int64(cuda.grid(1))
+    row, there = np.int64(0), False
+    if t < places.shape[0]:
+        row, _, _ = d_edge(src, dst, t)
+        there = places[t] >= 0
+        if there:
+            slabs[places[t]] = TOMBSTONE
+            dirty[row] = 1
+    before, gone = d_add_degree(heads, row, -1, there)
+    if gone > 0 and before == gone:
+        if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
+            emptied[emptied.shape[0] - 1 - cuda.atomic.add(num_emptied, 1, 1)] = row
+        else:
+            emptied[cuda.atomic.add(num_emptied, 0, 1)] = row
+
+
+@kernel
+def k_flush_rows(slabs, heads, unused, state, words, emptied, num_emptied):
+    """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
+    first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
+    r = first
+    while r < num_emptied[0]:
+        head = HEAD_WORDS * emptied[r]
+        for bucket in range(heads[head + BUCKETS]):
+            d_flush_chain(slabs, unused, state, words, np.int64(heads[head + FIRST]) + bucket, 1)
+        r += step
+    for k in range(num_emptied[1]):
+        head = HEAD_WORDS * emptied[emptied.shape[0] - 1 - k]
+        chain = first
+        while chain < heads[head + BUCKETS]:
+            d_flush_chain(slabs, unused, state, words, np.int64(heads[head + FIRST]) + chain, 1)
+            chain += step
+
+
+@kernel
+def k_read_weights(slabs, words, keys, weight_words, places, out):
+    """One thread owns one place."""
+    t = np.int64(cuda.grid(1))
+    if t < places.shape[0]:
+        place = places[t]
+        at = place & (words - 1)
+        for k in range(weight_words):
+            out[t * weight_words + k] = slabs[place - at + keys + at * weight_words + k] if place >= 0 else 0
+
+
+def find(backend: Backend, table: SlabTable, src: Array, dst: Array) -> Array:
+    """Return the word of each edge's key, -1 where it is not there; int64, shape (B,)."""
+    places = backend.empty(src.shape[0], np.int64)
+    k_find_edges.launch(src.shape[0], table.slabs, table.heads, table.words, table.keys, src, dst, places)
+    return places
+
+
+def locate(backend: Backend, table: SlabTable, batch: EdgeBatch) -> Probe:
+    """Find the edges of a batch."""
+    return plan_update(backend, table, batch, 0, False, False)
+
+
+def locate_and_count(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
+    """Find a batch's edges, and what the absent ones need; see :func:`dynstore._cpu.slab_hash.locate_and_count`."""
+    return plan_update(backend, table, batch, max_chain, reuse, True)
+
+
+def insert_absent(
+    backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe, reuse: bool, weights: Array | None
+) -> None:
+    """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
+    tasks = probe.tasks
+    words = table.slabs[:0] if weights is None else table.weights_as_words(weights)
+    k_insert_edges.launch(
+        max(tasks.num_tasks, WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
+        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.spilled,
+        tasks.behind, tasks.num_spilled, table.weight_words, words,
+    )  # fmt: skip
+
+
+def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe) -> None:
+    """Delete the edges that were found; rows without edges keep their base slabs, emptied."""
+    tasks = probe.tasks
+    if probe.found:
+        k_delete_edges.launch(
+            tasks.num_tasks, table.slabs, table.heads, table.dirty, tasks.src, tasks.dst, probe.places, tasks.emptied,
+            tasks.num_emptied,
+        )  # fmt: skip
+        k_flush_rows.launch_strided(
+            tasks.num_tasks, table.slabs, table.heads, table.unused, table.state, table.words, tasks.emptied,
+            tasks.num_emptied,
+        )  # fmt: skip
+
+
+def read_weights(backend: Backend, table: SlabTable, places: Array, dtype: np.dtype) -> Array:
+    """Return the weight at each place, 0 where it is negative."""
+    weights = backend.empty(places.shape[0], dtype)
+    words = table.weights_as_words(weights)
+    k_read_weights.launch(places.shape[0], table.slabs, table.words, table.keys, table.weight_words, places, words)
+    return weights
