@@ -104,13 +104,7 @@ class DeltaLog:
 
 def read_change(store: Store, batch: EdgeBatch, inserting: bool) -> Change:
     """Look up what a store holds of a batch, before it is updated."""
-    xp = store.backend.xp
-    slots = store.find(batch.src, batch.dst)
-    weights = store.slots.weights
-    before = slots >= 0
-    if weights is not None:
-        nothing = store.backend.zeros(slots.shape[0], weights.dtype)
-        weights = xp.where(before, weights[xp.maximum(slots, 0)], nothing) if weights.shape[0] else nothing
+    before, weights = store.look_up(batch.src, batch.dst)
     return Change(batch.src, batch.dst, before, weights, inserting)
 
 

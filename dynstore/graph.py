@@ -215,7 +215,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
             plan = self._out.plan_vertices(naming.num_vertices)
             mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
-            nothing = self._out.slots.src[:0]
+            nothing = self.backend.empty(0, self.vertex_dtype)
             change = self._read_change(EdgeBatch(nothing, nothing, None), True)
         self._commit(plan, mirror, naming.commit, change)
         return UpdateReport()

@@ -63,7 +63,7 @@ class Queries:
 
     def number_of_vertices(self) -> int:
         """Return V: the highest id seen + 1 or, with ``renumber=True``, how many ids there are."""
-        return self._out.slots.num_vertices
+        return self._out.num_vertices
 
     def number_of_edges(self) -> int:
         """Return how many edges there are; an undirected pair counts once."""
@@ -83,17 +83,14 @@ class Queries:
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
         """Return a bool array, shape (B,): which of the edges are there; False for ids never seen."""
-        found: Array = self._find("has_edges", edges, source, destination) >= 0
-        return found
+        return self._look_up("has_edges", edges, source, destination)[0]
 
     def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
         """Return the weights, shape (B,), weight dtype: NaN where absent, 1 in an unweighted graph."""
-        found = self._find("edge_weights", edges, source, destination)
-        weights = self.backend.empty(found.shape[0], self.weight_dtype)
+        there, stored = self._look_up("edge_weights", edges, source, destination)
+        weights = self.backend.empty(there.shape[0], self.weight_dtype)
         weights.fill(np.nan)
-        there = found >= 0
-        stored = self._out.slots.weights
-        weights[there] = 1 if stored is None else stored[found[there]]
+        weights[there] = 1 if stored is None else stored[there]
         return weights
 
     def successors(self, vertex: Any) -> Array:
@@ -194,21 +191,16 @@ class Queries:
 
     # ------------------------------------------------------------------ inside
 
-    def _find(self, who: str, edges: Any, source: str, destination: str) -> Array:
+    def _look_up(self, who: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
         columns = self._find_edges(who, edges, source, destination)
-        return self._out.find(columns.src, columns.dst)
+        return self._out.look_up(columns.src, columns.dst)
 
     def _find_edges(self, who: str, edges: Any, source: str, destination: str) -> EdgeColumns:
         return self.ids.find_edges(who, edges, (source, destination, None), None, self.number_of_vertices())
 
     def _row(self, who: str, vertex: Any, transposed: bool) -> Array:
         number = self.ids.number_of(who, vertex, self.number_of_vertices())
-        view = self.snapshot(transposed)
-        start, end = (int(view.offsets[number + k]) for k in (0, 1))
-        first = start >> 5
-        words = view.valid[first : (end + 31) >> 5]
-        bits = self.backend.xp.unpackbits(words.view(np.uint8), bitorder="little")
-        row = view.indices[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
+        row = (self._in_store() if transposed and self._directed else self._out).row(number)
         if self.ids.renumbered:
             row = self.ids.of(row, self.number_of_vertices())
             row.sort()

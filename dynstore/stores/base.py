@@ -85,6 +85,11 @@ class Store(ABC):
         self.options = make_options(f"store {self.name!r}", self.Options, options)
         self.slots = self._no_edges(0)
 
+    @property
+    def num_vertices(self) -> int:
+        """How many rows there are; to ask for it brings no slots up to date."""
+        return self.slots.num_vertices
+
     @abstractmethod
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         """Return fresh arrays without edges, with the capacity reserved."""
@@ -111,6 +116,25 @@ class Store(ABC):
         """Return the slot of each edge, -1 where it is absent; int64, shape (B,)."""
         positions, states = self._locate(self.slots, src, dst)
         return self.backend.xp.where(states == PRESENT, positions, -1)
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        """Return which edges are there, bool, shape (B,), and their weights, 0 where absent; None where unweighted."""
+        found = self.find(src, dst)
+        there, stored = found >= 0, self.slots.weights
+        if stored is None:
+            return there, None
+        nothing = self.backend.zeros(found.shape[0], stored.dtype)
+        xp = self.backend.xp
+        return there, xp.where(there, stored[xp.maximum(found, 0)], nothing) if stored.shape[0] else nothing
+
+    def row(self, number: int) -> Array:
+        """Return the destinations of one row's edges, ascending; an array of the caller's own."""
+        slots = self.slots
+        start, end = (int(slots.offsets[number + k]) for k in (0, 1))
+        first = start >> 5
+        bits = self.backend.xp.unpackbits(slots.valid[first : (end + 31) >> 5].view(np.uint8), bitorder="little")
+        kept: Array = slots.dst[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
+        return kept
 
     def _locate(self, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
         located: tuple[Array, Array] = self.backend.kernels("dynstore", "search").locate_edges(
