@@ -15,6 +15,7 @@ __all__ = ["STORES", "get_store"]
 # name -> (module, class)
 STORES = {
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
+    "lpma": ("dynstore.stores.lpma", "LPMAStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
 }

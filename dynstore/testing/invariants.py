@@ -28,7 +28,7 @@ __all__ = [
 
 SEGMENT_SLOTS = 32
 WORDS_PER_LINE = 16
-GAPPED_STORES = frozenset({"gpma+"})
+GAPPED_STORES = frozenset({"gpma+", "lpma"})
 
 
 def host_arrays(csr: GapCSR) -> dict[str, Any]:
