@@ -168,6 +168,15 @@ class Levels:
         fresh.starts[:] = self.starts
         return replace(fresh, num_edges=self.num_edges)
 
+    def in_order_slot(self, start: int) -> int:
+        """Return the slot in order of a row's start; see :attr:`starts`."""
+        if start == END:
+            return self.num_slots
+        p, place = divmod(start, SEGMENT)
+        level = p.bit_length()
+        segment = 0 if p == 0 else (2 * (p - (1 << (level - 1))) + 1) << (self.depth - level)
+        return segment * SEGMENT + place
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part; ``index``: the segments' first keys and stamps, and the table."""
         sizes = [0] * 7

@@ -16,6 +16,7 @@ from dynstore._cpu.lpma_layout import all_memory
 from dynstore._cpu.lpma_loops import (
     append_first_keys,
     clear_keys,
+    clear_located_keys,
     copy_changed,
     gather_all,
     locate,
@@ -47,6 +48,7 @@ __all__ = [
     "delete_listed",
     "insert",
     "look_up",
+    "plan_build",
     "plan_delete",
     "plan_insert",
     "plan_rebuild",
@@ -216,7 +218,8 @@ def delete(
     backend: Backend, levels: Levels, batch: EdgeBatch, located: Located, windows: Windows | None, stamp: int
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
-    clear_keys(*_search(levels), batch.src, batch.dst, stamp)
+    _, words, _, table, depth = _memory(levels)
+    clear_located_keys(words, table, depth, located.positions, located.states, stamp)
     if windows is not None:
         none = levels.starts[:0]
         new = none, none, windows.scratch[2][:0]
@@ -240,24 +243,22 @@ def build(backend: Backend, levels: Levels, columns: Columns, stamp: int) -> Non
     )  # fmt: skip
 
 
-def plan_build(backend: Backend, batch: EdgeBatch) -> Columns:
+def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Columns:
     """Return what :func:`build` takes of a batch."""
     return batch.src, batch.dst, _or_none(batch.weights)
 
 
-def plan_rebuild(backend: Backend, levels: Levels, located: Located) -> Columns:
+def plan_rebuild(backend: Backend, old: Levels, located: Located, levels: Levels) -> tuple[Located, Columns]:
     """Reserve what :func:`rebuild` needs: room for all edges."""
-    return _columns(backend, levels, levels.num_edges - located.found)
+    return located, _columns(backend, levels, levels.num_edges)
 
 
-def rebuild(
-    backend: Backend, old: Levels, batch: EdgeBatch, located: Located, levels: Levels, scratch: Columns, stamp: int
-) -> None:
-    """Write the old edges without those of a batch to new levels."""
-    clear_keys(*_search(old), batch.src, batch.dst, stamp)
-    none = old.starts[:0]
-    pending = located.positions[:0]
-    gather_all(*_memory(old), old.weight_dtype is not None, pending, (none, none, scratch[2][:0]), scratch)
+def rebuild(backend: Backend, old: Levels, levels: Levels, plan: tuple[Located, Columns], stamp: int) -> None:
+    """Write the old edges without those located to new levels."""
+    located, scratch = plan
+    _, words, _, table, depth = _memory(old)
+    clear_located_keys(words, table, depth, located.positions, located.states, stamp)
+    gather_all(*_memory(old), old.weight_dtype is not None, located.positions[:0], scratch)
     build(backend, levels, scratch, stamp)
 
 

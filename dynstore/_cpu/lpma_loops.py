@@ -20,6 +20,7 @@ from dynstore.slots import ABSENT, PRESENT
 __all__ = [
     "append_first_keys",
     "clear_keys",
+    "clear_located_keys",
     "copy_changed",
     "gather_all",
     "locate",
@@ -121,6 +122,16 @@ def clear_keys(ids, words, table, depth, starts, edge_src, edge_dst, stamp):
             words[base_of(table, STAMP, p) + p] = stamp
             found += 1
     return found
+
+
+@njit(cache=True)
+def clear_located_keys(words, table, depth, positions, states, stamp):
+    """Delete the edges that were located."""
+    for i in range(positions.shape[0]):
+        if states[i] == PRESENT:
+            p = physical_of(positions[i] >> 5, depth)
+            words[base_of(table, VALID, p) + p] &= ~(np.uint32(1) << np.uint32(positions[i] & 31))
+            words[base_of(table, STAMP, p) + p] = stamp
 
 
 @njit(cache=True)
@@ -239,10 +250,10 @@ def write_windows(ids, words, weights, table, depth, starts, weighted, bounds, p
 
 
 @njit(cache=True)
-def gather_all(ids, words, weights, table, depth, weighted, pending, new, scratch):
-    """Bring all edges to scratch, in order; return how many."""
+def gather_all(ids, words, weights, table, depth, weighted, none, scratch):
+    """Bring all edges to scratch, in order; ``none``: an array of int64 without items."""
     end = np.int64(1) << depth
-    return _gather(ids, words, weights, table, depth, weighted, 0, end, 0, 0, pending, pending, new, scratch)
+    _gather(ids, words, weights, table, depth, weighted, 0, end, 0, 0, none, none, scratch, scratch)
 
 
 @njit(cache=True)

@@ -11,6 +11,9 @@ from dynstore._cuda.windows import d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
+    "d_count_before_by_warp",
+    "d_count_not_above",
+    "d_find_window",
     "d_write_rows_by_warp",
     "k_clear_located",
     "k_gather_edges",

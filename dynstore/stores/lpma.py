@@ -111,6 +111,7 @@ class LPMAStore(Store):
 
     name: ClassVar[str] = "lpma"
     Options = LPMAOptions
+    appends = True
     options: LPMAOptions
 
     _levels: Levels
@@ -200,6 +201,8 @@ class LPMAStore(Store):
     # ------------------------------------------------------------------ updates
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        if on_duplicate == "append":
+            return self._plan_append(batch, num_vertices)
         backend, kernels, options = self.backend, self._kernels, self.options
         old = self._levels.with_vertices(backend, num_vertices)
         if old.num_edges == 0:
@@ -237,7 +240,7 @@ class LPMAStore(Store):
         located, windows = kernels.plan_delete(backend, old, batch, (self.options.leaf_lower, self.options.root_lower))
         total, stamp = old.num_edges - located.found, self._stamp + 1
         if windows is None and self._depth_for(total) < old.depth:
-            return self._plan_shrinkage(batch, located, total)
+            return self._plan_shrinkage(located, total)
         new = replace(old, num_edges=total)
 
         def commit() -> None:
@@ -265,27 +268,48 @@ class LPMAStore(Store):
         backend, kernels, stamp = self.backend, self._kernels, self._stamp + 1
         if not len(batch):
             return Plan(0, 0, lambda: self._put(old))
-        columns = kernels.plan_build(backend, batch)
         new = replace(self._fresh_levels(len(batch), old.num_vertices), num_edges=len(batch))
+        building = kernels.plan_build(backend, batch, new)
 
         def commit() -> None:
-            kernels.build(backend, new, columns, stamp)
+            kernels.build(backend, new, building, stamp)
             self._counts["rebuilds"] += 1
             self._restart(new)
 
         return Plan(0, 0, commit, grown=new.num_slots > old.num_slots)
 
-    def _plan_shrinkage(self, batch: EdgeBatch, located: Any, total: int) -> Plan:
+    def _plan_append(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+        """Plan to add up weights; what comes to more than 0 stays, all else goes."""
+        backend, kernels = self.backend, self._kernels
+        there, weights = self.look_up(batch.src, batch.dst)
+        assert weights is not None
+        stays = weights + batch.weights > 0
+        goes = there & ~stays
+        kept, gone = self._part_of(batch, stays), self._part_of(batch, goes)
+        plan = self.plan_insert(kept, num_vertices, "add")
+
+        def commit() -> None:
+            plan.commit()
+            kernels.delete_listed(backend, self._levels, gone.src, gone.dst, self._stamp)
+            self._levels = replace(self._levels, num_edges=self._levels.num_edges - len(gone))
+
+        return replace(plan, commit=commit, appended=(kept, gone))
+
+    def _part_of(self, batch: EdgeBatch, chosen: Array) -> EdgeBatch:
+        weights = None if batch.weights is None else batch.weights[chosen]
+        return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, self._count_loops(batch, chosen))
+
+    def _plan_shrinkage(self, located: Any, total: int) -> Plan:
         """Plan to write what is left to fewer levels."""
         backend, kernels, old, stamp = self.backend, self._kernels, self._levels, self._stamp + 1
         new = replace(self._fresh_levels(total, old.num_vertices), num_edges=total)
         if total == 0:
             kernels.begin_levels(backend, new, -1)
-        scratch = kernels.plan_rebuild(backend, old, located) if total else None
+        rebuilding = kernels.plan_rebuild(backend, old, located, new) if total else None
 
         def commit() -> None:
             if total:
-                kernels.rebuild(backend, old, batch, located, new, scratch, stamp)
+                kernels.rebuild(backend, old, new, rebuilding, stamp)
             self._counts["rebuilds"] += 1
             self._restart(new)
 
