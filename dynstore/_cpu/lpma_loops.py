@@ -33,6 +33,9 @@ __all__ = [
 ]
 
 
+TOUCH_AHEAD = 16
+
+
 @njit(cache=True)
 def _locate_one(ids, words, table, depth, starts, row, key):
     """Return the first slot in order of a row whose destination is not below ``key``, and what stands there."""
@@ -239,14 +242,33 @@ def _gather(ids, words, weights, table, depth, weighted, first, end, low, high, 
 
 
 @njit(cache=True)
+def _touch(ids, words, table, depth, starts, bounds, pending, new_src, first, end):
+    """Read what the first segment of each window needs, so that the cache misses of several windows overlap."""
+    seen = np.int64(0)
+    for window in range(first, end):
+        p = physical_of(bounds[window, 0], depth)
+        src, dst = base_of(table, SRC, p) + p * 32, base_of(table, DST, p) + p * 32
+        seen += ids[src] + ids[src + 31] + ids[dst] + ids[dst + 31] + ids[base_of(table, FIRST_SRC, p) + p]
+        seen += np.int64(word_of(words, table, p)) + words[base_of(table, STAMP, p) + p]
+        if bounds[window, 2] < bounds[window, 3]:
+            seen += starts[new_src[pending[bounds[window, 2]]]]
+    return seen
+
+
+@njit(cache=True)
 def write_windows(ids, words, weights, table, depth, starts, weighted, bounds, pending, places, new, scratch, stamp):
     """Merge each window's edges with its pending keys in scratch, then spread them over the window."""
+    seen = np.int64(0)
     for window in range(bounds.shape[0]):
+        if window % TOUCH_AHEAD == 0:
+            ahead = min(window + TOUCH_AHEAD, bounds.shape[0])
+            seen += _touch(ids, words, table, depth, starts, bounds, pending, new[0], window, ahead)
         first, end, low, high = bounds[window, 0], bounds[window, 1], bounds[window, 2], bounds[window, 3]
         count = _gather(
             ids, words, weights, table, depth, weighted, first, end, low, high, pending, places, new, scratch
         )
         spread(ids, words, weights, table, depth, starts, weighted, first, end, count, *scratch, stamp)
+    return seen
 
 
 @njit(cache=True)

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Columns",
+    "Rebuilding",
     "Stopwatch",
     "Windows",
     "begin_levels",

@@ -21,7 +21,7 @@ from dynstore.slots import OFFSET_SLACK, SlotArrays
 from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["LPMAOptions", "LPMAStore"]
+__all__ = ["Chooser", "LPMAOptions", "LPMAStore"]
 
 STRATEGIES = ("bottom-up", "top-down", "hybrid")
 
