@@ -48,8 +48,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
     weighted : bool
         Whether edges carry a weight.
     store : str
-        The structure: "gpma+" (a packed memory array), "lpma" (one in levels), or one of the baselines "merge" and
-        "rebuild".
+        The structure: "gpma+" (a packed memory array), one of the baselines "merge" and "rebuild", or another of
+        :data:`dynstore.stores.STORES`, to compare with.
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where it works.
     vertex_dtype : {"int32", "int64"}

@@ -69,6 +69,6 @@ class Tracked:
 
     def _tell(self, change: Change | None) -> None:
         """Hand a change to all who follow; None for one of everything."""
-        most = max(LEAST_KEPT, int(MOST_SHARE * self._out.slots.num_edges)) if self._logs else 0
+        most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges)) if self._logs else 0
         for log in self._logs:
             log.add(change, most)

@@ -94,6 +94,11 @@ class Store(ABC):
         """How many rows there are; to ask for it brings no slots up to date."""
         return self.slots.num_vertices
 
+    @property
+    def num_edges(self) -> int:
+        """How many edges there are, both directions of undirected ones; brings no slots up to date either."""
+        return self.slots.num_edges
+
     @abstractmethod
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         """Return fresh arrays without edges, with the capacity reserved."""

@@ -163,6 +163,10 @@ class LPMAStore(Store):
     def num_vertices(self) -> int:
         return self._levels.num_vertices
 
+    @property
+    def num_edges(self) -> int:
+        return self._levels.num_edges
+
     def statistics(self) -> dict[str, int]:
         """Return what updates have done since the store was made.
 

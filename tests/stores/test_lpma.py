@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore.backend import get_backend
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.levels import END, FIRST_DST, FIRST_SRC, MEMORY_BASE, VALID, Levels
 from dynstore.stores.lpma import Chooser
@@ -59,27 +60,26 @@ def columns(graph: DynamicGraph) -> dict[int, np.ndarray]:
 # ---------------------------------------------------------------------- the mapping
 
 
-@pytest.mark.parametrize("family", ["_cpu", "_cuda"])
 @pytest.mark.parametrize("depth", range(8))
-def test_the_mapping_is_the_walk_in_order(family: str, depth: int) -> None:
-    if family == "_cuda":
-        compiler = pytest.importorskip("dynstore._cuda.compiler")
-        if not compiler.SIMULATED:
-            pytest.skip("calls device functions as Python's in the simulator")
-        from dynstore._cuda import lpma_layout as layout
-        from tests.stores.lpma_mapping import k_map_segments
+def test_the_mapping_is_the_walk_in_order(depth: int) -> None:
+    from dynstore._cpu.lpma_layout import in_order_of, physical_of
 
-        numbers = np.zeros((2, 1 << depth), np.int64)
-        k_map_segments.launch(1 << depth, depth, numbers)
-        assert numbers[0].tolist() == walk(depth)
-        assert numbers[1].tolist() == list(range(1 << depth))
-        assert layout.AllMemory(np.dtype(np.int32)).shape == ((1 << 47) // 4,)
-    else:
-        from dynstore._cpu.lpma_layout import in_order_of, physical_of
+    order = [physical_of(i, depth) for i in range(1 << depth)]
+    assert order == walk(depth)
+    assert [in_order_of(p, depth) for p in order] == list(range(1 << depth))
 
-        order = [physical_of(i, depth) for i in range(1 << depth)]
-        assert order == walk(depth)
-        assert [in_order_of(p, depth) for p in order] == list(range(1 << depth))
+
+@pytest.mark.parametrize("depth", range(8))
+def test_the_mapping_is_the_walk_in_order_on_cuda(depth: int) -> None:
+    pytest.importorskip("dynstore._cuda.compiler")
+    from tests.stores.lpma_mapping import k_map_segments
+
+    backend = get_backend("cuda" if ON_GPU else "cuda-sim")
+    numbers = backend.zeros((2, 1 << depth), np.int64)
+    k_map_segments.launch(1 << depth, depth, numbers)
+    physical, in_order = backend.to_host(numbers)
+    assert physical.tolist() == walk(depth)
+    assert in_order.tolist() == list(range(1 << depth))
 
 
 def test_the_papers_example_of_eight_segments() -> None:
@@ -335,6 +335,17 @@ def test_a_row_is_read_from_the_levels_without_a_snapshot() -> None:
     assert graph.memory_usage()["snapshot"] == 0
 
 
+def test_updates_that_are_followed_make_no_snapshot() -> None:
+    """It could run out of memory when the update has been written already."""
+    graph = make(([0, 1], [1, 2], [1.0, 2.0]))
+    log = graph.follow()
+    rng = np.random.default_rng(15)
+    assert graph.insert_edges((*random_batch(rng, 20, 200), np.ones(200))).grown
+    graph.delete_edges(([0], [1]))
+    assert log.num_edges > 0
+    assert graph.memory_usage()["snapshot"] == 0
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda" if ON_GPU else "cuda-sim"])
 @pytest.mark.parametrize("directed", [True, False])
 def test_append_adds_up_and_what_is_not_above_zero_goes(device: str, directed: bool) -> None:
@@ -360,6 +371,16 @@ def test_append_adds_up_and_what_is_not_above_zero_goes(device: str, directed: b
         shown = {edge: w for edge, w in live_edges(graph.snapshot()).items() if directed or edge[0] <= edge[1]}
         assert shown == held
         check_graph(graph, transposed=True)
+
+
+def test_after_appending_all_that_follows_the_graph_is_computed_anew() -> None:
+    graph = make(([0, 1, 2], [1, 2, 3], [1.0, 2.0, 3.0]))
+    log, parts = graph.follow(), graph.track("weakly_connected_components")
+    parts.result()
+    graph.insert_edges(([1, 4], [2, 3], [-2.0, 1.0]), on_duplicate="append")
+    assert not log.complete
+    labels = dict(parts.result().to_numpy().tolist())
+    assert labels[0] == labels[1] != labels[2] == labels[3] == labels[4]
 
 
 def test_append_is_refused_where_nothing_adds_up() -> None:
