@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dynstore._cpu.lpma_layout import all_memory
 from dynstore._cpu.lpma_loops import (
     append_first_keys,
     clear_keys,
@@ -27,6 +26,7 @@ from dynstore._cpu.lpma_loops import (
     spread,
     write_windows,
 )
+from dynstore._cpu.lpma_mapping import all_memory
 from dynstore._cpu.lpma_windows import choose_bottom_up, choose_top_down, collect_windows, count_before
 from dynstore._cpu.window_loops import count_states, group_by_leaf
 from dynstore.levels import SEGMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dynstore._cpu.lpma_layout import (
+from dynstore._cpu.lpma_mapping import (
     base_of,
     count_bits,
     first_source_of,

@@ -1,4 +1,4 @@
-"""Where the segments of a leveled packed memory array are, on CUDA; see :mod:`dynstore._cpu.lpma_layout`."""
+"""Where the segments of a leveled packed memory array are, on CUDA; see :mod:`dynstore._cpu.lpma_mapping`."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis.stateful import run_state_machine_as_test
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
@@ -15,10 +16,13 @@ from dynstore.levels import END, FIRST_DST, FIRST_SRC, MEMORY_BASE, VALID, Level
 from dynstore.stores.lpma import Chooser
 from dynstore.testing.faults import for_every_allocation
 from dynstore.testing.invariants import check_graph, live_edges
+from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import Pair
 
 SEGMENT = 32
 STRATEGIES = ["bottom-up", "top-down", "hybrid"]
+# Limits so close to each other that windows are large and levels come and go often.
+DENSE = {"leaf_upper": 1.0, "root_upper": 1.0, "build_density": 0.95, "root_lower": 0.47, "leaf_lower": 0.4}
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
 
@@ -62,7 +66,7 @@ def columns(graph: DynamicGraph) -> dict[int, np.ndarray]:
 
 @pytest.mark.parametrize("depth", range(8))
 def test_the_mapping_is_the_walk_in_order(depth: int) -> None:
-    from dynstore._cpu.lpma_layout import in_order_of, physical_of
+    from dynstore._cpu.lpma_mapping import in_order_of, physical_of
 
     order = [physical_of(i, depth) for i in range(1 << depth)]
     assert order == walk(depth)
@@ -299,6 +303,11 @@ def test_both_devices_choose_the_same_windows(strategy: str) -> None:
         assert graphs[0].statistics() == graphs[1].statistics()
     assert graphs[0].statistics()["growths"] >= 1
     assert graphs[0].statistics()["rebuilds"] >= 2
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES[:2])
+def test_any_sequence_of_operations_in_a_dense_array(strategy: str) -> None:
+    run_state_machine_as_test(make_machine("lpma", "cpu", strategy=strategy, **DENSE))
 
 
 # ---------------------------------------------------------------------- the snapshot, queries, appending
