@@ -140,8 +140,14 @@ def _seconds_between(start: Any, stop: Any) -> float:
 
 
 def _columns(backend: Backend, levels: Levels, size: int) -> Columns:
-    weights = backend.empty(size if levels.weight_dtype is not None else 0, levels.weight_dtype or np.float32)
-    return Columns(backend.empty(size, levels.vertex_dtype), backend.empty(size, levels.vertex_dtype), weights)
+    src, dst = (backend.empty(size, levels.vertex_dtype) for _ in range(2))
+    return Columns(src, dst, _weights(backend, levels, size))
+
+
+def _weights(backend: Backend, levels: Levels, size: int) -> Array:
+    """Return room for so many weights, for none where the graph is unweighted."""
+    weighted = levels.weight_dtype is not None
+    return backend.empty(size if weighted else 0, levels.weight_dtype if weighted else np.float32)
 
 
 def _or_none(backend: Backend, weights: Array | None) -> Array:
@@ -327,7 +333,7 @@ def look_up(backend: Backend, levels: Levels, src: Array, dst: Array) -> tuple[A
     """Return the slots in order of edges, which are there, and their weights (0 where absent; None: unweighted)."""
     count, weighted = src.shape[0], levels.weight_dtype is not None
     positions, there = backend.empty(count, np.int64), backend.empty(count, np.bool_)
-    found = backend.empty(count if weighted else 0, levels.weight_dtype or np.float32)
+    found = _weights(backend, levels, count)
     k_look_up.launch(count, *memory_of(levels), levels.starts, weighted, src, dst, positions, there, found)
     return positions, there, found if weighted else None
 
