@@ -1,7 +1,8 @@
 """From a batch to the result, with a rebuild and without: ``python -m dynstore.benchmarks.drop_in_suite``.
 
 Needs RAPIDS. A window over a graph's different edges, in random order, slides by 0.1 %; after each slide an algorithm
-runs. Ids are renumbered, isolated vertices kept. Four ways from the batch to the result, one graph an algorithm:
+runs. Ids are renumbered, isolated vertices kept. Four ways from the batch to the result, one graph an algorithm, which
+take turns of ten slides each: as in a pipeline, what went before a slide is another slide of the same way.
 
 - ``cugraph.Graph``: a new one from the frame of the window's edges
 - ``SGGraph``: pylibcugraph's, renumbered, without its expensive checks
@@ -24,7 +25,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +36,19 @@ from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.adapters.packed import packed_rows
 from dynstore.backend import get_backend
+from dynstore.benchmarks.drop_in_window import Window, different_pairs
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, quiet
-from dynstore.datasets.generators import rmat
 from dynstore.frames import make_frame
 
-__all__ = ["ALGORITHMS", "Window", "main", "summarise_totals"]
+__all__ = ["ALGORITHMS", "main", "summarise_totals"]
 
 WHO = "drop_in_suite"
 TOLERANCE = 1e-6
 SLIDE_SHARE = 1000  # a slide is one of so many parts of all edges
 WARM_UPS = 3
 ALONE_RUNS = 10
+TURN = 10  # slides
 RANKS_APART = 2e-4  # L1; two runs stop within the tolerance of the fixed point, times 1 / (1 - alpha), in float32
 
 
@@ -87,53 +88,6 @@ ALGORITHMS = {
 }
 
 
-class Window:
-    """A window over different edges on the GPU; a slide deletes the oldest and inserts as many new ones.
-
-    Parameters
-    ----------
-    src, dst : CuPy arrays, shape (E,), int32
-        Different pairs in the order in which they come.
-    slide : int
-        Edges of one slide.
-    slides : int
-        How often it will slide.
-    """
-
-    def __init__(self, src: Any, dst: Any, slide: int, slides: int) -> None:
-        self.src, self.dst, self.slide = src, dst, slide
-        self.size = int(src.shape[0]) - slide * slides
-        self.low = 0
-
-    def now(self) -> tuple[Any, Any]:
-        """Return the edges in the window."""
-        return self._rows(self.low, self.low + self.size)
-
-    def advance(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        """Move on by one slide; return what leaves and what enters."""
-        leaving = self._rows(self.low, self.low + self.slide)
-        entering = self._rows(self.low + self.size, self.low + self.size + self.slide)
-        self.low += self.slide
-        return leaving, entering
-
-    def _rows(self, low: int, high: int) -> tuple[Any, Any]:
-        return self.src[low:high], self.dst[low:high]
-
-
-_events = lru_cache(maxsize=1)(rmat)  # the same ones for each algorithm
-
-
-def _different_pairs(cupy: Any, scale: int, edge_factor: int, seed: int, directed: bool) -> tuple[Any, Any]:
-    """Return the different pairs of an RMAT graph in random order; undirected ones with the lower end first."""
-    events = _events(scale, edge_factor, seed)
-    src, dst = cupy.asarray(events.src), cupy.asarray(events.dst)
-    if not directed:
-        src, dst = cupy.minimum(src, dst), cupy.maximum(src, dst)
-    keys = cupy.unique(src << 32 | dst)
-    keys = keys[cupy.argsort(cupy.random.default_rng(seed).random(keys.shape[0], dtype=np.float32))]
-    return (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
-
-
 class _Clock:
     """Wall time between laps, each of which waits for the whole device: cuGraph has streams of its own."""
 
@@ -158,6 +112,9 @@ class _Race:
 
     def __init__(self, name: str, window: Window, num_vertices: int) -> None:
         self.name, self.algorithm, self.window = name, ALGORITHMS[name], window
+        self.ways: list[tuple[Window, Callable[[Window], None]]] = [
+            (window.copy(), way) for way in (self.by_new_graph, self.by_sg_graph, self.by_drop_in, self.by_own_kernels)
+        ]
         self.backend = get_backend("cuda")
         self.cupy = self.backend.xp
         self.real, self.plc = require(WHO, "cugraph"), require(WHO, "pylibcugraph")
@@ -167,6 +124,7 @@ class _Race:
         self.handle = self.plc.ResourceHandle()
         self.clock = _Clock(self.cupy)
         self.vertices = self.cupy.arange(num_vertices, dtype=np.int32)
+        self.column = make_frame(self.backend, {"vertex": self.vertices})["vertex"]
         self.times: dict[tuple[str, str], list[float]] = {}
         self.results: dict[str, Any] = {}
         src = window.now()[0]
@@ -177,15 +135,15 @@ class _Race:
     def note(self, way: str, operation: str, passed_ms: float) -> None:
         self.times.setdefault((way, operation), []).append(passed_ms)
 
-    def frame(self) -> Any:
-        return make_frame(self.backend, dict(zip(("src", "dst"), self.window.now(), strict=True)))
+    def _frame(self, window: Window) -> Any:
+        return make_frame(self.backend, dict(zip(("src", "dst"), window.now(), strict=True)))
 
     def _live_graph(self) -> Any:
-        return self._graph_from_frame(self.drop_in.Graph(directed=self.algorithm.directed))
+        return self._build(self.drop_in, self._frame(self.window))
 
-    def _graph_from_frame(self, graph: Any) -> Any:
-        frame, column = self.frame(), make_frame(self.backend, {"vertex": self.vertices})["vertex"]
-        graph.from_cudf_edgelist(frame, "src", "dst", store_transposed=self.algorithm.pulls, vertices=column)
+    def _build(self, module: Any, frame: Any) -> Any:
+        graph = module.Graph(directed=self.algorithm.directed)
+        graph.from_cudf_edgelist(frame, "src", "dst", store_transposed=self.algorithm.pulls, vertices=self.column)
         return graph
 
     def _own_graph(self) -> Any:
@@ -194,23 +152,22 @@ class _Race:
         graph.insert_vertices(self.vertices)
         return graph
 
-    def by_new_graph(self) -> None:
+    def by_new_graph(self, window: Window) -> None:
         """Build cugraph.Graph from the frame, and run."""
-        frame = self.frame()
-        column = make_frame(self.backend, {"vertex": self.vertices})["vertex"]
+        window.advance()
+        frame = self._frame(window)
         self.clock.start()
-        graph = self.real.Graph(directed=self.algorithm.directed)
-        graph.from_cudf_edgelist(frame, "src", "dst", store_transposed=self.algorithm.pulls, vertices=column)
+        graph = self._build(self.real, frame)
         built = self.clock.lap()
         self.results["cugraph.Graph"] = self.algorithm.of_cugraph(self.real, graph, self.start)
         self._note_both("cugraph.Graph", "build", built, self.clock.lap())
 
-    def _sg_graph(self) -> Any:
+    def _sg_graph(self, window: Window) -> Any:
         properties = self.plc.GraphProperties(is_symmetric=not self.algorithm.directed, is_multigraph=False)
         return self.plc.SGGraph(
             self.handle,
             properties,
-            *self.window.now(),
+            *window.now(),
             store_transposed=self.algorithm.pulls,
             renumber=True,
             do_expensive_check=False,
@@ -218,17 +175,18 @@ class _Race:
             symmetrize=not self.algorithm.directed,
         )
 
-    def by_sg_graph(self) -> None:
+    def by_sg_graph(self, window: Window) -> None:
         """Build pylibcugraph's graph without checks, and run."""
+        window.advance()
         self.clock.start()
-        graph = self._sg_graph()
+        graph = self._sg_graph(window)
         built = self.clock.lap()
         self.algorithm.of_plc(self.plc, self.handle, graph, self.starts)
         self._note_both("SGGraph", "build", built, self.clock.lap())
 
-    def by_drop_in(self, slide: tuple[Any, Any]) -> None:
+    def by_drop_in(self, window: Window) -> None:
         """Update the live graph, and run cuGraph on it."""
-        updated = self._update(self.live, slide)
+        updated = self._update(self.live, window.advance())
         packed_rows(self.live.dynamic_graph, self.algorithm.pulls)
         squeezed = self.clock.lap()
         self.results["drop-in"] = self.algorithm.of_cugraph(self.drop_in, self.live, self.start)
@@ -238,9 +196,9 @@ class _Race:
         self.note("drop-in", "algorithm", ran)
         self.note("drop-in", "total", updated + squeezed + ran)
 
-    def by_own_kernels(self, slide: tuple[Any, Any]) -> None:
+    def by_own_kernels(self, window: Window) -> None:
         """Update a DynamicGraph, and run dynstore's kernels."""
-        updated = self._update(self.graph, slide)
+        updated = self._update(self.graph, window.advance())
         self.results["own kernels"] = self.algorithm.of_dynstore(self.graph, self.start)
         self._note_both("own kernels", "update", updated, self.clock.lap())
 
@@ -256,23 +214,26 @@ class _Race:
         self.note(way, "algorithm", second)
         self.note(way, "total", first + second)
 
-    def step(self, number: int) -> None:
-        """Slide once; the ways take turns in who is first."""
-        slide = self.window.advance()
-        ways: list[Callable[[], None]] = [
-            self.by_new_graph,
-            self.by_sg_graph,
-            lambda: self.by_drop_in(slide),
-            lambda: self.by_own_kernels(slide),
-        ]
-        first = number % len(ways)
-        with quiet():
-            for way in [*ways[first:], *ways[:first]]:
-                way()
+    def run(self, slides: int) -> None:
+        """Slide so often each way: in turns, the ways one after the other."""
+        for done in range(0, slides, TURN):
+            for window, way in self.ways:
+                with quiet():
+                    for _ in range(min(TURN, slides - done)):
+                        way(window)
+        for _ in range(slides):
+            self.window.advance()
+
+    def drift(self, slides: int) -> None:
+        """Slide so often without timing; only the graphs that are updated do."""
+        for _ in range(slides):
+            changes = self.window.advance()
+            self._update(self.live, changes)
+            self._update(self.graph, changes)
 
     def alone(self, when: str) -> None:
         """Time the algorithm by itself: on the graph that cuGraph builds, and on lent rows."""
-        built, live = self._sg_graph(), self.live._Impl
+        built, live = self._sg_graph(self.window), self.live._Impl
         for number in range(ALONE_RUNS + 1):
             with quiet():
                 self.clock.start()
@@ -342,20 +303,15 @@ def summarise_totals(times: dict[tuple[str, str], list[float]]) -> dict[str, flo
 
 def _race(name: str, scale: int, edge_factor: int, seed: int, steps: int, drift: int) -> tuple[_Race, str | None]:
     cupy = get_backend("cuda").xp
-    src, dst = _different_pairs(cupy, scale, edge_factor, seed, ALGORITHMS[name].directed)
+    src, dst = different_pairs(cupy, scale, edge_factor, seed, ALGORITHMS[name].directed)
     slide = max(1, int(src.shape[0]) // SLIDE_SHARE)
     race = _Race(name, Window(src, dst, slide, WARM_UPS + steps + drift), 1 << scale)
-    for number in range(WARM_UPS):
-        race.step(number)
+    race.run(WARM_UPS)
     race.times.clear()
     race.alone("after the build")
-    for number in range(steps):
-        race.step(number)
+    race.run(steps)
     problem = race.disagreement()
-    for _ in range(drift):
-        changes = race.window.advance()
-        race._update(race.live, changes)
-        race._update(race.graph, changes)
+    race.drift(drift)
     race.alone(f"after {WARM_UPS + steps + drift} slides")
     return race, problem
 

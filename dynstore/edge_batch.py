@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["EdgeBatch", "SortedKeys", "make_batch", "sort_unique"]
+__all__ = ["EdgeBatch", "RawEdges", "make_batch", "sort_unique"]
 
 
 class EdgeBatch:
@@ -57,26 +56,41 @@ class EdgeBatch:
         return self._settled
 
 
-class SortedKeys(EdgeBatch):
-    """A batch of edges as sorted keys, each of which may be there several times; a plan can take it as it is.
+class RawEdges(EdgeBatch):
+    """Unweighted int32 edges as they came: in any order, any of them several times.
 
-    Which edges there are is found when it is asked for, or told by who found it in passing.
+    They are sorted when somebody asks for that. A plan that needs no order takes them as they are, and one that sorts
+    them may tell in passing which edges there are.
 
     Parameters
     ----------
-    keys : array, shape (N,), int64
-        Source in the high half, destination in the low one.
-    find : callable
-        Returns ``src``, ``dst`` and ``num_loops``.
-    counts_loops : bool
-        Whether the graph is undirected.
+    backend : Backend
+        One whose ``batches`` kernels have ``sort_keys`` and ``keep_pairs``.
+    src, dst : array, shape (N,), int32
+    mirrored : bool
+        Whether each edge stands for its mirror image, too; of an undirected graph.
     """
 
-    def __init__(self, keys: Array, find: Callable[[Array], tuple[Array, Array, int]], counts_loops: bool) -> None:
+    def __init__(self, backend: Backend, src: Array, dst: Array, mirrored: bool) -> None:
         self.weights = None
-        self.keys = keys
-        self._find, self._counts_loops = find, counts_loops
+        self.columns = src, dst
+        self.mirrored = mirrored
+        self._backend = backend
+        self._keys: Array | None = None
         self._settled = None
+        self._counts: tuple[int, int] | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """How many keys there are, mirror images included, before each is kept once."""
+        return int(self.columns[0].shape[0]) * (2 if self.mirrored else 1)
+
+    @property
+    def keys(self) -> Array:
+        """All keys, sorted; int64, shape (``num_rows``,): source in the high half, destination in the low one."""
+        if self._keys is None:
+            self._keys = self._kernels.sort_keys(self._backend, *self.columns, self.mirrored)
+        return self._keys
 
     @property
     def is_settled(self) -> bool:
@@ -85,11 +99,31 @@ class SortedKeys(EdgeBatch):
 
     def settle(self, src: Array, dst: Array, num_loops: int) -> None:
         """Take the edges from who has found them."""
-        self._settled = src, dst, num_loops if self._counts_loops else 0
+        self._settled = src, dst, num_loops if self.mirrored else 0
+
+    def settle_counts(self, num_edges: int, num_loops: int) -> None:
+        """Take how many edges there are from who has counted them, and how many self-loops among them."""
+        self._counts = num_edges, num_loops if self.mirrored else 0
+
+    @property
+    def num_loops(self) -> int:
+        return self._settle()[2] if self._counts is None else self._counts[1]
+
+    def __len__(self) -> int:
+        return super().__len__() if self._counts is None else self._counts[0]
+
+    def transposed(self, backend: Backend) -> EdgeBatch:
+        twin = RawEdges(backend, self.columns[1], self.columns[0], self.mirrored)
+        twin._counts = self._counts
+        return twin
+
+    @property
+    def _kernels(self) -> Any:
+        return self._backend.kernels("dynstore", "batches")
 
     def _settle(self) -> tuple[Array, Array, int]:
         if self._settled is None:
-            self.settle(*self._find(self.keys))
+            self.settle(*self._kernels.keep_pairs(self._backend, self.keys))
         return super()._settle()
 
 
@@ -106,7 +140,7 @@ def sort_unique(
         return src, dst, weights
     if src.dtype.itemsize == 4:
         if weights is None:
-            batch = _sort_pairs(backend, src, dst, False)
+            batch = _make_pairs(backend, src, dst, False)
             return batch.src, batch.dst, None
         keys = src.astype(np.int64)
         keys <<= 32
@@ -126,8 +160,8 @@ def sort_unique(
     return src, dst, weights
 
 
-def _sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
-    batch: EdgeBatch = backend.kernels("dynstore", "batches").sort_pairs(backend, src, dst, mirrored)
+def _make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+    batch: EdgeBatch = backend.kernels("dynstore", "batches").make_pairs(backend, src, dst, mirrored)
     return batch
 
 
@@ -162,7 +196,7 @@ def make_batch(
     """
     xp = backend.xp
     if weights is None and src.dtype.itemsize == 4 and src.shape[0]:
-        return _sort_pairs(backend, src, dst, not directed)
+        return _make_pairs(backend, src, dst, not directed)
     if directed:
         return EdgeBatch(*sort_unique(backend, src, dst, weights, on_duplicate))
     if weights is None:  # nothing to resolve between the directions: mirror first, sort once

@@ -36,8 +36,11 @@ RESIDENT_WARPS = 2 if SIMULATED else 132 * 64
 
 @device
 def d_has_bit(words, position):
-    """Whether bit ``position`` is set in uint32 ``words``, lowest bit first: an edge in its slot, a vertex in a set."""
-    return (words[position >> 5] >> (position & 31)) & 1 != 0
+    """Whether bit ``position`` is set in uint32 ``words``, lowest bit first: an edge in its slot, a vertex in a set.
+
+    Unsigned, and 32 bits wide where it can be: a signed index costs four instructions more, to count from the end.
+    """
+    return (words[np.uint64(position >> 5)] & np.uint32(1 << (position & 31))) != 0
 
 
 if SIMULATED:

@@ -6,9 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
-from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_has_bit, rank_offsets
+from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
+from dynstore.algorithms._cuda._rows import (
+    LOW_BITS,
+    STEP_SLOTS,
+    CutRows,
+    count_warps,
+    d_add_block,
+    d_find_slot,
+    d_is_short,
+    d_is_split,
+    d_num_pieces,
+    d_open_piece,
+    d_read_bits,
+)
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -16,87 +29,75 @@ if TYPE_CHECKING:
 
 __all__ = ["pagerank", "sum_out_weights"]
 
-# Rows of more slots than this get warps; each warp takes a chunk, so a hub is shared by many.
-NARROW_SLOTS = 16 if SIMULATED else 32
-CHUNK_SLOTS = 64 if SIMULATED else 1024
-
-
-@device
-def d_read_term(indices, valid, weights, weighted, values, pulled, slot):
-    """Return what ``slot`` adds to the sum of its row, in float64: its weight, times its neighbour's value."""
-    term = 0.0
-    if d_has_bit(valid, slot):
-        term = 1.0
-        if pulled:
-            term = np.float64(values[indices[slot]])
-        if weighted:
-            term *= np.float64(weights[slot])
-    return term
+# Iterations started before the host looks whether one has converged; those after it write nothing.
+WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
+# Rows of at most so many slots are eight lanes': most rows that are not short fill a warp badly.
+MEDIUM_SLOTS = 48 if SIMULATED else 192
+BOARD_SIZE = THREADS // WARP
+# What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
+DANGLING, CHANGE = range(2)
 
 
 @kernel
-def k_sum_narrow_rows(offsets, indices, valid, weights, weighted, values, pulled, sums):
-    """One thread a row: write its sum if it is narrow, else 0, which :func:`k_sum_chunks` adds to."""
-    row = int(cuda.grid(1))
-    if row < sums.shape[0]:
-        begin = int(offsets[row])
-        end = int(offsets[row + 1])
-        total = 0.0
-        if end - begin <= NARROW_SLOTS:
-            for slot in range(begin, end):
-                total += d_read_term(indices, valid, weights, weighted, values, pulled, slot)
-        sums[row] = total
+def k_count_edges(offsets, valid, rows, begins, lengths, degrees):
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: count the edges of each.
 
-
-@kernel
-def k_sum_chunks(offsets, indices, valid, weights, weighted, values, pulled, rows, begins, sums):
-    """One warp a chunk of a wide row: one atomic add to the row's sum."""
-    chunk = int(cuda.grid(1)) >> 5
+    Only words of ``valid`` are read, one a lane. Atomics: an add to ``degrees`` a piece, exact in its float32 up to
+    2^24 edges.
+    """
     lane = d_lane()
-    total = 0.0
-    row = 0
-    if chunk < rows.shape[0]:  # the same in all lanes
-        row = int(rows[chunk])
-        begin = int(begins[chunk])
-        end = min(begin + CHUNK_SLOTS, int(offsets[row + 1]))
-        for slot in range(begin + lane, end, 32):
-            total += d_read_term(indices, valid, weights, weighted, values, pulled, slot)
-    total = d_sum_lanes(total)
-    if lane == 0 and chunk < rows.shape[0]:
-        cuda.atomic.add(sums, row, total)
+    pieces = d_num_pieces(lengths[0])
+    items = pieces + ((degrees.shape[0] + 31) >> 5)
+    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
+        count = 0
+        if item < pieces:
+            row, base, first, last = d_open_piece(offsets, rows, begins, item)
+            for position in range(lane * 32, last + 1, 32 * 32):
+                count += d_count_bits(
+                    d_read_bits(valid, base + max(position, first), base + min(position + 32, last + 1))
+                )
+            count = d_sum_lanes(count)
+            if lane == 0:
+                cuda.atomic.add(degrees, row, np.float32(count))
+        else:
+            row = (item - pieces) * 32 + lane
+            if row < degrees.shape[0]:
+                begin = int(offsets[row])
+                end = int(offsets[row + 1])
+                if d_is_short(begin, end):
+                    degrees[row] = d_count_bits(d_read_bits(valid, begin, end))
 
 
-class _RowSums:
-    """Sums over the rows of a gap-aware CSR, the rows sorted once by how many threads each deserves."""
+@kernel
+def k_sum_weights(offsets, valid, weights, rows, begins, lengths, sums):
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: add the weights of each.
 
-    def __init__(self, csr: GapCSR) -> None:
-        xp, offsets = csr.backend.xp, csr.offsets
-        self.csr = csr
-        slots = offsets[1:] - offsets[:-1]
-        wide = xp.nonzero(slots > NARROW_SLOTS)[0]
-        chunks = (slots[wide].astype(np.int64) + (CHUNK_SLOTS - 1)) // CHUNK_SLOTS
-        ends = xp.cumsum(chunks)
-        num_chunks = int(ends[-1]) if ends.shape[0] else 0
-        numbers = xp.arange(num_chunks, dtype=np.int64)
-        which = xp.searchsorted(ends, numbers, side="right") if num_chunks else numbers
-        self.rows = wide[which]
-        self.begins = offsets[self.rows] + (numbers - (ends[which] - chunks[which])) * CHUNK_SLOTS
-
-    def add(self, values: Array | None, sums: Array) -> None:
-        """Write to ``sums``, shape (V,), float64, each row's sum of weight (or 1) times neighbour's value (or 1)."""
-        csr = self.csr
-        nothing = sums[:1]  # stands for an array that the kernels do not read
-        terms = (
-            csr.offsets,
-            csr.indices,
-            csr.valid,
-            nothing if csr.weights is None else csr.weights,
-            int(csr.weights is not None),
-            nothing if values is None else values,
-            int(values is not None),
-        )
-        k_sum_narrow_rows.launch(csr.num_vertices, *terms, sums)
-        k_sum_chunks.launch_warps(self.rows.shape[0], *terms, self.rows, self.begins, sums)
+    Atomics: an add to ``sums`` a piece.
+    """
+    lane = d_lane()
+    pieces = d_num_pieces(lengths[0])
+    items = pieces + ((sums.shape[0] + 31) >> 5)
+    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
+        total = 0.0
+        if item < pieces:
+            row, base, first, last = d_open_piece(offsets, rows, begins, item)
+            for position in range(lane, last + 1, 32):
+                place, live = d_find_slot(valid, base, first, last, position)
+                if live:
+                    total += np.float64(weights[place])
+            total = d_sum_lanes(total)
+            if lane == 0:
+                cuda.atomic.add(sums, row, total)
+        else:
+            row = (item - pieces) * 32 + lane
+            if row < sums.shape[0]:
+                begin = int(offsets[row])
+                end = int(offsets[row + 1])
+                if d_is_short(begin, end):
+                    for slot in range(begin, end):
+                        if d_has_bit(valid, slot):
+                            total += np.float64(weights[slot])
+                    sums[row] = total
 
 
 def sum_out_weights(out: GapCSR) -> Array:
@@ -107,19 +108,19 @@ def sum_out_weights(out: GapCSR) -> Array:
     array, shape (V,)
         In the weight dtype, or float32 where there are no weights; summed in float64.
     """
+    num_warps, cut = count_warps(out), CutRows(out)
     if out.weights is None:
-        _, packed = rank_offsets(out.backend, out.offsets, out.valid, out.num_slots)
-        return (packed[1:] - packed[:-1]).astype(np.float32)
-    sums = out.backend.empty(out.num_vertices, np.float64)
-    _RowSums(out).add(None, sums)
+        degrees = out.backend.zeros(out.num_vertices, np.float32)
+        k_count_edges.launch_warps(num_warps, out.offsets, out.valid, *cut.pieces, degrees)
+        return degrees
+    sums = out.backend.zeros(out.num_vertices, np.float64)
+    k_sum_weights.launch_warps(num_warps, out.offsets, out.valid, out.weights, *cut.pieces, sums)
     return sums.astype(out.weights.dtype)
 
 
 @device
-def d_share_rank(ranks, out_weights, shares, vertex):
+def d_share_rank(rank, weight, shares, vertex):
     """Write what ``vertex`` gives per unit of weight; return the rank that it has no edge to give along."""
-    rank = ranks[vertex]
-    weight = out_weights[vertex]
     if weight == 0:
         shares[vertex] = 0
         return np.float64(rank)
@@ -128,41 +129,204 @@ def d_share_rank(ranks, out_weights, shares, vertex):
 
 
 @kernel
-def k_share_ranks(ranks, out_weights, shares, totals):
-    """Stride over the vertices; whole warps: one atomic add each to ``totals[0]``, the dangling rank."""
+def k_share_ranks(ranks, out_weights, shares, history):
+    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block."""
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
     dangling = 0.0
     for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks, out_weights, shares, vertex)
-    dangling = d_sum_lanes(dangling)
-    if d_lane() == 0:
-        cuda.atomic.add(totals, 0, dangling)
+        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
+    d_add_block(dangling, board, history, DANGLING)
+
+
+@device
+def d_read_term(indices, valid, shares, base, first, last, position):
+    """Return the share that comes from a position of a piece, in float64, without branches."""
+    place, live = d_find_slot(valid, base, first, last, position)
+    term = np.float64(shares[np.uint64(indices[place])])
+    return term if live else 0.0
+
+
+@device
+def d_weigh_term(indices, valid, weights, shares, base, first, last, position):
+    """Return the weighted share that comes from a position of a piece, in float64, without branches."""
+    place, live = d_find_slot(valid, base, first, last, position)
+    term = np.float64(shares[np.uint64(indices[place])]) * np.float64(weights[place])
+    return term if live else 0.0
+
+
+@device
+def d_sum_piece(indices, valid, weights, weighted, shares, base, first, last):
+    """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
+    total = 0.0
+    if weighted:
+        for place in range(d_lane(), last + 1, STEP_SLOTS):
+            total += (
+                d_weigh_term(indices, valid, weights, shares, base, first, last, place)
+                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 32)
+                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 64)
+                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 96)
+            )
+    else:
+        for place in range(d_lane(), last + 1, STEP_SLOTS):
+            total += (
+                d_read_term(indices, valid, shares, base, first, last, place)
+                + d_read_term(indices, valid, shares, base, first, last, place + 32)
+                + d_read_term(indices, valid, shares, base, first, last, place + 64)
+                + d_read_term(indices, valid, shares, base, first, last, place + 96)
+            )
+    return total
+
+
+@device
+def d_read_short(indices, weights, weighted, shares, bits, begin, last, position):
+    """Return the share that comes from a position of a short row, in float64, without branches."""
+    place = np.uint64(begin + min(position, last))
+    term = np.float64(shares[np.uint64(indices[place])])
+    if weighted:
+        term *= np.float64(weights[place])
+    return term if (bits >> position) & 1 else 0.0
+
+
+@device
+def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
+    """Return the sum over a short row: four slots at a time, so that their loads wait together."""
+    total = 0.0
+    bits = d_read_bits(valid, begin, end)
+    last = end - begin - 1
+    for position in range(0, last + 1, 4):
+        total += (
+            d_read_short(indices, weights, weighted, shares, bits, begin, last, position)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 1)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 2)
+            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 3)
+        )
+    return total
+
+
+@device
+def d_read_medium(indices, valid, weights, weighted, shares, slot, end):
+    """Return the share that comes from a slot of a row, 0 behind its ``end``, in float64, without branches."""
+    place = np.uint64(min(slot, end - 1))
+    term = np.float64(shares[np.uint64(indices[place])])
+    if weighted:
+        term *= np.float64(weights[place])
+    live = (np.int64(valid[place >> np.uint64(5)]) >> (slot & 31)) & 1
+    return term if live and slot < end else 0.0
+
+
+@device
+def d_sum_medium(indices, valid, weights, weighted, shares, begin, end):
+    """Return the sum over a medium row, in all of the eight lanes that share it; all lanes of the warp call."""
+    total = 0.0
+    for slot in range(begin + (d_lane() & 7), end, 32):
+        total += (
+            d_read_medium(indices, valid, weights, weighted, shares, slot, end)
+            + d_read_medium(indices, valid, weights, weighted, shares, slot + 8, end)
+            + d_read_medium(indices, valid, weights, weighted, shares, slot + 16, end)
+            + d_read_medium(indices, valid, weights, weighted, shares, slot + 24, end)
+        )
+    for step in (4, 2, 1):
+        total += d_shuffle(total, d_lane() ^ step)
+    return total
+
+
+@device
+def d_spread(history, iteration, alpha, uniform, num_vertices):
+    """Return what all vertices get apart from their in-edges: each, or together where there are targets."""
+    spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
+    if uniform:
+        spread /= num_vertices
+    return spread
+
+
+@device
+def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
+    """Write a vertex's next rank and share; return by how much the rank changed, and the rank that dangles."""
+    given = spread
+    if not uniform:
+        given = spread * np.float64(targets[vertex])
+    ranks[vertex] = alpha * total + given
+    rank = ranks[vertex]
+    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
 
 
 @kernel
-def k_advance_ranks(sums, out_weights, targets, uniform, alpha, before, ranks, shares, totals):
-    """Stride over the vertices: their next ranks and shares, from the sums over their in-edges.
+def k_pull_ranks(
+    offsets, indices, valid, weights, weighted, rows, begins, lengths, medium, shares, history, iteration, tol, alpha,
+    uniform, targets, out_weights, ranks, next_shares, sums,
+):  # fmt: skip
+    """Warps stride over pieces, four medium rows each, and 32 neighbouring rows each, the short ones: advance ranks.
 
-    ``before[0]`` is the dangling rank of this iteration; ``totals`` get that of the next one and the L1 change, by
-    two atomic adds a warp. Every vertex is read and written by its own thread alone.
+    Writes nothing where the iteration before has converged. A row of several pieces is only added up, by an atomic add
+    a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
+    row of ``history``.
     """
-    spread = alpha * before[0] + 1.0 - alpha
-    if uniform:
-        spread /= ranks.shape[0]
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        return
+    lane = d_lane()
+    num_vertices = ranks.shape[0]
+    spread = d_spread(history, iteration, alpha, uniform, num_vertices)
+    pieces = d_num_pieces(lengths[0])
+    num_medium = lengths[1]
+    whole = pieces + ((num_medium + 3) >> 2)
+    items = whole + ((num_vertices + 31) >> 5)
+    changes = 0.0
     dangling = 0.0
-    change = 0.0
-    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        old = np.float64(ranks[vertex])
-        given = spread
-        if not uniform:
-            given = spread * np.float64(targets[vertex])
-        ranks[vertex] = alpha * sums[vertex] + given
-        change += abs(np.float64(ranks[vertex]) - old)
-        dangling += d_share_rank(ranks, out_weights, shares, vertex)
-    dangling = d_sum_lanes(dangling)
-    change = d_sum_lanes(change)
-    if d_lane() == 0:
-        cuda.atomic.add(totals, 0, dangling)
-        cuda.atomic.add(totals, 1, change)
+    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
+        total = 0.0
+        mine = False
+        if item < pieces:
+            row, base, first, last = d_open_piece(offsets, rows, begins, item)
+            old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
+            total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, base, first, last))
+            mine = lane == 0
+            if mine and d_is_split(offsets, row, base):
+                cuda.atomic.add(sums, row, total)
+                mine = False
+        elif item < whole:
+            i = (item - pieces) * 4 + (lane >> 3)
+            row = int(medium[min(i, num_medium - 1)])
+            begin, end, old, weight = int(offsets[row]), int(offsets[row + 1]), ranks[row], out_weights[row]
+            total = d_sum_medium(indices, valid, weights, weighted, shares, begin, end)
+            mine = lane & 7 == 0 and i < num_medium
+        else:
+            row = (item - whole) * 32 + lane
+            there = min(row, num_vertices - 1)
+            begin, end, old, weight = int(offsets[there]), int(offsets[there + 1]), ranks[there], out_weights[there]
+            if row < num_vertices:
+                mine = d_is_short(begin, end)
+                if mine:
+                    total = d_sum_short(indices, valid, weights, weighted, shares, begin, end)
+        if mine:
+            change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
+            changes += change
+            dangling += lost
+    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
+    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
+
+
+@kernel
+def k_advance_split_rows(
+    split, lengths, history, iteration, tol, alpha, uniform, targets, out_weights, ranks, next_shares, sums
+):
+    """Stride over the rows of several pieces: advance their ranks as :func:`k_pull_ranks` does, and clear the sums."""
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        return
+    spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
+    changes = 0.0
+    dangling = 0.0
+    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
+        row = int(split[i])
+        change, lost = d_advance_rank(
+            row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
+        )
+        sums[row] = 0.0
+        changes += change
+        dangling += lost
+    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
+    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 
 
 def pagerank(
@@ -178,7 +342,8 @@ def pagerank(
 
     Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking", 1999, section 2; the rank of vertices without
     out-edges is handed to all vertices, or as ``personalization`` says, after Langville and Meyer, "Deeper Inside
-    PageRank", Internet Mathematics 1(3), 2004, section 3. Three launches an iteration; the change is read back once.
+    PageRank", Internet Mathematics 1(3), 2004, section 3. Two launches an iteration. Their changes stay on the device,
+    where an iteration after one that has converged does nothing; the host reads them back once for several.
 
     Parameters
     ----------
@@ -208,20 +373,44 @@ def pagerank(
     if num_vertices == 0:
         return start.copy(), 0, 0.0
     ranks = start.copy()
-    shares = backend.empty(num_vertices, start.dtype)
-    sums = backend.empty(num_vertices, np.float64)
-    rows = _RowSums(into)
-    totals = backend.zeros(2, np.float64)
-    k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, totals)
+    shares, next_shares = (backend.empty(num_vertices, start.dtype) for _ in range(2))
+    sums = backend.zeros(num_vertices, np.float64)
+    cut, num_warps = CutRows(into, MEDIUM_SLOTS), count_warps(into)
     uniform = int(personalization is None)
-    targets = ranks[:1] if personalization is None else personalization
-    error, iterations = np.inf, 0
+    # What the kernels do not read is stood for by what none writes.
+    targets = start if personalization is None else personalization
+    weights = start if into.weights is None else into.weights
+    edges = (into.offsets, into.indices, into.valid, weights, int(into.weights is not None))
+    block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
+    last, iterations, error = None, 0, np.inf
     while iterations < max_iter and not error < tol:
-        rows.add(shares, sums)
-        before, totals = totals, backend.zeros(2, np.float64)
-        k_advance_ranks.launch_strided(
-            num_vertices, sums, out_weights, targets, uniform, float(alpha), before, ranks, shares, totals
-        )
-        error = float(totals[1])
-        iterations += 1
+        block = min(block, max_iter - iterations)
+        history = backend.zeros(2 * (block + 1), np.float64)
+        if last is None:
+            history[CHANGE] = np.inf
+            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
+        else:
+            history[:2] = last[-2:]
+        for iteration in range(block):
+            step = (
+                history,
+                iteration,
+                float(tol),
+                float(alpha),
+                uniform,
+                targets,
+                out_weights,
+                ranks,
+                next_shares,
+                sums,
+            )
+            k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, cut.medium, shares, *step)
+            k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
+            shares, next_shares = next_shares, shares
+        changes = backend.to_host(history)[2 + CHANGE :: 2]
+        converged = np.flatnonzero(changes < tol)
+        done = int(converged[0]) + 1 if converged.shape[0] else block
+        error = float(changes[done - 1])
+        iterations += done
+        last = history
     return ranks, iterations, error

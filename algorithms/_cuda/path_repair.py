@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane
+from dynstore._cuda.warp import d_lane
 from dynstore.algorithms._cuda._common import d_has_bit, d_open_item, d_open_tile, fill
-from dynstore.algorithms._cuda.sweeps import VertexList, sweep
-from dynstore.algorithms._cuda.traversal import d_append
+from dynstore.algorithms._cuda.path_parents import (
+    get_lengths,
+    get_sides,
+    get_unreached,
+    has_ties,
+    k_find_support,
+    refit,
+)
+from dynstore.algorithms._cuda.sweeps import VertexList, d_append, sweep
 
 if TYPE_CHECKING:
     from dynstore.delta import Delta
@@ -22,23 +29,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["find_suspects", "has_ties", "invalidate", "refit", "relax"]
-
-
-def _lengths(csr: GapCSR, distances: Array) -> tuple[Array, int]:
-    """Return lengths and their stride: the edge in slot ``p`` is ``lengths[p * stride]`` long."""
-    if distances.dtype.kind == "i":
-        return fill(csr.backend, 1, distances.dtype, 1), 0
-    return csr.weights, 1
-
-
-def _unreached(distances: Array) -> Any:
-    if distances.dtype.kind == "i":
-        return int(np.iinfo(distances.dtype).max)
-    return float(np.finfo(distances.dtype).max)
-
-
-def _sides(out: GapCSR, into: GapCSR, both_ways: bool) -> tuple[GapCSR, ...]:
-    return (out, into) if both_ways else (out,)
 
 
 @kernel
@@ -77,45 +67,11 @@ def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Arr
     queued = backend.zeros(out.num_vertices, np.int32)
     suspects = VertexList(backend, out.num_vertices, predecessors.dtype)
     changes = (delta.src, delta.dst, delta.slots, delta.before)
-    lengths = _lengths(out, distances)
+    lengths = get_lengths(out, distances)
     k_find_suspects.launch(
         len(delta), *changes, *lengths, int(both_ways), distances, predecessors, queued, *suspects.outputs
     )
     return suspects.take()
-
-
-@kernel
-def k_find_support(
-    offsets, indices, valid, vertices, scan, steps, lengths, stride, distances, groups, grouped, best, tied
-):  # fmt: skip
-    """One warp a tile of slots, one lane an in-edge: keep the smallest nearer parent (atomic minimum) in ``best``.
-
-    Where ``grouped``, only one of the same group.
-    ``tied[0]`` tells (atomic maximum) if an equally near one explains the distance too. Unreached vertices have none.
-    """
-    first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
-    tie = False
-    for base in range(first, last, 32):
-        item = base + d_lane()
-        if item < last:
-            v, slot = d_open_item(offsets, vertices, scan, low, high, item)
-            u = int(indices[slot])
-            if d_has_bit(valid, slot) and distances[u] <= distances[v] and u != v:
-                fits = not grouped or groups[u] == groups[v]
-                if fits and d_explains(distances, u, v, lengths[slot * stride]):
-                    if distances[u] == distances[v]:
-                        tie = True
-                    else:
-                        cuda.atomic.min(best, v, u)
-    word = d_ballot(tie)
-    if word != 0 and d_lane() == 0:
-        cuda.atomic.max(tied, 0, 1)
-
-
-@device
-def d_explains(distances, u, v, length):
-    """Whether the way over ``u`` has the very distance of ``v``; unreached ends explain nothing."""
-    return distances[u] + length == distances[v]
 
 
 @kernel
@@ -162,23 +118,23 @@ def invalidate(
     that one's child, and so a suspect of the next.
     """
     backend, dtype = out.backend, predecessors.dtype
-    nobody, unreached = int(np.iinfo(dtype).max), _unreached(distances)
+    nobody, unreached = int(np.iinfo(dtype).max), get_unreached(distances)
     lost = VertexList(backend, out.num_vertices, dtype)
     best = fill(backend, out.num_vertices if suspects.shape[0] else 0, dtype, nobody)
     queued = backend.zeros(best.shape[0], np.int32)
     tied = backend.zeros(1, np.int32)
-    lengths = _lengths(into, distances)
+    lengths = get_lengths(into, distances)
     same = (predecessors, 0) if groups is None else (groups, 1)
     visits = 0
     while suspects.shape[0]:
-        for csr in _sides(into, out, both_ways):
+        for csr in get_sides(into, out, both_ways):
             visits += sweep(csr, suspects, k_find_support, *lengths, distances, *same, best, tied)
         k_decide_support.launch(
             suspects.shape[0], suspects, best, nobody, unreached, distances, predecessors, queued, *lost.outputs
         )
         children = VertexList(backend, out.num_vertices, dtype)
         fallen = lost.take()
-        for csr in _sides(out, into, both_ways):
+        for csr in get_sides(out, into, both_ways):
             state = (unreached, distances, predecessors, queued)
             visits += sweep(csr, fallen, k_suspect_children, *state, *children.outputs)
         suspects = children.take()
@@ -286,16 +242,16 @@ def relax(
     depend on the order, as in ``sssp``.
     """
     backend, dtype = out.backend, out.offsets.dtype
-    unreached = _unreached(distances)
+    unreached = get_unreached(distances)
     limit = distances.dtype.type(limit).item()
-    lengths = _lengths(out, distances)
-    in_lengths = lengths if lengths[1] == 0 else _lengths(into, distances)
+    lengths = get_lengths(out, distances)
+    in_lengths = lengths if lengths[1] == 0 else get_lengths(into, distances)
     turns = backend.zeros(out.num_vertices, np.int32)
     frontier = VertexList(backend, out.num_vertices, dtype)
     turn, visits = 1, 0
     bounds = (unreached, limit, turn)
     k_place_sources.launch(sources.shape[0], sources, distances, turns, turn, *frontier.outputs)
-    for csr in _sides(into, out, both_ways):
+    for csr in get_sides(into, out, both_ways):
         visits += sweep(csr, lost, k_pull_distances, *in_lengths, *bounds, distances, turns, *frontier.outputs)
     if delta is not None:
         changes = (delta.src, delta.dst, delta.slots, *lengths, int(both_ways))
@@ -305,113 +261,9 @@ def relax(
     while current.shape[0]:
         turn += 1
         frontier = VertexList(backend, out.num_vertices, dtype)
-        for csr in _sides(out, into, both_ways):
+        for csr in get_sides(out, into, both_ways):
             state = (*lengths, limit, turn, distances, turns)
             visits += sweep(csr, current, k_push_distances, *state, *frontier.outputs)
         current = frontier.take()
         reached.append(current)
     return backend.xp.concatenate(reached), visits
-
-
-@kernel
-def k_take_parents(vertices, best, nobody, predecessors):
-    """One thread a vertex: its parent is the one found, if any; ``best`` is left empty."""
-    i = int(cuda.grid(1))
-    if i < vertices.shape[0]:
-        v = int(vertices[i])
-        predecessors[v] = -1 if best[v] == nobody else best[v]
-        best[v] = nobody
-
-
-@device
-def d_offer_parent(distances, predecessors, u, v, length, unreached):
-    """Make ``u`` the parent of ``v`` if it is nearer and smaller (atomic minimum); return whether they tie."""
-    tie = False
-    if distances[u] != unreached and distances[u] <= distances[v] and d_explains(distances, u, v, length):
-        if distances[u] == distances[v]:
-            tie = u != v
-        elif u < predecessors[v]:
-            cuda.atomic.min(predecessors, v, u)
-    return tie
-
-
-@kernel
-def k_offer_parents(
-    offsets, indices, valid, vertices, scan, steps, lengths, stride, unreached, distances, predecessors, tied
-):  # fmt: skip
-    """One warp a tile of slots, one lane an out-edge: :func:`d_offer_parent`. Ties: atomic maximum."""
-    first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
-    tie = False
-    for base in range(first, last, 32):
-        item = base + d_lane()
-        if item < last:
-            u, slot = d_open_item(offsets, vertices, scan, low, high, item)
-            if d_has_bit(valid, slot):
-                length = lengths[slot * stride]
-                if d_offer_parent(distances, predecessors, u, int(indices[slot]), length, unreached):
-                    tie = True
-    if tie:
-        cuda.atomic.max(tied, 0, 1)
-
-
-@kernel
-def k_offer_changes(src, dst, slots, lengths, stride, both_ways, unreached, distances, predecessors, tied):
-    """One thread a change: :func:`d_offer_parent` along an edge that is there. Ties: atomic maximum."""
-    i = int(cuda.grid(1))
-    if i < src.shape[0] and slots[i] >= 0:
-        u = int(src[i])
-        v = int(dst[i])
-        length = lengths[int(slots[i]) * stride]
-        tie = d_offer_parent(distances, predecessors, u, v, length, unreached)
-        if both_ways and d_offer_parent(distances, predecessors, v, u, length, unreached):
-            tie = True
-        if tie:
-            cuda.atomic.max(tied, 0, 1)
-
-
-def refit(
-    out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
-    both_ways: bool,
-) -> tuple[bool, int]:  # fmt: skip
-    """Find the smallest nearer parents again, once distances are right; return whether there are ties, and visits."""
-    backend, dtype = out.backend, predecessors.dtype
-    nobody, unreached = int(np.iinfo(dtype).max), _unreached(distances)
-    tied = backend.zeros(1, np.int32)
-    lengths = _lengths(out, distances)
-    in_lengths = lengths if lengths[1] == 0 else _lengths(into, distances)
-    visits = 0
-    if touched.shape[0]:
-        best = fill(backend, out.num_vertices, dtype, nobody)
-        there = touched[distances[touched] != unreached]
-        for csr in _sides(into, out, both_ways):
-            visits += sweep(csr, there, k_find_support, *in_lengths, distances, predecessors, 0, best, tied)
-        k_take_parents.launch(touched.shape[0], touched, best, nobody, predecessors)
-        for csr in _sides(out, into, both_ways):
-            visits += sweep(csr, there, k_offer_parents, *lengths, unreached, distances, predecessors, tied)
-    if delta is not None:
-        changes = (delta.src, delta.dst, delta.slots, *lengths, int(both_ways))
-        k_offer_changes.launch(len(delta), *changes, unreached, distances, predecessors, tied)
-    return bool(tied[0]), visits
-
-
-@kernel
-def k_find_ties(sources, indices, valid, lengths, unreached, distances, tied):
-    """Stride over the slots; ``tied[0]`` tells (atomic maximum) if an edge adds nothing to its ends' equal distance."""
-    tie = False
-    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
-        u = int(sources[slot])
-        v = int(indices[slot])
-        if distances[u] == distances[v] and u != v and distances[u] != unreached and d_has_bit(valid, slot):
-            if d_explains(distances, u, v, lengths[slot]):
-                tie = True
-    if tie:
-        cuda.atomic.max(tied, 0, 1)
-
-
-def has_ties(out: GapCSR, distances: Array) -> bool:
-    """Whether an edge adds nothing to a distance that both its ends have: parents then need not be nearer."""
-    tied = out.backend.zeros(1, np.int32)
-    lengths, _ = _lengths(out, distances)
-    unreached = _unreached(distances)
-    k_find_ties.launch_strided(out.num_slots, out.sources, out.indices, out.valid, lengths, unreached, distances, tied)
-    return bool(tied[0])

@@ -12,8 +12,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, cuda, kernel
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_find_row, d_has_bit, d_open_item, d_open_tile, fill
-from dynstore.algorithms._cuda.sweeps import VertexList, sweep
-from dynstore.algorithms._cuda.traversal import d_append
+from dynstore.algorithms._cuda.sweeps import VertexList, d_append, sweep
 
 if TYPE_CHECKING:
     from dynstore.delta import Delta

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore._cuda.compiler import device
+from dynstore._cuda.tiles import d_claim
 from dynstore.algorithms._cuda._common import count_tiles
 
 if TYPE_CHECKING:
@@ -14,7 +16,15 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["VertexList", "sweep"]
+__all__ = ["VertexList", "d_append", "sweep"]
+
+
+@device
+def d_append(items, size, item, wanted):
+    """Append the items of the lanes that want it to a list of ``size[0]``. All 32 lanes call; one atomic add a warp."""
+    place = d_claim(size, 0, wanted)
+    if wanted:
+        items[place] = item
 
 
 class VertexList:
@@ -23,7 +33,7 @@ class VertexList:
     Attributes
     ----------
     outputs : tuple of arrays
-        What :func:`~dynstore.algorithms._cuda.traversal.d_append` takes: the items, and how many there are.
+        What :func:`d_append` takes: the items, and how many there are.
     """
 
     def __init__(self, backend: Backend, capacity: int, dtype: Any) -> None:

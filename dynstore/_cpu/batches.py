@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["find_bounds", "sort_pairs"]
+__all__ = ["find_bounds", "make_pairs"]
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
@@ -21,7 +21,7 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
     return low_first, high_first, int(second.min(initial=0)), int(second.max(initial=0))
 
 
-def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
     """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once."""
     count = int(src.shape[0])
     keys = np.empty(2 * count if mirrored else count, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,20 +9,21 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.runs import as_signed, keep_pairs
 from dynstore._cuda.warp import d_lane, d_shuffle
-from dynstore.edge_batch import EdgeBatch, SortedKeys
+from dynstore.edge_batch import EdgeBatch, RawEdges
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["find_bounds", "sort_pairs"]
+__all__ = ["find_bounds", "keep_pairs", "make_pairs", "sort_keys"]
 
 
 @kernel
 def k_find_bounds(first, second, bounds):
     """Threads stride over two columns; a warp merges what it saw, and its first lane the whole (atomic min, max).
 
-    ``bounds``: the lowest and the highest value of each column, from zeros.
+    ``bounds``: the lowest and the highest value of each column, from zeros. The plain read only saves atomics, all of
+    which are on the same four words: what it may miss is a bound that has gone further meanwhile.
     """
     i = np.int64(cuda.grid(1))
     low_first, high_first, low_second, high_second = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -42,10 +42,14 @@ def k_find_bounds(first, second, bounds):
         low_second = min(low_second, d_shuffle(low_second, lane))
         high_second = max(high_second, d_shuffle(high_second, lane))
     if d_lane() == 0:
-        cuda.atomic.min(bounds, 0, low_first)
-        cuda.atomic.max(bounds, 1, high_first)
-        cuda.atomic.min(bounds, 2, low_second)
-        cuda.atomic.max(bounds, 3, high_second)
+        if low_first < bounds[0]:
+            cuda.atomic.min(bounds, 0, low_first)
+        if high_first > bounds[1]:
+            cuda.atomic.max(bounds, 1, high_first)
+        if low_second < bounds[2]:
+            cuda.atomic.min(bounds, 2, low_second)
+        if high_second > bounds[3]:
+            cuda.atomic.max(bounds, 3, high_second)
 
 
 @kernel
@@ -68,10 +72,14 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
     return low_first, high_first, low_second, high_second
 
 
-def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
-    """Sort int32 edges by (src, dst); ``mirrored``: in both directions. A plan keeps each once."""
-    count = int(src.shape[0]) * (2 if mirrored else 1)
-    keys = backend.empty(count, np.int64)
+def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+    """Return int32 edges as a batch that is sorted when that is needed; ``mirrored``: in both directions."""
+    return RawEdges(backend, src, dst, mirrored)
+
+
+def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
+    """Return the sorted keys of int32 edges; int64, source in the high half; ``mirrored``: in both directions."""
+    keys = backend.empty(int(src.shape[0]) * (2 if mirrored else 1), np.int64)
     k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
     keys.sort()
-    return SortedKeys(keys, partial(keep_pairs, backend), mirrored)
+    return keys

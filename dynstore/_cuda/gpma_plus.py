@@ -14,6 +14,7 @@ import numpy as np
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
 from dynstore._cuda.leaf_merge import k_merge_leaves
 from dynstore._cuda.leaves import (
+    far_rows_size,
     k_clear_located,
     k_gather_edges,
     k_place_keys,
@@ -23,7 +24,9 @@ from dynstore._cuda.leaves import (
     k_write_edge_rows,
 )
 from dynstore._cuda.planning import plan_windows
-from dynstore._cuda.windows import Windows, count_blocks, one_window
+from dynstore._cuda.present import find_present
+from dynstore._cuda.windows import Windows, count_blocks, no_windows, one_window
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
@@ -62,7 +65,7 @@ class Writing:
 
     ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
     rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
-    where a merge writes, if not to the same windows.
+    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``.
     """
 
     windows: Windows
@@ -70,6 +73,7 @@ class Writing:
     keys: Array
     places: Array
     scratch: Scratch
+    far_rows: Array
     num_dead: int = 0
     target: Windows | None = None
 
@@ -98,7 +102,15 @@ def plan_delete(
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    Only a batch that leaves a leaf too empty has to be sorted.
     """
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        bound = limits[0] * 32 if len(limits) > 1 else 0.0
+        located, num_sparse = find_present(backend, slots, batch, float(bound))
+        if slots.num_edges - located.found < limits[-1] * slots.num_slots:
+            return located, None
+        if not num_sparse:
+            return located, _nothing_to_write(backend, slots)
     return _plan(backend, slots, batch, limits, inserting=False)
 
 
@@ -109,8 +121,15 @@ def _plan(
     if planned.windows is None:
         return planned.located, None
     scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
-    writing = Writing(planned.windows, planned.before, planned.keys, planned.places, scratch, planned.num_dead)
+    writing = Writing(
+        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead
+    )
     return planned.located, writing
+
+
+def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
+    empty = backend.empty(0, np.int64)
+    return Writing(no_windows(empty), empty, empty, empty, Scratch(slots.src[:0], slots.dst[:0], empty), empty)
 
 
 def plan_merge(
@@ -126,19 +145,25 @@ def plan_merge(
         places = located.positions[keys]
     windows = one_window(backend, old.num_slots >> 5, int(keys.shape[0]), new.num_edges)
     target = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
-    return Writing(windows, before, keys, places, _scratch(backend, old, new.num_edges), target=target)
+    scratch = _scratch(backend, old, new.num_edges)
+    return Writing(windows, before, keys, places, scratch, _no_far_rows(backend, new), target=target)
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing:
     """Reserve what spreading a batch over fresh slots needs: nothing but the window."""
     windows = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
     weights = backend.empty(0, np.float32) if batch.weights is None else batch.weights
-    return Writing(windows, windows.first, windows.first, windows.first, Scratch(batch.src, batch.dst, weights))
+    nothing, scratch = windows.first, Scratch(batch.src, batch.dst, weights)
+    return Writing(windows, nothing, nothing, nothing, scratch, _no_far_rows(backend, new))
 
 
 def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
     weights = backend.empty(0, np.float32) if slots.weights is None else backend.empty(size, slots.weights.dtype)
     return Scratch(backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights)
+
+
+def _no_far_rows(backend: Backend, slots: SlotArrays) -> Array:
+    return backend.zeros(far_rows_size(slots.num_vertices), np.int64)
 
 
 def _stride_warps(num_leaves: int) -> int:
@@ -170,15 +195,18 @@ def _spread(slots: SlotArrays, plan: Writing) -> None:
         _stride_warps(windows.num_scratch_leaves),
         slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets,
         windows.first, windows.end, windows.start, windows.count, windows.num_windows, windows.num_scratch_leaves,
-        scratch.src, scratch.dst, scratch.weights,
+        scratch.src, scratch.dst, scratch.weights, plan.far_rows,
     )  # fmt: skip
 
 
-def _write_edge_rows(slots: SlotArrays, windows: Windows) -> None:
-    """Write the offsets of the rows that begin between windows and their neighbours."""
-    k_write_edge_rows.launch(
-        2 * windows.num_windows, slots.src, slots.offsets, windows.first, windows.end, windows.num_windows
-    )
+def _write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
+    """Write the offsets of the rows that begin between windows and their neighbours, and of all that are left."""
+    windows = plan.target or plan.windows
+    if windows.num_windows:
+        k_write_edge_rows.launch_resident(
+            max(2 * windows.num_windows, slots.num_vertices >> 6),
+            slots.src, slots.offsets, windows.first, windows.end, windows.num_windows, plan.far_rows,
+        )  # fmt: skip
 
 
 def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
@@ -192,9 +220,9 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
             windows.num_windows,
             slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets, windows.first, windows.end,
             windows.low, windows.high, windows.num_windows, plan.places, plan.keys, batch.src, batch.dst,
-            plan.or_empty(batch.weights),
+            plan.or_empty(batch.weights), plan.far_rows,
         )  # fmt: skip
-    _write_edge_rows(slots, windows)
+    _write_edge_rows(slots, plan)
 
 
 def insert_in_place(
@@ -240,10 +268,10 @@ def merge(
             plan.scratch.weights,
         )  # fmt: skip
     _spread(new, plan)
-    _write_edge_rows(new, plan.target or plan.windows)
+    _write_edge_rows(new, plan)
 
 
 def build(backend: Backend, new: SlotArrays, plan: Writing) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
     _spread(new, plan)
-    _write_edge_rows(new, plan.target or plan.windows)
+    _write_edge_rows(new, plan)

@@ -13,11 +13,13 @@ __all__ = ["k_merge_leaves"]
 
 @kernel
 def k_merge_leaves(
-    src, dst, weights, valid, offsets, first, end, low, high, num_windows, places, keys, new_src, new_dst, new_weights
-):
+    src, dst, weights, valid, offsets, first, end, low, high, num_windows, places, keys, new_src, new_dst, new_weights,
+    far_rows,
+):  # fmt: skip
     """One warp owns one window; one of a single leaf is merged with its keys and spread as in ``k_spread_edges``.
 
-    Its lanes say where the element of each rank comes from (a slot, or 32 + a key); then each slot fetches its own.
+    Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
+    then each slot gets its own from the lane that has it.
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
@@ -25,10 +27,11 @@ def k_merge_leaves(
     if window < num_windows and end[window] - first[window] == 1:
         leaf, begin = first[window], low[window]
         slot, num_keys = leaf * 32 + lane, high[window] - low[window]
-        word = np.uint32(valid[leaf])
-        place = np.int64(64)
+        word, row, column = np.uint32(valid[leaf]), src[slot], dst[slot]
+        place, key_row, key_column, key = np.int64(64), row, column, np.int64(0)
         if lane < num_keys:
-            place = places[begin + lane] - leaf * 32
+            place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
+            key_row, key_column = new_src[key], new_dst[key]
         keys_before = np.int64(0)
         for other in range(num_keys):
             if d_shuffle(place, other) <= lane:
@@ -44,17 +47,17 @@ def k_merge_leaves(
         element = ((lane + 1) * elements - 1) >> 5
         previous = (lane * elements - 1) >> 5 if lane > 0 else -1
         source = np.int64(origin[board + element])
-        old_row, old_column = d_shuffle(src[slot], source & 31), d_shuffle(dst[slot], source & 31)
-        key = np.int64(keys[begin + source - 32]) if source >= 32 else np.int64(0)
-        row = np.int64(new_src[key] if source >= 32 else old_row)
-        column = new_dst[key] if source >= 32 else old_column
+        is_key, source = source >= 32, source & 31
+        old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
+        key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
         if weights.shape[0] > 0:
-            old_weight = d_shuffle(weights[slot], source & 31)
-            weights[slot] = new_weights[key] if source >= 32 else old_weight
+            weight, key = d_shuffle(weights[slot], source), d_shuffle(key, source)
+            weights[slot] = new_weights[key] if is_key else weight
+        row, column = (key_row, key_column) if is_key else (old_row, old_column)
         src[slot] = row
         dst[slot] = column
         word = d_ballot(element != previous)
         if lane == 0:
             valid[leaf] = word
         row_before = d_shuffle(row, (lane - 1) & 31)
-        d_write_rows_by_warp(offsets, row_before if lane > 0 else row, row, slot)
+        d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot, far_rows)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore._cuda.grid import SUMS, d_sync_grid
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_count_before_leaf
@@ -15,6 +16,7 @@ __all__ = [
     "d_count_not_above",
     "d_find_window",
     "d_write_rows_by_warp",
+    "far_rows_size",
     "k_clear_located",
     "k_gather_edges",
     "k_place_keys",
@@ -23,6 +25,17 @@ __all__ = [
     "k_update_weights",
     "k_write_edge_rows",
 ]
+
+
+# Rows from which on a range is too long for one warp. The list of these ranges: how many there are, what a grid-wide
+# wait needs, then (low, high, slot) of each.
+FAR_ROWS = 64 if SIMULATED else 8192
+FAR_START = SUMS
+
+
+def far_rows_size(num_vertices: int) -> int:
+    """Return how many int64 entries, zeros at first, the list of ranges of so many rows needs."""
+    return FAR_START + 3 * (num_vertices // FAR_ROWS + 1)
 
 
 @device
@@ -71,39 +84,18 @@ def d_count_before_by_warp(valid, before, first, leaf):
 
 
 @device
-def d_skip_right(offsets, low, high, slot):
-    """Return the first row in (low, high] whose start is not below ``slot``, else high + 1."""
-    first, end = low + 1, high + 1
-    while first < end:
-        middle = (first + end) >> 1
-        if offsets[middle] < slot:
-            first = middle + 1
-        else:
-            end = middle
-    return first
+def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
+    """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together.
 
-
-@device
-def d_write_rows(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``, writing only those that do not.
-
-    Their old starts ascend and nobody else writes them: those below ``slot`` come first, those above it last.
+    One too long for a warp is left to ``k_write_edge_rows``: it goes to ``far_rows``, by one atomic add.
     """
-    middle = d_skip_right(offsets, low, high, slot)
-    end = d_skip_right(offsets, middle - 1, high, slot + 1)
-    for row in range(low + 1, middle):
-        offsets[row] = slot
-    for row in range(end, high + 1):
-        offsets[row] = slot
-
-
-@device
-def d_write_rows_by_warp(offsets, low, high, slot):
-    """Every lane brings its own (low, high] and slot; long ranges are written by all lanes together."""
-    long = high - low > WARP
-    if not long and low < high:
-        d_write_rows(offsets, low, high, slot)
-    pending = d_ballot(long)
+    if high - low <= WARP:
+        for row in range(low + 1, high + 1):
+            offsets[row] = slot
+    elif high - low >= FAR_ROWS:
+        place = FAR_START + 3 * cuda.atomic.add(far_rows, 0, 1)
+        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
+    pending = d_ballot(WARP < high - low < FAR_ROWS)
     while pending != 0:
         lane = cuda.ffs(np.int32(pending)) - 1
         shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
@@ -200,10 +192,21 @@ def k_update_weights(valid, before, places, positions, states, new_weights, add,
             t_weights[rank] = new_weights[i]
 
 
+@device
+def d_divide(dividend, divisor):
+    """Return the floor of a quotient of int64 that are not negative, the dividend below 2^53.
+
+    By one division of float64, whose floor is right or, where the quotient rounds up to a whole number, one too large.
+    """
+    quotient = np.int64(np.float64(dividend) / np.float64(divisor))
+    return quotient - 1 if quotient * divisor > dividend else quotient
+
+
 @kernel
 def k_spread_edges(
-    src, dst, weights, valid, offsets, first, end, start, count, num_windows, num_leaves, t_src, t_dst, t_weights
-):
+    src, dst, weights, valid, offsets, first, end, start, count, num_windows, num_leaves, t_src, t_dst, t_weights,
+    far_rows,
+):  # fmt: skip
     """Warps stride over the windows' leaves and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
     The ballot of "first slot to show it" is the leaf's word. Rows that begin inside the window get their start;
@@ -217,8 +220,10 @@ def k_spread_edges(
         size = (end[window] - a) * 32
         place = (warp - start[window]) * 32 + lane
         base = start[window] * 32
-        element = ((place + 1) * elements - 1) // size
-        previous = (place * elements - 1) // size if place > 0 else np.int64(-1)
+        element = d_divide((place + 1) * elements - 1, size)
+        previous = d_shuffle(element, (lane - 1) & 31)
+        if lane == 0:
+            previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
         slot = a * 32 + place
         row = np.int64(t_src[base + element])
         src[slot] = row
@@ -229,25 +234,33 @@ def k_spread_edges(
         if lane == 0:
             valid[slot >> 5] = word
         row_before = np.int64(t_src[base + previous]) if place > 0 else row
-        d_write_rows_by_warp(offsets, row_before, row, slot)
+        d_write_rows_by_warp(offsets, row_before, row, slot, far_rows)
         warp += cuda.gridsize(1) >> 5
 
 
 @kernel
-def k_write_edge_rows(src, offsets, first, end, num_windows):
+def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
     """Two threads own a window, one each edge: the rows between its neighbour's slots and its own.
 
-    At an edge shared with the next window only that one writes.
+    At an edge shared with the next window only that one writes. Then all blocks together write the ranges that were too
+    long for a warp.
     """
-    window, at_end = cuda.grid(1) >> 1, cuda.grid(1) & 1
-    low, high, slot = np.int64(0), np.int64(0), np.int64(0)
-    if window < num_windows:
-        if at_end == 0:
-            slot = first[window] * 32
-            low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
-            high = np.int64(src[slot])
-        elif window + 1 == num_windows or first[window + 1] != end[window]:
-            slot = end[window] * 32
-            low = np.int64(src[slot - 1])
-            high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
-    d_write_rows_by_warp(offsets, low, high, slot)
+    lane = d_lane()
+    for base in range(cuda.grid(1) - lane, 2 * num_windows, cuda.gridsize(1)):
+        window, at_end = (base + lane) >> 1, lane & 1
+        low, high, slot = np.int64(0), np.int64(0), np.int64(0)
+        if window < num_windows:
+            if at_end == 0:
+                slot = first[window] * 32
+                low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
+                high = np.int64(src[slot])
+            elif window + 1 == num_windows or first[window + 1] != end[window]:
+                slot = end[window] * 32
+                low = np.int64(src[slot - 1])
+                high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+        d_write_rows_by_warp(offsets, low, high, slot, far_rows)
+    d_sync_grid(far_rows, 1)
+    for i in range(far_rows[0]):
+        place = FAR_START + 3 * i
+        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
+            offsets[row] = far_rows[place + 2]

@@ -11,7 +11,7 @@ from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import d_scan_tile
-from dynstore._cuda.windows import d_change_count
+from dynstore._cuda.windows import d_change_counts
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["FOUND_LOOPS", "d_list_keys", "d_locate_keys"]
@@ -58,6 +58,9 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
         state, position = np.int64(-1), np.int64(0)
         if i < end:
             state, position = np.int64(states[i]), positions[i]
+        d_change_counts(
+            block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
+        )
         before, total = d_scan_tile(1 if state == listed else 0, board)
         if state == listed:
             if inserting:
@@ -66,12 +69,10 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
                 leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
             else:
                 leaves[rank + before] = position >> 5
-                d_change_count(block_counts, position, -1, control)
         rank += total
         if inserting:
             before, total = d_scan_tile(1 if state == DEAD else 0, board)
             if state == DEAD:
                 dead_leaves[dead_rank + before] = position >> 5
-                d_change_count(block_counts, position, 1, control)
             dead_rank += total
         base += cuda.blockDim.x

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_sync_grid, read_totals
+from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_pairs
 from dynstore._cuda.tiles import BOARD
@@ -23,7 +24,7 @@ from dynstore._cuda.windows import (
     d_cover_leaves,
     d_scan_counts,
 )
-from dynstore.edge_batch import SortedKeys
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Planned:
 
     ``windows`` is None where the root would leave its limit. ``before``: edges before each block of leaves after the
     update's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``num_dead``: keys that only get their bit back.
+    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing.
     """
 
     located: Located
@@ -52,6 +53,7 @@ class Planned:
     before: Array
     keys: Array
     places: Array
+    far_rows: Array
     num_dead: int
 
 
@@ -108,27 +110,27 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
     limits : array
         The density that no window of each height may pass, linear in it; for a deletion the lowest.
     """
-    keys = batch.keys if isinstance(batch, SortedKeys) and not batch.is_settled else backend.empty(0, np.int64)
-    pending = int(keys.shape[0])
+    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.empty(0, np.int64)
+    pending = int(sorted_keys.shape[0])
     size, num_leaves, top = pending or len(batch), slots.num_slots >> 5, len(limits) - 1
     num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1
     work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, slots.src.dtype
-    control, marks, work, positions, before, states, heights, edge_src, edge_dst = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (num_marks, np.uint32),
+    control, marks, far_rows, work, positions, before, states, heights, edge_src, edge_dst = backend.empty_together(
+        (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
         (work_size, np.int64), (size, np.int64), (num_blocks + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (pending, vertex_dtype), (pending, vertex_dtype), zeroed=2,
+        (pending, vertex_dtype), (pending, vertex_dtype), zeroed=3,
     )  # fmt: skip
     if not pending:
         edge_src, edge_dst = batch.src, batch.dst
     k_plan_update.launch_resident(
         max(size, num_leaves >> 3),
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, keys, edge_src, edge_dst,
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, sorted_keys, edge_src, edge_dst,
         float(limits[0]), float(limits[-1]), top, inserting,
         positions, states, heights, work, before, marks, control,
     )  # fmt: skip
     counts = read_totals(backend, control)
     if pending:
-        assert isinstance(batch, SortedKeys)
+        assert isinstance(batch, RawEdges)
         batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
     num_keys = len(batch)
     located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
@@ -140,4 +142,5 @@ def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: 
         ends = (first + place * size for place in range(NUM_WINDOW_ARRAYS))
         arrays = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
         windows = Windows(*arrays, *(counts[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES)))
-    return Planned(located, windows, before, work[:num_absent], work[size : size + num_absent], counts[DEAD])
+    keys, places = work[:num_absent], work[size : size + num_absent]
+    return Planned(located, windows, before, keys, places, far_rows, counts[DEAD])

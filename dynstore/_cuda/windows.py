@@ -16,7 +16,7 @@ from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device, kernel
 from dynstore._cuda.grid import SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_scan_tile
-from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -29,7 +29,7 @@ __all__ = [
     "NUM_WINDOWS",
     "Windows",
     "count_blocks",
-    "d_change_count",
+    "d_change_counts",
     "d_climb_leaves",
     "d_collect_windows",
     "d_count_before_leaf",
@@ -37,6 +37,7 @@ __all__ = [
     "d_count_words",
     "d_cover_leaves",
     "d_scan_counts",
+    "no_windows",
     "one_window",
 ]
 
@@ -121,13 +122,15 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
 
     ``before`` has the dead keys in it that come back, and not the edges that go.
     """
+    wide = end - first > 32
+    count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
+    if wide and not inserting:
+        return count
     items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
-    if end - first > 32:
-        count = before[(end + 31) >> 5] - before[first >> 5]
-        return count + items if inserting else count
-    count = d_count_words(valid, first, end)
     if not inserting:
         return count - items
+    if wide:
+        return count + items
     if num_dead > 0:
         low = d_find_lower_bound(dead_leaves, np.int64(0), num_dead, first)
         items += d_find_lower_bound(dead_leaves, low, num_dead, end) - low
@@ -172,13 +175,23 @@ def d_count_blocks(valid, num_leaves, counts, control, board):
 
 
 @device
-def d_change_count(counts, position, change, control):
-    """Add to the count of a slot's block, and to its share's sum (atomic)."""
-    block, size, blocks = position >> 10, np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
-    tiles = (np.int64(counts.shape[0]) + size - 1) // size
-    owner = block // ((tiles + blocks - 1) // blocks * size)
-    cuda.atomic.add(counts, block, np.int64(change))
-    cuda.atomic.add(control, SUMS + COUNTS * MAX_RESIDENT_BLOCKS + owner, np.int64(change))
+def d_change_counts(counts, position, change, wanted, control):
+    """Add to the counts of slots' blocks, and to their shares' sums; all lanes of the warp call.
+
+    Neighbouring lanes with slots of one block add together: two atomic adds.
+    """
+    lane = d_lane()
+    block = position >> 10 if wanted else np.int64(-1)
+    block_before = d_shuffle(block, (lane - 1) & 31)
+    leads = np.int64(d_ballot(lane == 0 or block_before != block))
+    if wanted and (leads >> lane) & 1 != 0:
+        after = leads >> (lane + 1)
+        length = np.int64(cuda.ffs(np.int32(after))) if after != 0 else np.int64(32 - lane)
+        size, blocks = np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
+        tiles = (np.int64(counts.shape[0]) + size - 1) // size
+        owner = block // ((tiles + blocks - 1) // blocks * size)
+        cuda.atomic.add(counts, block, length * change)
+        cuda.atomic.add(control, SUMS + COUNTS * MAX_RESIDENT_BLOCKS + owner, length * change)
 
 
 @device
@@ -296,6 +309,11 @@ def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
     counts = backend.zeros(((num_leaves + 31) >> 5) + 1, np.int64)
     k_count_block_edges.launch(4 * (counts.shape[0] - 1), valid, num_leaves, counts[1:])
     return counts
+
+
+def no_windows(empty: Array) -> Windows:
+    """Return no windows; ``empty``: an int64 array without entries."""
+    return Windows(empty, empty, empty, empty, empty, empty, 0, 0, 0)
 
 
 def one_window(backend: Backend, num_leaves: int, num_keys: int, count: int) -> Windows:

@@ -10,11 +10,13 @@ from dynstore.errors import unknown_name
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["STORES", "get_store"]
+__all__ = ["STORES", "get_store", "stores_of"]
 
 # name -> (module, class)
 STORES = {
+    "adjlists": ("dynstore.stores.adjlists", "AdjListsStore"),
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
+    "graphvine": ("dynstore.stores.graphvine", "GraphVineStore"),
     "lpma": ("dynstore.stores.lpma", "LPMAStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
@@ -34,3 +36,8 @@ def get_store(name: str) -> type[Store]:
     module, attribute = STORES[name]
     store: Any = getattr(importlib.import_module(module), attribute)
     return store
+
+
+def stores_of(family: str) -> list[str]:
+    """Return the names of the stores with kernels for a family of backends, "cpu" or "cuda"."""
+    return [name for name in sorted(STORES) if family in get_store(name).families]

@@ -16,7 +16,7 @@ import numpy as np
 from dynstore.backend import Backend
 from dynstore.config import make_options
 from dynstore.edge_batch import EdgeBatch
-from dynstore.errors import LimitError
+from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
@@ -68,9 +68,15 @@ class Store(ABC):
         Edges (both directions of undirected ones) to reserve.
     options : dict
         The store's own options.
+
+    Raises
+    ------
+    InputError
+        For a device that the store has no kernels for.
     """
 
     name: ClassVar[str]
+    families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
 
@@ -82,6 +88,10 @@ class Store(ABC):
         capacity: int,
         options: dict[str, Any],
     ) -> None:
+        if backend.family not in self.families:
+            raise InputError(
+                f"store {self.name!r}: got device {backend.name!r}; wanted 'cpu', it runs on the host only"
+            )
         self.backend = backend
         self.vertex_dtype = vertex_dtype
         self.weight_dtype = weight_dtype

@@ -237,7 +237,7 @@ def test_nulls_that_are_not_gaps_are_refused(cudf: Any) -> None:
 
 
 def test_a_graph_without_edges_or_vertices(cudf: Any) -> None:
-    for store in dynstore.stores.STORES:
+    for store in dynstore.stores.stores_of("cuda"):
         graph = dynstore.DynamicGraph(weighted=True, store=store, device="cuda")
         for _ in range(2):
             for compact in (False, True):

@@ -162,19 +162,27 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = [(0, v) for v in range(1, 20)] + [(v, 20 + v) for v in range(1, 19)]
     edges = listed("widening", [*wide, (38, 40), (40, 41), (41, 42)], 43)
     device, _ = kernels("traversal")
-    steps: list[str] = []
-    for name, launcher in (("k_push_frontier", "launch_warps"), ("k_pull_parents", "launch")):
-        kernel = getattr(device, name)
-        launch = getattr(kernel, launcher)
+    bottom_up: list[bool] = []
+    launch = device.k_list_frontier.launch_strided
 
-        def noted(*args: Any, launch: Any = launch, step: str = name) -> None:
-            steps.append(step)
-            launch(*args)
+    def noted(num_threads: int, offsets: Any, notes: Any, step: int, *args: Any) -> None:
+        launch(num_threads, offsets, notes, step, *args)
+        row = host(notes)[step % device.RING * device.FIELDS :]
+        if row[device.SIZE]:  # there was a frontier
+            bottom_up.append(bool(row[device.BOTTOM_UP]))
 
-        monkeypatch.setattr(kernel, launcher, noted)
+    monkeypatch.setattr(device.k_list_frontier, "launch_strided", noted)
     check_bfs(Problem(edges, CASES[1]), [0], True)
-    assert "k_pull_parents" in steps
-    assert steps[-1] == "k_push_frontier"
+    assert True in bottom_up
+    assert bottom_up[-1] is False
+    assert len(bottom_up) == 7  # the start, and six levels
+
+
+def test_bfs_of_more_levels_than_are_started_at_once() -> None:
+    # A comb: a path with a tooth at each vertex, so that every level has two new vertices.
+    comb = [(v, v + 1) for v in range(26)] + [(v, 30 + v) for v in range(26)]
+    check_bfs(Problem(listed("comb", comb, 58), CASES[0]), [0], False)
+    check_bfs(Problem(listed("comb", comb, 58), CASES[1]), [13], True, 9)
 
 
 @every_case
@@ -198,6 +206,17 @@ def test_sssp_over_weights_of_many_sizes() -> None:
         problem = Problem(RANDOM, case, weights)
         device, reference = kernels("traversal")
         got, expected = device.sssp(problem.out, 1, np.inf), reference.sssp(problem.host_out, 1, np.inf)
+        assert_same(got[0], expected[0])
+        assert_same(got[1], expected[1])
+
+
+@pytest.mark.parametrize("reach", [1e-3, 1.0, 1e6])
+def test_sssp_does_not_depend_on_how_far_thresholds_reach(reach: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    device, reference = BACKEND.kernels("dynstore.algorithms", "shortest_paths"), kernels("traversal")[1]
+    monkeypatch.setattr(device, "DELTA_WEIGHTS", reach)
+    for edges in (RANDOM, listed("path", [(v, v + 1) for v in range(20)], 21)):
+        problem = Problem(edges, CASES[1], edges.weights)
+        got, expected = device.sssp(problem.out, 0, np.inf), reference.sssp(problem.host_out, 0, np.inf)
         assert_same(got[0], expected[0])
         assert_same(got[1], expected[1])
 
@@ -279,6 +298,24 @@ def test_pagerank_converges_to_networkx(personal: bool) -> None:
     shares = dict(enumerate(wanted.tolist())) if personal else None
     expected = nx.pagerank(problem.graph, alpha=0.5, personalization=shares, dangling=shares, tol=1e-12)
     np.testing.assert_allclose(host(ranks), [expected[v] for v in range(number)], atol=1e-4)
+
+
+@pytest.mark.parametrize("tol", [0.3, 1e-3, 1e-5])
+def test_pagerank_stops_at_the_first_iteration_that_converges(tol: float) -> None:
+    """Though the host starts some iterations before it looks at the first."""
+    edges = (RANDOM, HUB)[tol < 1e-3]
+    problem = Problem(edges, CASES[0], edges.weights)
+    device, _ = kernels("link_analysis")
+    sums = device.sum_out_weights(problem.out).astype(np.float64)
+    start = BACKEND.asarray(np.full(problem.num_vertices, 1.0 / problem.num_vertices))
+    ranks, iterations, error = device.pagerank(problem.into, sums, 0.85, None, start, 60, tol)
+    assert error < tol
+    *_, before = device.pagerank(problem.into, sums, 0.85, None, start, iterations - 1, 0.0)
+    assert before >= tol
+    same, count, _ = device.pagerank(problem.into, sums, 0.85, None, start, iterations, 0.0)
+    assert count == iterations
+    np.testing.assert_allclose(host(ranks), host(same), rtol=1e-12)
+    assert device.pagerank(problem.into, sums, 0.85, None, start, iterations - 1, tol)[1] == iterations - 1
 
 
 @pytest.mark.parametrize("case", [CASES[1], PACKED_CASES[1]], ids=["gaps-int64", "packed-int32"])

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from dynstore.benchmarks import drop_in_suite
-from dynstore.benchmarks.drop_in_suite import ALGORITHMS, Window, main, summarise_totals
+from dynstore.benchmarks.drop_in_suite import ALGORITHMS, main, summarise_totals
+from dynstore.benchmarks.drop_in_window import Window, different_pairs
 
 
 def test_a_window_slides_over_all_edges() -> None:
@@ -24,7 +25,7 @@ def test_a_window_slides_over_all_edges() -> None:
 
 def test_pairs_are_different_and_in_random_order(monkeypatch: pytest.MonkeyPatch) -> None:
     for directed in (True, False):
-        src, dst = drop_in_suite._different_pairs(np, 7, 8, 3, directed)
+        src, dst = different_pairs(np, 7, 8, 3, directed)
         assert src.dtype == dst.dtype == np.int32
         pairs = list(zip(src.tolist(), dst.tolist(), strict=True))
         assert len(set(pairs)) == len(pairs)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dynstore.errors import LimitError, OutOfMemoryError
-from dynstore.stores import STORES
+from dynstore.stores import STORES, stores_of
 from dynstore.testing.invariants import host_arrays, live_edges
 from dynstore.testing.pair import Pair
 
@@ -30,6 +30,8 @@ class Bench:
 
 @pytest.fixture(params=sorted(STORES))
 def at(request: pytest.FixtureRequest, backend_name: str) -> Bench:
+    if backend_name != "cpu" and request.param not in stores_of("cuda"):
+        pytest.skip(f"store {request.param!r} runs on the host only")
     return Bench(request.param, backend_name)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from dynstore.stores import STORES
+from dynstore.stores import STORES, stores_of
 from dynstore.testing.machine import make_machine
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
@@ -29,7 +29,7 @@ def test_any_sequence_of_operations_on_one_path_of_gpma_plus(merge_cost: float) 
     run_state_machine_as_test(make_machine("gpma+", "cpu", merge_cost=merge_cost))
 
 
-@pytest.mark.parametrize("store", sorted(STORES))
+@pytest.mark.parametrize("store", stores_of("cuda"))
 @pytest.mark.skipif(not ON_GPU, reason="needs DYNSTORE_TEST_DEVICES=cuda")
 def test_any_sequence_of_operations_on_cuda(store: str) -> None:
     run_state_machine_as_test(make_machine(store, "cuda"))
@@ -48,7 +48,7 @@ def test_short_sequences_in_the_simulator_under_ids_of_the_users_own(ids: str) -
     run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
 
 
-@pytest.mark.parametrize("store", sorted(STORES))
+@pytest.mark.parametrize("store", stores_of("cuda"))
 @pytest.mark.skipif(ON_GPU, reason="the simulator and CUDA exclude each other in one process")
 def test_short_sequences_in_the_simulator(store: str) -> None:
     options = {"merge_cost": 0.0} if store == "gpma+" else {}

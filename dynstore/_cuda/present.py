@@ -1,0 +1,102 @@
+"""Finding which edges of an unsorted batch are in a packed memory array on CUDA: all that most deletions need."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
+from dynstore._cuda.search import d_find_edge
+from dynstore._cuda.tiles import BOARD
+from dynstore.slots import ABSENT, PRESENT, Located
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import RawEdges
+    from dynstore.slots import SlotArrays
+
+__all__ = ["find_present"]
+
+# Rows of the sums: rows whose edge is there, by whether it is their first; self-loops among the first; rows whose
+# edge is not there; firsts whose leaf would be left too empty.
+FOUND, FOUND_LOOPS, REPEATED, MISSING, SPARSE = range(5)
+
+
+@kernel
+def k_find_present(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, marks, positions, states, control
+):
+    """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
+
+    A slot's bit in ``marks`` says that a row has told it (atomic or). Once all have, leaves are counted without them.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    num_edges = np.int64(edge_src.shape[0])
+    num_rows = 2 * num_edges if mirrored else num_edges
+    found, loops, repeated, missing = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        edge = i if i < num_edges else i - num_edges
+        row, column = np.int64(edge_src[edge]), np.int64(edge_dst[edge])
+        if i >= num_edges:
+            row, column = column, row
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+        told = np.uint8(ABSENT)
+        if state == PRESENT:
+            bit = np.uint32(1) << np.uint32(position & 31)
+            if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
+                told = np.uint8(PRESENT)
+                found += 1
+                loops += row == column
+            else:
+                repeated += 1
+        else:
+            missing += 1
+        positions[i] = position
+        states[i] = told
+    d_leave_sum(control, FOUND, found, board)
+    d_leave_sum(control, FOUND_LOOPS, loops, board)
+    d_leave_sum(control, REPEATED, repeated, board)
+    d_leave_sum(control, MISSING, missing, board)
+    d_sync_grid(control, 1)
+    sparse = np.int64(0)
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        if states[i] == PRESENT:
+            leaf = positions[i] >> 5
+            sparse += cuda.popc(valid[leaf] & ~marks[leaf]) < bound
+    d_leave_sum(control, SPARSE, sparse, board)
+
+
+def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float) -> tuple[Located, int]:
+    """Find the edges of a batch that are there; tells the batch how many it has where all of them are.
+
+    Parameters
+    ----------
+    bound : float
+        The fewest edges that a leaf may be left with.
+
+    Returns
+    -------
+    located : Located
+        Of all rows of the batch; of equal ones one is PRESENT.
+    num_sparse : int
+        Edges whose leaf would be left with fewer than ``bound``.
+    """
+    num_rows = batch.num_rows
+    control, marks, positions, states = backend.empty_together(
+        (CONTROL_SIZE, np.int64),
+        (slots.num_slots >> 5, np.uint32),
+        (num_rows, np.int64),
+        (num_rows, np.uint8),
+        zeroed=2,
+    )
+    k_find_present.launch_resident(
+        num_rows,
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored, bound,
+        marks, positions, states, control,
+    )  # fmt: skip
+    totals = read_totals(backend, control)
+    if not totals[MISSING]:
+        batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals[SPARSE]
