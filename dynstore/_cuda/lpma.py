@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, SIMULATED, THREADS, WARP
-from dynstore._cuda.leaves import k_clear_located, k_place_keys
+from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_place_keys
 from dynstore._cuda.lpma_edges import (
     k_clear_keys,
     k_clear_positions,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "Building",
     "Columns",
     "Rebuilding",
     "Stopwatch",
@@ -94,13 +95,22 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
+class Building:
+    """Edges to spread over all of some levels, as one window; ``far_rows``: see ``d_write_rows_by_warp``."""
+
+    spans: Spans
+    columns: Columns
+    far_rows: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """All edges as one window of the old levels, and one of the new ones."""
+    """What is left of the old levels as one window, and where it goes."""
 
     source: Spans
     before: Array
     ordered: Array
-    scratch: Columns
+    building: Building
 
 
 class Stopwatch:
@@ -241,15 +251,15 @@ def _write(levels: Levels, batch: EdgeBatch, plan: Windows, stamp: int) -> None:
             spans.start, spans.num_windows, True, batch.src, batch.dst, new_weights,
             scratch.src, scratch.dst, scratch.weights,
         )  # fmt: skip
-        _spread(levels, spans, scratch, stamp)
+        _spread(levels, spans, scratch, planned.far_rows, stamp)
     if spans.num_leaves > spans.num_scratch_leaves:
         k_merge_segments.launch_warps(
             spans.num_windows,
             ids, words, weights, table, depth, levels.starts, weighted, planned.ordered, spans.first, spans.end,
             spans.low, spans.high, spans.num_windows, planned.places, planned.keys, batch.src, batch.dst, new_weights,
-            stamp,
+            planned.far_rows, stamp,
         )  # fmt: skip
-    _write_window_starts(levels, spans)
+    _write_window_starts(levels, spans, planned.far_rows)
 
 
 def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places: Array, out: Columns) -> None:
@@ -263,60 +273,59 @@ def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places:
     )  # fmt: skip
 
 
-def _spread(levels: Levels, spans: Spans, columns: Columns, stamp: int) -> None:
+def _spread(levels: Levels, spans: Spans, columns: Columns, far_rows: Array, stamp: int) -> None:
     """Write scratch back over the windows, and the starts of the rows inside them."""
     k_spread_segments.launch(
         _stride_warps(spans.num_scratch_leaves),
         *memory_of(levels), levels.starts, levels.weight_dtype is not None,
         spans.first, spans.end, spans.start, spans.count, spans.num_windows, spans.num_scratch_leaves,
-        columns.src, columns.dst, columns.weights, stamp,
+        columns.src, columns.dst, columns.weights, far_rows, stamp,
     )  # fmt: skip
 
 
-def _write_window_starts(levels: Levels, spans: Spans) -> None:
+def _write_window_starts(levels: Levels, spans: Spans, far_rows: Array) -> None:
+    """Write the starts of the rows that begin between windows and their neighbours, and of all that are left."""
     ids, _, _, table, depth = memory_of(levels)
-    k_write_window_starts.launch(
-        2 * spans.num_windows, ids, table, depth, levels.starts, spans.first, spans.end, spans.num_windows
-    )
+    if spans.num_windows:
+        k_write_window_starts.launch_resident(
+            max(2 * spans.num_windows, levels.num_vertices >> 6),
+            ids, table, depth, levels.starts, spans.first, spans.end, spans.num_windows, far_rows,
+        )  # fmt: skip
 
 
-def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> tuple[Spans, Columns]:
+def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Building:
     """Return what :func:`build` takes to write a batch."""
-    columns = Columns(batch.src, batch.dst, _or_none(backend, batch.weights))
-    return one_window(backend, levels.num_segments, 0, levels.num_edges), columns
+    return _building(backend, levels, Columns(batch.src, batch.dst, _or_none(backend, batch.weights)))
 
 
-def build(backend: Backend, levels: Levels, plan: tuple[Spans, Columns], stamp: int) -> None:
+def _building(backend: Backend, levels: Levels, columns: Columns) -> Building:
+    far_rows = backend.zeros(far_rows_size(levels.num_vertices), np.int64)
+    return Building(one_window(backend, levels.num_segments, 0, levels.num_edges), columns, far_rows)
+
+
+def build(backend: Backend, levels: Levels, plan: Building, stamp: int) -> None:
     """Spread sorted edges, ``levels.num_edges`` of them and at least one, over levels that hold none."""
-    spans, columns = plan
-    _spread(levels, spans, columns, stamp)
-    _write_window_starts(levels, spans)
+    _spread(levels, plan.spans, plan.columns, plan.far_rows, stamp)
+    _write_window_starts(levels, plan.spans, plan.far_rows)
 
 
-def plan_rebuild(
-    backend: Backend, old: Levels, located: Located, levels: Levels
-) -> tuple[Rebuilding, tuple[Spans, Columns]]:
+def plan_rebuild(backend: Backend, old: Levels, located: Located, levels: Levels) -> Rebuilding:
     """Reserve what :func:`rebuild` needs, and count what is left of the old levels."""
     _, words, _, table, depth = memory_of(old)
     ordered = backend.empty(old.num_segments, np.uint32)
     k_order_words.launch(old.num_segments, words, table, depth, ordered)
     k_clear_located.launch(located.positions.shape[0], ordered, located.positions, located.states)
     before = backend.xp.cumsum(count_blocks(backend, ordered, old.num_segments))
-    scratch = _columns(backend, levels, levels.num_edges)
     source = one_window(backend, old.num_segments, 0, levels.num_edges)
-    return Rebuilding(source, before, ordered, scratch), (
-        one_window(backend, levels.num_segments, 0, levels.num_edges), scratch,
-    )  # fmt: skip
+    building = _building(backend, levels, _columns(backend, levels, levels.num_edges))
+    return Rebuilding(source, before, ordered, building)
 
 
-def rebuild(
-    backend: Backend, old: Levels, levels: Levels, plan: tuple[Rebuilding, tuple[Spans, Columns]], stamp: int
-) -> None:
+def rebuild(backend: Backend, old: Levels, levels: Levels, plan: Rebuilding, stamp: int) -> None:
     """Write what is left of the old levels to new ones."""
-    reading, writing = plan
-    no_places = reading.source.first[:0]
-    _gather(old, reading.source, reading.before, reading.ordered, no_places, reading.scratch)
-    build(backend, levels, writing, stamp)
+    no_places = plan.source.first[:0]
+    _gather(old, plan.source, plan.before, plan.ordered, no_places, plan.building.columns)
+    build(backend, levels, plan.building, stamp)
 
 
 def refresh(backend: Backend, levels: Levels, since: int, view: SlotArrays) -> None:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device
+from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.levels import DST, END, FIRST_DST, FIRST_SRC, MEMORY_BASE, MOST_LEVELS, SRC, VALID
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ __all__ = [
     "d_last_source",
     "d_physical_of",
     "d_word_of",
-    "d_write_starts_by_warp",
     "memory_of",
 ]
 
@@ -154,48 +152,3 @@ def d_find_key(ids, words, table, depth, starts, row, key):
     p = d_physical_of(place >> 5, depth)
     bit = (d_word_of(words, table, p) >> np.uint32(place & 31)) & np.uint32(1)
     return place, bit != 0 and ids[d_base_of(table, DST, p) + p * 32 + (place & 31)] == key
-
-
-@device
-def d_skip_starts(starts, depth, low, high, place):
-    """Return the first row in (low, high] that does not start before a slot in order, else high + 1."""
-    first, end = low + 1, high + 1
-    while first < end:
-        middle = (first + end) >> 1
-        if d_in_order_slot(starts[middle], depth) < place:
-            first = middle + 1
-        else:
-            end = middle
-    return first
-
-
-@device
-def d_write_starts(starts, depth, low, high, slot):
-    """Let the rows in (low, high] start at a physical slot, writing only those that do not.
-
-    Their old starts ascend in order and nobody else writes them: those before the slot come first, those behind last.
-    """
-    place = d_in_order_slot(slot, depth)
-    middle = d_skip_starts(starts, depth, low, high, place)
-    end = d_skip_starts(starts, depth, middle - 1, high, place + 1)
-    for row in range(low + 1, middle):
-        starts[row] = slot
-    for row in range(end, high + 1):
-        starts[row] = slot
-
-
-@device
-def d_write_starts_by_warp(starts, depth, low, high, slot):
-    """Every lane brings its own (low, high] and slot; long ranges are written by all lanes together."""
-    long = high - low > WARP
-    if not long and low < high:
-        d_write_starts(starts, depth, low, high, slot)
-    pending = d_ballot(long)
-    while pending != 0:
-        lane = cuda.ffs(np.int32(pending)) - 1
-        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
-        row = shared_low + 1 + d_lane()
-        while row <= shared_high:
-            starts[row] = shared_slot
-            row += WARP
-        pending &= pending - np.uint32(1)

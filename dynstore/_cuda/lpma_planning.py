@@ -13,6 +13,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
+from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys
 from dynstore._cuda.lpma_layout import d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_pairs
@@ -31,7 +32,7 @@ from dynstore._cuda.windows import (
     d_cover_leaves,
     d_scan_counts,
 )
-from dynstore.edge_batch import SortedKeys
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class Planned:
     """What an update does; slots, leaves and windows are numbered in order, as they are after the growth.
 
     ``ordered``: the validity words in order, before the update; ``before``: edges before each block of 32 segments,
-    after a deletion's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before.
+    after a deletion's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
+    ``far_rows``: zeros, for writing.
     """
 
     located: Located
@@ -63,6 +65,7 @@ class Planned:
     ordered: Array
     keys: Array
     places: Array
+    far_rows: Array
     num_saved: int
 
 
@@ -267,27 +270,28 @@ def plan_windows(
     most_growth : int
         Levels that could be appended.
     """
-    keys = batch.keys if isinstance(batch, SortedKeys) and not batch.is_settled else backend.empty(0, np.int64)
-    pending = int(keys.shape[0])
+    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.empty(0, np.int64)
+    pending = int(sorted_keys.shape[0])
     size, most_top = pending or len(batch), levels.depth + most_growth
     num_leaves, num_marks = 1 << most_top, (2 << most_top) // 32 + 1
     work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, levels.vertex_dtype
-    control, marks, work, positions, before, ordered, states, heights, edge_src, edge_dst = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (num_marks, np.uint32),
+    arrays = backend.empty_together(
+        (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(levels.num_vertices), np.int64),
         (work_size, np.int64), (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (num_leaves, np.uint32),
-        (size, np.uint8), (size, np.int8), (pending, vertex_dtype), (pending, vertex_dtype), zeroed=2,
+        (size, np.uint8), (size, np.int8), (pending, vertex_dtype), (pending, vertex_dtype), zeroed=3,
     )  # fmt: skip
+    control, marks, far_rows, work, positions, before, ordered, states, heights, edge_src, edge_dst = arrays
     if not pending:
         edge_src, edge_dst = batch.src, batch.dst
     ids, words, _, table, depth = memory_of(levels)
     k_plan_levels.launch_resident(
         max(size, num_leaves >> 3),
-        ids, words, table, depth, levels.starts, keys, edge_src, edge_dst, *limits, levels.num_edges, inserting,
+        ids, words, table, depth, levels.starts, sorted_keys, edge_src, edge_dst, *limits, levels.num_edges, inserting,
         top_down, positions, states, heights, work, before, ordered, marks, control,
     )  # fmt: skip
     counts = read_totals(backend, control)
     if pending:
-        assert isinstance(batch, SortedKeys)
+        assert isinstance(batch, RawEdges)
         batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
     num_keys = len(batch)
     located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
@@ -296,7 +300,7 @@ def plan_windows(
         growth += 1
     first = NUM_LISTS * size
     ends = (first + place * size for place in range(NUM_WINDOW_ARRAYS))
-    arrays = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
-    windows = Windows(*arrays, *(counts[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES)))
+    spans = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
+    windows = Windows(*spans, *(counts[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES)))
     absent, places = work[:num_absent], work[size : size + num_absent]
-    return Planned(located, growth, windows, before, ordered, absent, places, counts[SAVED])
+    return Planned(located, growth, windows, before, ordered, absent, places, far_rows, counts[SAVED])

@@ -9,14 +9,21 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, kernel
-from dynstore._cuda.leaves import d_count_before_by_warp, d_count_not_above, d_find_window
+from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.leaves import (
+    FAR_START,
+    d_count_before_by_warp,
+    d_count_not_above,
+    d_divide,
+    d_find_window,
+    d_write_rows_by_warp,
+)
 from dynstore._cuda.lpma_layout import (
     d_base_of,
     d_first_source,
     d_in_order_of,
     d_last_source,
     d_physical_of,
-    d_write_starts_by_warp,
 )
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
@@ -82,7 +89,7 @@ def k_gather_segments(
 @kernel
 def k_spread_segments(
     ids, words, weights, table, depth, starts, weighted, first, end, start, count, num_windows, num_leaves,
-    t_src, t_dst, t_weights, stamp,
+    t_src, t_dst, t_weights, far_rows, stamp,
 ):  # fmt: skip
     """Warps stride over the windows' segments and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
@@ -96,8 +103,10 @@ def k_spread_segments(
         elements, size = count[window], (end[window] - first[window]) * 32
         place = (warp - start[window]) * 32 + lane
         base = start[window] * 32
-        element = ((place + 1) * elements - 1) // size
-        previous = (place * elements - 1) // size if place > 0 else np.int64(-1)
+        element = d_divide((place + 1) * elements - 1, size)
+        previous = d_shuffle(element, (lane - 1) & 31)
+        if lane == 0:
+            previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
         p = d_physical_of(first[window] + warp - start[window], depth)
         slot, row = p * 32 + lane, np.int64(t_src[base + element])
         ids[d_base_of(table, SRC, p) + slot] = row
@@ -111,18 +120,19 @@ def k_spread_segments(
             ids[d_base_of(table, FIRST_SRC, p) + p] = row
             ids[d_base_of(table, FIRST_DST, p) + p] = t_dst[base + element]
         row_before = np.int64(t_src[base + previous]) if place > 0 else row
-        d_write_starts_by_warp(starts, depth, row_before, row, slot)
+        d_write_rows_by_warp(starts, row_before, row, slot, far_rows)
         warp += cuda.gridsize(1) >> 5
 
 
 @kernel
 def k_merge_segments(
     ids, words, weights, table, depth, starts, weighted, ordered, first, end, low, high, num_windows, places, keys,
-    new_src, new_dst, new_weights, stamp,
+    new_src, new_dst, new_weights, far_rows, stamp,
 ):  # fmt: skip
     """One warp owns one window; one of a single segment is merged with its keys and spread, in registers.
 
-    Its lanes say where the element of each rank comes from (a slot, or 32 + a key); then each slot fetches its own.
+    Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
+    then each slot gets its own from the lane that has it.
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
@@ -131,10 +141,12 @@ def k_merge_segments(
         leaf, begin = first[window], low[window]
         p = d_physical_of(leaf, depth)
         slot, num_keys = p * 32 + lane, high[window] - begin
-        word = np.uint32(ordered[leaf])
-        place = np.int64(64)
+        at_src, at_dst = d_base_of(table, SRC, p) + slot, d_base_of(table, DST, p) + slot
+        word, row, column = np.uint32(ordered[leaf]), ids[at_src], ids[at_dst]
+        place, key_row, key_column, key = np.int64(64), row, column, np.int64(0)
         if lane < num_keys:
-            place = places[begin + lane] - leaf * 32
+            place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
+            key_row, key_column = new_src[key], new_dst[key]
         keys_before = np.int64(0)
         for other in range(num_keys):
             if d_shuffle(place, other) <= lane:
@@ -150,15 +162,14 @@ def k_merge_segments(
         element = ((lane + 1) * elements - 1) >> 5
         previous = (lane * elements - 1) >> 5 if lane > 0 else -1
         source = np.int64(origin[board + element])
-        at_src, at_dst = d_base_of(table, SRC, p) + slot, d_base_of(table, DST, p) + slot
-        old_row, old_column = d_shuffle(ids[at_src], source & 31), d_shuffle(ids[at_dst], source & 31)
-        key = np.int64(keys[begin + source - 32]) if source >= 32 else np.int64(0)
-        row = np.int64(new_src[key] if source >= 32 else old_row)
-        column = new_dst[key] if source >= 32 else old_column
+        is_key, source = source >= 32, source & 31
+        old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
+        key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
         if weighted:
             at_weight = d_base_of(table, WEIGHT, p) + slot
-            old_weight = d_shuffle(weights[at_weight], source & 31)
-            weights[at_weight] = new_weights[key] if source >= 32 else old_weight
+            weight, key = d_shuffle(weights[at_weight], source), d_shuffle(key, source)
+            weights[at_weight] = new_weights[key] if is_key else weight
+        row, column = (key_row, key_column) if is_key else (old_row, old_column)
         ids[at_src] = row
         ids[at_dst] = column
         word = d_ballot(element != previous)
@@ -168,24 +179,32 @@ def k_merge_segments(
             ids[d_base_of(table, FIRST_SRC, p) + p] = row
             ids[d_base_of(table, FIRST_DST, p) + p] = column
         row_before = d_shuffle(row, (lane - 1) & 31)
-        d_write_starts_by_warp(starts, depth, row_before if lane > 0 else row, row, slot)
+        d_write_rows_by_warp(starts, np.int64(row_before if lane > 0 else row), np.int64(row), slot, far_rows)
 
 
 @kernel
-def k_write_window_starts(ids, table, depth, starts, first, end, num_windows):
+def k_write_window_starts(ids, table, depth, starts, first, end, num_windows, far_rows):
     """Two threads own a window, one each edge: the rows between its neighbour's keys and its own.
 
-    At an edge shared with the next window only that one writes.
+    At an edge shared with the next window only that one writes. Then all blocks together write the ranges that were too
+    long for a warp.
     """
-    window, at_end = cuda.grid(1) >> 1, cuda.grid(1) & 1
-    low, high, slot = np.int64(0), np.int64(0), np.int64(0)
-    if window < num_windows:
-        segment = first[window] if at_end == 0 else end[window]
-        if at_end == 0 or window + 1 == num_windows or first[window + 1] != segment:
-            low, high, slot = np.int64(-1), np.int64(starts.shape[0] - 1), np.int64(END)
-            if segment > 0:
-                low = d_last_source(ids, table, d_physical_of(segment - 1, depth))
-            if segment < np.int64(1) << depth:
-                p = d_physical_of(segment, depth)
-                high, slot = d_first_source(ids, table, p), p * 32
-    d_write_starts_by_warp(starts, depth, low, high, slot)
+    lane = d_lane()
+    for base in range(cuda.grid(1) - lane, 2 * num_windows, cuda.gridsize(1)):
+        window, at_end = (base + lane) >> 1, lane & 1
+        low, high, slot = np.int64(0), np.int64(0), np.int64(0)
+        if window < num_windows:
+            segment = first[window] if at_end == 0 else end[window]
+            if at_end == 0 or window + 1 == num_windows or first[window + 1] != segment:
+                low, high, slot = np.int64(-1), np.int64(starts.shape[0] - 1), np.int64(END)
+                if segment > 0:
+                    low = d_last_source(ids, table, d_physical_of(segment - 1, depth))
+                if segment < np.int64(1) << depth:
+                    p = d_physical_of(segment, depth)
+                    high, slot = d_first_source(ids, table, p), p * 32
+        d_write_rows_by_warp(starts, low, high, slot, far_rows)
+    d_sync_grid(far_rows, 1)
+    for i in range(far_rows[0]):
+        place = FAR_START + 3 * i
+        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
+            starts[row] = far_rows[place + 2]

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynstore.backend import Backend
 from dynstore.config import check_share
-from dynstore.edge_batch import EdgeBatch
+from dynstore.edge_batch import EdgeBatch, RawEdges
 from dynstore.errors import InputError, unknown_name
 from dynstore.levels import SEGMENT, Levels
 from dynstore.slots import OFFSET_SLACK, SlotArrays
@@ -215,7 +215,8 @@ class LPMAStore(Store):
         watch = kernels.Stopwatch() if timed else None
         if watch:
             watch.start()
-        limits, most_growth = (options.leaf_upper, options.root_upper), self._growth_for(old.num_edges + len(batch))
+        limits = options.leaf_upper, options.root_upper
+        most_growth = self._growth_for(old.num_edges + _most_edges(batch))
         located, growth, windows = kernels.plan_insert(backend, old, batch, limits, most_growth, top_down)
         levels = old.with_depth(backend, old.depth + growth) if growth else old
         if watch:
@@ -388,3 +389,8 @@ class LPMAStore(Store):
         if buffer.shape[0] <= rows:
             buffer = self.backend.empty(int((rows + 1) * OFFSET_SLACK), self.vertex_dtype)
         return replace(view, offsets=buffer[: rows + 1], offset_buffer=buffer)
+
+
+def _most_edges(batch: EdgeBatch) -> int:
+    """Return how many edges a batch can have; one that is not sorted yet is left so."""
+    return batch.num_rows if isinstance(batch, RawEdges) else len(batch)
