@@ -124,7 +124,7 @@ def test_a_bad_file_is_one_line_with_its_place(
     [
         (["nothing.txt"], "no file 'nothing.txt'"),
         (["mathoverflw"], "unknown data 'mathoverflw'; shipped: collegemsg, mathoverflow"),
-        (["collegemsg", "--store", "nobody"], "unknown store 'nobody'; known: 'adjlists', "),
+        (["collegemsg", "--store", "nobody"], "unknown store 'nobody'; known: "),
         (["collegemsg", "--algorithm", "bsf"], "unknown algorithm 'bsf'; known: "),
         (["collegemsg", "--suite", "w"], "unknown suite 'w'; known: 'updates', 'window'"),
         (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),

@@ -23,16 +23,20 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "Scratch",
     "Windows",
     "build",
     "clear_copy",
     "delete_in_place",
     "insert_in_place",
+    "locate_batch",
     "merge",
+    "or_none",
     "plan_build",
     "plan_delete",
     "plan_insert",
     "plan_merge",
+    "reserve_scratch",
 ]
 
 NO_WEIGHTS = np.empty(0, dtype=np.float32)
@@ -54,11 +58,13 @@ class Windows:
     num_leaves: int
 
 
-def _or_none(weights: Array | None) -> np.ndarray:
+def or_none(weights: Array | None) -> np.ndarray:
+    """Return an array for a loop: length 0 where there are no weights."""
     return NO_WEIGHTS if weights is None else weights
 
 
-def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
+def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
+    """Find the keys of a batch and count those that are there."""
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
     loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
     return Located(positions, states, int(count_states(states)), int(loops))
@@ -73,10 +79,11 @@ def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.nd
     num_windows, total, largest = choose_windows(
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
-    return Windows(bounds[:num_windows], pending, _scratch(backend, slots, largest * 32), int(total))
+    return Windows(bounds[:num_windows], pending, reserve_scratch(backend, slots, largest * 32), int(total))
 
 
-def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
+def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
+    """Reserve room for so many edges on their way back to slots."""
     size += 1  # where a last gap is written
     weights = NO_WEIGHTS if slots.weights is None else backend.empty(size, slots.weights.dtype)
     return backend.empty(size, slots.src.dtype), backend.empty(size, slots.src.dtype), weights
@@ -89,7 +96,7 @@ def plan_insert(
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
     """
-    located = _locate(backend, slots, batch)
+    located = locate_batch(backend, slots, batch)
     if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
         return located, None
     return located, _choose(backend, slots, located, limits, inserting=True)
@@ -102,7 +109,7 @@ def plan_delete(
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
     """
-    located = _locate(backend, slots, batch)
+    located = locate_batch(backend, slots, batch)
     if slots.num_edges - located.found < limits[-1] * slots.num_slots:
         return located, None
     return located, _choose(backend, slots, located, limits, inserting=False)
@@ -112,7 +119,7 @@ def insert_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, windows: Windows, add: bool
 ) -> None:
     """Write an insertion into the slots; allocates nothing."""
-    weights, new_weights = _or_none(slots.weights), _or_none(batch.weights)
+    weights, new_weights = or_none(slots.weights), or_none(batch.weights)
     set_located(weights, slots.valid, located.positions, located.states, new_weights, add)
     _write(slots, located, windows, (batch.src, batch.dst, new_weights))
 
@@ -124,11 +131,11 @@ def delete_in_place(
     clear_located(slots.valid, located.positions, located.states)
     if windows is not None:
         none = slots.src[:0]
-        _write(slots, located, windows, (none, none, _or_none(slots.weights)[:0]))
+        _write(slots, located, windows, (none, none, or_none(slots.weights)[:0]))
 
 
 def _write(slots: SlotArrays, located: Located, windows: Windows, new: Scratch) -> None:
-    weights, places = _or_none(slots.weights), located.positions
+    weights, places = or_none(slots.weights), located.positions
     target = (slots.src, slots.dst, weights, slots.valid, slots.offsets)
     write_windows(*target, windows.bounds, windows.pending, places, *new, *windows.scratch)
 
@@ -143,13 +150,13 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
 
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Scratch:
     """Reserve what spreading a batch over fresh slots needs: nothing."""
-    return batch.src, batch.dst, _or_none(batch.weights)
+    return batch.src, batch.dst, or_none(batch.weights)
 
 
 def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
     last_row = edges[0][new.num_edges - 1]  # fresh offsets are right for the rows behind it
-    weights = _or_none(new.weights)
+    weights = or_none(new.weights)
     spread(new.src, new.dst, weights, new.valid, new.offsets, 0, new.num_slots, new.num_edges, last_row, *edges)
 
 
@@ -157,7 +164,7 @@ def plan_merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
 ) -> Scratch:
     """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
-    return _scratch(backend, old, new.num_edges)
+    return reserve_scratch(backend, old, new.num_edges)
 
 
 def merge(
@@ -171,7 +178,7 @@ def merge(
 ) -> None:
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
     positions, states = (NO_KEYS, NO_STATES) if located is None else (located.positions, located.states)
-    weights, new_weights = _or_none(old.weights), _or_none(batch.weights)
+    weights, new_weights = or_none(old.weights), or_none(batch.weights)
     gather_all(
         old.src, old.dst, weights, old.valid, positions, states, batch.src, batch.dst, new_weights, add, *scratch
     )

@@ -7,7 +7,7 @@ from numba import njit
 
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
-__all__ = ["clear_located", "gather_all", "set_located", "spread", "write_windows"]
+__all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
 # So many keys are shifted into a leaf one by one; more of them share one spread.
 SHIFT_AT_MOST = 4
@@ -15,7 +15,7 @@ TOUCH_AHEAD = 16
 
 
 @njit(cache=True)
-def _write_rows(offsets, low, high, slot):
+def write_rows(offsets, low, high, slot):
     """Let the rows in (low, high] start at ``slot``; rows are written in ascending order.
 
     Their old starts ascend, so where the outer two are right already, all are: a long gap of ids costs nothing.
@@ -40,7 +40,7 @@ def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_
         word |= np.uint32(fresh) << np.uint32(slot & np.uint64(31))
         new_row = np.int64(some_src[element])
         if new_row != row:
-            _write_rows(offsets, row, new_row, np.int64(slot))
+            write_rows(offsets, row, new_row, np.int64(slot))
             row = new_row
         src[slot], dst[slot] = some_src[element], some_dst[element]
         if weighted:
@@ -53,7 +53,7 @@ def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_
         if fresh:
             share -= size
             element += np.uint64(1)
-    _write_rows(offsets, row, last_row, end)
+    write_rows(offsets, row, last_row, end)
 
 
 @njit(cache=True)
@@ -104,7 +104,7 @@ def _find_in_leaf(src, dst, leaf, row, key):
 
 
 @njit(cache=True)
-def _shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
+def shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
     """Put an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
 
     Keys keep their order, and what is first in its run stays so. Only rows that begin at the slots written, or right
@@ -131,7 +131,7 @@ def _shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
     for slot in range(first, last + 1):
         here = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
         if here != before:
-            _write_rows(offsets, before, here, slot)
+            write_rows(offsets, before, here, slot)
             before = here
 
 
@@ -171,7 +171,7 @@ def write_windows(
                 if key > bounds[window, 2]:  # the keys before have moved slots
                     place = _find_in_leaf(src, dst, leaf, new_src[i], new_dst[i])
                 weight = new_weights[i] if weighted else zero
-                _shift_in(src, dst, weights, valid, offsets, leaf, place, new_src[i], new_dst[i], weight)
+                shift_in(src, dst, weights, valid, offsets, leaf, place, new_src[i], new_dst[i], weight)
             continue
         for key in range(bounds[window, 2], bounds[window, 3]):
             i = pending[key]

@@ -7,11 +7,11 @@ from numba import njit
 
 from dynstore.slots import ABSENT, PRESENT
 
-__all__ = ["choose_windows", "count_states", "group_by_leaf"]
+__all__ = ["choose_windows", "count_bits", "count_states", "group_by_leaf"]
 
 
 @njit(cache=True)
-def _count_bits(word):
+def count_bits(word):
     word = np.uint32(word)
     word = word - ((word >> np.uint32(1)) & np.uint32(0x55555555))
     word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
@@ -66,7 +66,7 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
             continue
         first, end = run_leaf[run], run_leaf[run] + 1
         low, high, height = run, run + 1, 0
-        in_store = _count_bits(valid[first])
+        in_store = count_bits(valid[first])
         while True:
             changed = run_keys[high] - run_keys[low]
             bound = limits[height] * ((end - first) * 32)
@@ -78,9 +78,9 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
             wider_first = (first >> height) << height
             wider_end = min(wider_first + (1 << height), num_leaves)
             for leaf in range(wider_first, first):
-                in_store += _count_bits(valid[leaf])
+                in_store += count_bits(valid[leaf])
             for leaf in range(end, wider_end):
-                in_store += _count_bits(valid[leaf])
+                in_store += count_bits(valid[leaf])
             first, end = wider_first, wider_end
             while low > 0 and run_leaf[low - 1] >= first:
                 low -= 1

@@ -15,10 +15,12 @@ __all__ = ["STORES", "get_store", "stores_of"]
 # name -> (module, class)
 STORES = {
     "adjlists": ("dynstore.stores.adjlists", "AdjListsStore"),
+    "gpma": ("dynstore.stores.gpma", "GPMAStore"),
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
     "graphvine": ("dynstore.stores.graphvine", "GraphVineStore"),
     "lpma": ("dynstore.stores.lpma", "LPMAStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
+    "pma": ("dynstore.stores.pma", "PMAStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
 }
 

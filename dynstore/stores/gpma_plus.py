@@ -7,167 +7,71 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
-from dynstore.errors import InputError
-from dynstore.slots import Located, SlotArrays
-from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.errors import unknown_name
+from dynstore.stores.base import Plan
+from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
-LEAF = 32
+# strategy -> kernel module
+STRATEGIES = {"one-pass": "gpma_plus", "level": "level"}
 
 
 @dataclass(frozen=True)
-class GPMAPlusOptions(StoreOptions):
-    """Densities of a segment (valid slots / slots); between leaf and root they are linear in the height.
+class GPMAPlusOptions(DensityOptions):
+    """Densities, when everything is merged instead, and how windows are found and written.
 
     Attributes
     ----------
-    leaf_upper, root_upper : float
-        An insertion makes no segment denser than this; a root that would be makes the array grow.
-    leaf_lower, root_lower : float
-        A deletion packs a segment that is sparser than this; a root that is makes the array shrink.
-    build_density : float
-        The density after a bulk build, a growth or a shrinkage.
     merge_cost : float
         What writing one leaf in place costs, in leaves written by a merge.
+    strategy : {"one-pass", "level"}
+        "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
+        algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
+        by their size. The slots are the same.
     """
 
-    leaf_upper: float = 0.92
-    root_upper: float = 0.80
-    leaf_lower: float = 0.08
-    root_lower: float = 0.48
-    build_density: float = 0.65
+    who = "store 'gpma+'"
     merge_cost: float = 2.0
+    strategy: Literal["one-pass", "level"] = "one-pass"
 
     def __post_init__(self) -> None:
-        who = "store 'gpma+'"
-        for name in ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density"):
-            check_share(who, name, getattr(self, name), 0.0, 1.0)
-        check_share(who, "merge_cost", self.merge_cost, 0.0, 1e9)
-        order = ("leaf_lower", "root_lower", "build_density", "root_upper", "leaf_upper")
-        values = [getattr(self, name) for name in order]
-        ascending = values[0] <= values[1] < values[2] < values[3] <= values[4]
-        if not ascending or values[2] == 0:
-            shown = ", ".join(f"{name} {value}" for name, value in zip(order, values, strict=True))
-            raise InputError(
-                f"{who}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
-            )
+        super().__post_init__()
+        check_share(self.who, "merge_cost", self.merge_cost, 0.0, 1e9)
+        if self.strategy not in STRATEGIES:
+            raise unknown_name(self.who, "strategy", self.strategy, STRATEGIES)
 
 
-class GPMAPlusStore(Store):
-    """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
+class GPMAPlusStore(PackedArrayStore):
+    """Edges in a gapped sorted array; a batch is merged into the lowest segments that can take it."""
 
     name = "gpma+"
     Options = GPMAPlusOptions
     options: GPMAPlusOptions
 
-    def _no_edges(self, num_vertices: int) -> SlotArrays:
-        num_slots = self._slots_for(0)
-        return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
-
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
-        backend, kernels, add = self.backend, self._kernels, on_duplicate == "add"
+        backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
         slots = self.slots.with_vertices(backend, num_vertices)
         if slots.num_edges == 0:
             return self._plan_build(batch, slots.num_vertices)
-        limits = self._limits(self.options.leaf_upper, self.options.root_upper)
+        limits = self._upper_limits
         located, windows = kernels.plan_insert(backend, slots, batch, limits)
         total = slots.num_edges + len(batch) - located.found
         if windows is None or self._merge_is_cheaper(windows.num_leaves):
             return self._plan_merge(slots, batch, located, add, total)
-        target = slots.copy(backend) if slots.pins else slots
-
-        def commit() -> None:
-            kernels.insert_in_place(backend, target, batch, located, windows, add)
-            target.num_edges = total
-            self._take(target)
-
-        return Plan(located.found, located.found_loops, commit, path="in-place")
-
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
-        backend, kernels, slots = self.backend, self._kernels, self.slots
-        limits = self._limits(self.options.leaf_lower, self.options.root_lower)
-        located, windows = kernels.plan_delete(backend, slots, batch, limits)
-        total = slots.num_edges - located.found
-        if windows is not None:
-            merging = self._merge_is_cheaper(windows.num_leaves)
-        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
-            merging = self._slots_for(total) < slots.num_slots
-        if merging:
-            left = replace(slots, valid=kernels.clear_copy(backend, slots, located))
-            nothing = EdgeBatch(batch.src[:0], batch.dst[:0], None if slots.weights is None else slots.weights[:0])
-            plan = self._plan_merge(left, nothing, None, False, total)
-            return replace(plan, found=located.found, found_loops=located.found_loops)
-        target = slots.copy(backend) if slots.pins else slots
-
-        def commit() -> None:
-            kernels.delete_in_place(backend, target, batch, located, windows)
-            target.num_edges = total
-            self._take(target)
-
-        return Plan(located.found, located.found_loops, commit, path="in-place")
-
-    def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
-        """Plan to spread a batch over fresh slots, nothing else being there."""
-        new = self._fresh(len(batch), num_vertices)
-        kernels, backend = self._kernels, self.backend
-        building = kernels.plan_build(backend, batch, new) if len(batch) else None
-
-        def commit() -> None:
-            if building is not None:
-                kernels.build(backend, new, building)
-            self._take(new)
-
-        return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
-
-    def _plan_merge(self, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, total: int) -> Plan:
-        """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
-        new = self._fresh(total, old.num_vertices)
-        kernels, backend = self._kernels, self.backend
-        merging = kernels.plan_merge(backend, old, batch, located, new) if total else None
-
-        def commit() -> None:
-            if merging is not None:
-                kernels.merge(backend, old, batch, located, add, new, merging)
-            self._take(new)
-
-        found, loops = (0, 0) if located is None else (located.found, located.found_loops)
-        return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
-
-    def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
-        """Reserve slots for so many edges at the build density; their rows are those of a table without edges."""
-        num_slots = self._slots_for(num_edges)
-        make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
-        new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
-        new.clear_rows()
-        new.num_edges = num_edges
-        return new
+        return self._plan_in_place(
+            slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
+        )
 
     @property
-    def _kernels(self) -> Any:
-        return self.backend.kernels("dynstore", "gpma_plus")
-
-    def _slots_for(self, num_edges: int) -> int:
-        """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""
-        wanted = max(num_edges, self.capacity, 1) / (self.options.build_density * LEAF)
-        num_slots = int(np.ceil(wanted)) * LEAF
-        self._check_num_slots(num_slots)
-        return num_slots
-
-    def _limits(self, leaf: float, root: float) -> np.ndarray:
-        """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
-        height = (self.slots.num_slots // LEAF - 1).bit_length()
-        if height == 0:
-            return np.array([root])
-        return leaf + (root - leaf) * np.arange(height + 1) / height
+    def _window_kernels(self) -> Any:
+        return self.backend.kernels("dynstore", STRATEGIES[self.options.strategy])
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF

@@ -217,7 +217,7 @@ def test_answers_are_compared_by_vertex_and_by_partition() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"stores": ("nobody",)}, "unknown store 'nobody'; known: 'adjlists', "),
+        ({"stores": ("nobody",)}, "unknown store 'nobody'; known: "),
         ({"stores": ()}, "store: none given"),
         ({"stores": ("merge", "merge")}, "store 'merge' is given twice"),
         ({"algorithms": ("bsf",)}, "unknown algorithm 'bsf'; known: 'betweenness_centrality', 'bfs'"),

@@ -32,6 +32,14 @@ class TestGpmaPlusDenseOnCpu(StoreContract):
     options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
 
 
+class TestGpmaPlusByLevelOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", {"strategy": "level", "merge_cost": 0.0}
+
+
+class TestGpmaPlusByLevelDenseOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", TestGpmaPlusDenseOnCpu.options | {"strategy": "level", "merge_cost": 0.0}
+
+
 class TestGpmaPlusRenumberedOnCpu(RenumberedContract):
     store, device = "gpma+", "cpu"
 
@@ -69,6 +77,40 @@ class TestMergeRenumberedOnCpu(RenumberedContract):
 
 class TestRebuildRenumberedOnCpu(RenumberedContract):
     store, device = "rebuild", "cpu"
+
+
+class TestGpmaOnCpu(StoreContract):
+    store, device = "gpma", "cpu"
+
+
+class TestGpmaPackingOnCpu(StoreContract):
+    store, device, options = "gpma", "cpu", {"deletion": "pack"}
+
+
+class TestGpmaDenseOnCpu(StoreContract):
+    """Limits so close to each other that keys climb far and the array grows and shrinks often."""
+
+    store, device = "gpma", "cpu"
+    options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
+
+
+class TestGpmaRenumberedOnCpu(RenumberedContract):
+    store, device = "gpma", "cpu"
+
+
+class TestPmaOnCpu(StoreContract):
+    store, device = "pma", "cpu"
+
+
+class TestPmaDenseOnCpu(StoreContract):
+    """Limits so close to each other that windows are large and the array grows and shrinks often."""
+
+    store, device = "pma", "cpu"
+    options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
+
+
+class TestPmaRenumberedOnCpu(RenumberedContract):
+    store, device = "pma", "cpu"
 
 
 class TestMergeOnCpu(StoreContract):
@@ -115,6 +157,9 @@ if ON_GPU:
     class TestGpmaPlusAlwaysInPlaceOnCuda(StoreContract):
         store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
 
+    class TestGpmaPlusByLevelOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", {"strategy": "level", "merge_cost": 0.0}
+
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
 
@@ -126,6 +171,12 @@ if ON_GPU:
 
     class TestGraphVineRenumberedOnCuda(RenumberedContract):
         store, device = "graphvine", "cuda"
+
+    class TestGpmaOnCuda(StoreContract):
+        store, device = "gpma", "cuda"
+
+    class TestGpmaRenumberedOnCuda(RenumberedContract):
+        store, device = "gpma", "cuda"
 
     class TestMergeOnCuda(StoreContract):
         store, device = "merge", "cuda"
@@ -147,6 +198,12 @@ else:
     class TestGpmaPlusAlwaysInPlaceSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
 
+    class TestGpmaPlusByLevelSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", {"strategy": "level", "merge_cost": 0.0}
+
+    class TestGpmaPlusByLevelDenseSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", TestGpmaPlusByLevelDenseOnCpu.options
+
     class TestGpmaPlusRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma+", "cuda-sim"
 
@@ -158,6 +215,15 @@ else:
 
     class TestGraphVineRenumberedSimulated(RenumberedCoreContract):
         store, device = "graphvine", "cuda-sim"
+
+    class TestGpmaSimulated(CoreContract):
+        store, device = "gpma", "cuda-sim"
+
+    class TestGpmaDenseSimulated(CoreContract):
+        store, device, options = "gpma", "cuda-sim", TestGpmaDenseOnCpu.options
+
+    class TestGpmaRenumberedSimulated(RenumberedCoreContract):
+        store, device = "gpma", "cuda-sim"
 
     class TestMergeSimulated(CoreContract):
         store, device = "merge", "cuda-sim"
