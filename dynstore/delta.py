@@ -123,7 +123,7 @@ def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
         chosen = kept.astype("int64")
         before = xp.concatenate([change.before for change in backwards])[chosen]
         weights = None
-        if store.slots.weights is not None:
+        if store.weight_dtype is not None:
             weights = xp.concatenate([change.weights for change in backwards])[chosen]
     inserting = [change.inserting for change in changes]
     return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))

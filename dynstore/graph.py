@@ -31,6 +31,7 @@ __all__ = ["DynamicGraph"]
 WHO = "DynamicGraph"
 VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
+ON_DUPLICATE = ("replace", "add", "append")
 
 
 class DynamicGraph(Conversions, Queries, Tracked):
@@ -154,9 +155,10 @@ class DynamicGraph(Conversions, Queries, Tracked):
             A pandas, pyarrow, polars or cuDF frame, or ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists.
         source, destination, weight : str
             The frame's columns. A weighted graph given no weights takes 1.
-        on_duplicate : {"replace", "add"}
+        on_duplicate : {"replace", "add", "append"}
             What to do with an edge that is there, or twice in the batch: the last weight wins, or all weights
-            are summed. An edge that was deleted starts from nothing.
+            are summed. An edge that was deleted starts from nothing. With "append" (``store="lpma"``, weighted
+            graphs) they are summed too, and an edge is there if and only if its sum is above 0.
 
         Returns
         -------
@@ -169,8 +171,14 @@ class DynamicGraph(Conversions, Queries, Tracked):
         OutOfMemoryError
             When memory runs out; the graph is unchanged.
         """
-        if on_duplicate not in ("replace", "add"):
-            raise unknown_name("insert_edges", "on_duplicate", on_duplicate, ("replace", "add"))
+        if on_duplicate not in ON_DUPLICATE:
+            raise unknown_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
+        if on_duplicate == "append" and not (self._weighted and self._out.appends):
+            kind = "weighted" if self._weighted else "unweighted"
+            raise InputError(
+                f"insert_edges: on_duplicate is 'append', the graph is {kind} in store {self.store_name!r}; "
+                "wanted a weighted graph in store 'lpma'"
+            )
         if not self._weighted and has_weights(edges, weight):
             raise InputError(
                 "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
@@ -185,13 +193,18 @@ class DynamicGraph(Conversions, Queries, Tracked):
             mirror = None
             if self._in is not None:
                 mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
-            change = self._read_change(batch, True)
+            change = None if plan.appended else self._read_change(batch, True)
         replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
+        kept, deleted = num_edges, 0
+        if plan.appended:
+            kept, deleted = (part.num_edges(self._directed) for part in plan.appended)
         self._commit(plan, mirror, naming.commit, change)
-        self._num_edges += num_edges - replaced
+        self._num_edges += kept - replaced - deleted
         return UpdateReport(
-            inserted=num_edges - replaced,
+            inserted=kept - replaced,
             replaced=replaced,
+            deleted=deleted,
+            absent=num_edges - kept - deleted,
             duplicates=int(columns.src.shape[0]) - num_edges,
             grown=plan.grown,
             path=plan.path,

@@ -178,6 +178,10 @@ class Queries:
             )
         return view
 
+    def statistics(self) -> dict[str, int]:
+        """Return what the store has counted since it was made, by name; see the store's page."""
+        return self._out.statistics()
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part and in "total".
 

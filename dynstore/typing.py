@@ -13,7 +13,7 @@ __all__ = ["Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateRep
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
-OnDuplicate: TypeAlias = Literal["replace", "add"]
+OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
 
 

@@ -25,6 +25,7 @@ LAYERS = [
     ("arguments", "arrays", "bits", "frames", "pins"),
     ("id_columns",),
     ("edge_batch", "hash_table", "slabs", "slots"),
+    ("levels",),
     ("_cpu", "_cuda"),
     ("backend",),
     ("snapshot",),

@@ -12,6 +12,11 @@ from dynstore._cuda.windows import d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
+    "FAR_START",
+    "d_count_before_by_warp",
+    "d_count_not_above",
+    "d_divide",
+    "d_find_window",
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",

@@ -34,6 +34,7 @@ __all__ = [
     "d_collect_windows",
     "d_count_before_leaf",
     "d_count_blocks",
+    "d_count_words",
     "d_cover_leaves",
     "d_scan_counts",
     "no_windows",

@@ -18,6 +18,7 @@ STORES = {
     "gpma": ("dynstore.stores.gpma", "GPMAStore"),
     "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
     "graphvine": ("dynstore.stores.graphvine", "GraphVineStore"),
+    "lpma": ("dynstore.stores.lpma", "LPMAStore"),
     "merge": ("dynstore.stores.merge", "MergeStore"),
     "pma": ("dynstore.stores.pma", "PMAStore"),
     "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),

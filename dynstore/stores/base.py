@@ -42,6 +42,8 @@ class Plan:
         Writes the update; cannot fail.
     grown : bool
     path : {"in-place", "merge"}
+    appended : pair of EdgeBatch, optional
+        For ``on_duplicate="append"``: the edges of the batch that will be there, and those that go.
     """
 
     found: int
@@ -49,6 +51,7 @@ class Plan:
     commit: Callable[[], None]
     grown: bool = False
     path: Path = "merge"
+    appended: tuple[EdgeBatch, EdgeBatch] | None = None
 
 
 class Store(ABC):
@@ -75,6 +78,7 @@ class Store(ABC):
     name: ClassVar[str]
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
+    appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
 
     def __init__(
         self,
@@ -102,7 +106,7 @@ class Store(ABC):
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are; to ask for it brings no slots up to date."""
+        """How many edges there are, both directions of undirected ones; to ask brings no slots up to date."""
         return self.slots.num_edges
 
     @abstractmethod
@@ -163,6 +167,10 @@ class Store(ABC):
         twin.__dict__.update(self.__dict__)
         twin.slots = self.slots.copy(self.backend)
         return twin
+
+    def statistics(self) -> dict[str, int]:
+        """Return what the store has counted since it was made; by default it counts nothing."""
+        return {}
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""

@@ -38,6 +38,10 @@ class RowStore(Store):
         return self._num_vertices
 
     @property
+    def num_edges(self) -> int:
+        return self._num_edges
+
+    @property
     def slots(self) -> SlotArrays:
         """All edges as a packed table; rows that updates have touched are brought up to date first.
 

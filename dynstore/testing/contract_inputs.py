@@ -139,7 +139,9 @@ class InputCases(Contract):
         pair = self.seeded()
         for edges in ([(0, 1)], {"source": [0], "destination": [1]}, np.zeros((2, 2), dtype=int), None, "0 1"):
             pair.refuse(InputTypeError, "insert_edges", edges, match="wanted a pandas")
-        pair.refuse(InputError, "insert_edges", ([0], [1]), on_duplicate="sum", match="known: 'add', 'replace'")
+        pair.refuse(
+            InputError, "insert_edges", ([0], [1]), on_duplicate="sum", match="known: 'add', 'append', 'replace'"
+        )
         pair.refuse(InputError, "insert_edges", ([0], [1]), weight="w")
 
     @pytest.mark.parametrize("method", ["successors", "neighbors", "predecessors"])

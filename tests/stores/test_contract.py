@@ -136,7 +136,35 @@ class TestSlabHashRenumberedOnCpu(RenumberedContract):
     store, device = "slab_hash", "cpu"
 
 
+class TestLpmaOnCpu(StoreContract):
+    store, device = "lpma", "cpu"
+
+
+class TestLpmaTopDownOnCpu(StoreContract):
+    store, device, options = "lpma", "cpu", {"strategy": "top-down"}
+
+
+class TestLpmaDenseOnCpu(StoreContract):
+    """Limits so close to each other that windows are large and levels come and go often."""
+
+    store, device = "lpma", "cpu"
+    options = {  # noqa: RUF012
+        "strategy": "bottom-up", "leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.47,
+        "leaf_lower": 0.4,
+    }  # fmt: skip
+
+
+class TestLpmaRenumberedOnCpu(RenumberedContract):
+    store, device = "lpma", "cpu"
+
+
 if ON_GPU:
+
+    class TestLpmaOnCuda(StoreContract):
+        store, device = "lpma", "cuda"
+
+    class TestLpmaTopDownOnCuda(StoreContract):
+        store, device, options = "lpma", "cuda", {"strategy": "top-down"}
 
     class TestGpmaPlusOnCuda(StoreContract):
         store, device = "gpma+", "cuda"
@@ -181,6 +209,12 @@ if ON_GPU:
         store, device = "slab_hash", "cuda"
 
 else:
+
+    class TestLpmaSimulated(CoreContract):
+        store, device = "lpma", "cuda-sim"
+
+    class TestLpmaTopDownSimulated(CoreContract):
+        store, device, options = "lpma", "cuda-sim", {"strategy": "top-down"}
 
     class TestGpmaPlusSimulated(CoreContract):
         store, device = "gpma+", "cuda-sim"
