@@ -192,6 +192,10 @@ class Queries:
         parts |= self.ids.memory_usage()
         return parts | {"total": sum(parts.values())}
 
+    def store_counters(self) -> dict[str, int]:
+        """Return what updates have done to the store so far, by name; nothing where a store does not count."""
+        return self._out.counters()
+
     # ------------------------------------------------------------------ inside
 
     def _find(self, who: str, edges: Any, source: str, destination: str) -> Array:

@@ -129,6 +129,13 @@ class Store(ABC):
         """Return bytes by part."""
         return self.slots.memory_usage()
 
+    def counters(self) -> dict[str, int]:
+        """Return what updates have done so far, by name; nothing where a store does not count.
+
+        "moved_segments": segments that updates have written anew to make room or to pack.
+        """
+        return {}
+
     def _count_loops(self, batch: EdgeBatch, chosen: Array) -> int:
         """Count the self-loops among the chosen keys; 0 where the batch has none or does not count them."""
         if not batch.num_loops:
