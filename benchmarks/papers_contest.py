@@ -156,7 +156,7 @@ class PapersResult:
     figures: list[Figure] = field(default_factory=list)
     sets: dict[str, tuple[str, int, int]] = field(default_factory=dict)  # name -> label, vertices, edges
     disagreement: str | None = None
-    notes: list[str] = field(default_factory=list)
+    remarks: dict[str, list[str]] = field(default_factory=dict)  # what -> of which data sets or contestants
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -183,9 +183,15 @@ class PapersResult:
             for found in self.figures
         ]
 
-    def note(self, line: str) -> None:
-        if line not in self.notes:
-            self.notes.append(line)
+    @property
+    def notes(self) -> list[str]:
+        """Return what the reader must know, a line each."""
+        return [f"{line}: {', '.join(names)}" for line, names in self.remarks.items()]
+
+    def note(self, line: str, name: str) -> None:
+        names = self.remarks.setdefault(line, [])
+        if name not in names:
+            names.append(name)
 
     def disagree(self, line: str) -> None:
         if self.disagreement is None:

@@ -84,7 +84,7 @@ DATA_SETS = {
     # Slab hash, Table I
     "luxembourg_osm": _mesh(114_000, 239_000, "luxembourg_osm", "luxembourg.osm"),
     "germany_osm": _mesh(11_500_000, 24_700_000, "germany_osm", "germany.osm"),
-    "road_usa": _mesh(23_900_000, 57_710_000, "road_usa", "USA-road-d.USA"),
+    "road_usa": _mesh(23_900_000, 57_710_000, "road_usa"),
     "delaunay_n23": _mesh(8_400_000, 50_300_000, "delaunay_n23"),
     "delaunay_n20": _mesh(1_000_000, 6_300_000, "delaunay_n20"),
     "rgg_n_2_20_s0": _mesh(1_000_000, 13_800_000, "rgg_n_2_20_s0", shape="scattered"),

@@ -33,20 +33,20 @@ def _load(batches: tuple[int, ...]) -> Callable[[Bench], None]:
         for paper, size in sizes_that_fit(bench, batches, len(bench.ring)):
             graph, high = bench.graph(), 0
             total = min(len(bench.ring) // size, LOAD_STEPS * bench.job.steps)
-            before = graph.store_counters()
+            before = graph.store_statistics()
             for step in bench.steps(total, paper, ALL_UPDATES, warm_up=False):
                 rows = bench.rows(high, high + size)
                 report, passed_ms = bench.timed(graph.insert_edges, rows)
                 high += size
-                after = graph.store_counters()
+                after = graph.store_statistics()
                 counts = {name: count - before.get(name, 0) for name, count in after.items()}
                 before = after
                 bench.note("insert", passed_ms, size, paper, high, ALL_UPDATES, counts=counts)
                 if report.grown and step:  # the first batch makes the array
                     bench.note("insert", passed_ms, size, paper, high, EXPANSIONS, counts=counts)
             bench.check_edges(graph, 0, high)
-            if high < len(bench.ring) - size:
-                bench.remark(f"batch {size:,}: the first {high:,} of {len(bench.ring):,} edges were loaded")
+            if total == LOAD_STEPS * bench.job.steps:
+                bench.remark(f"the first {total:,} batches of {size:,} were loaded")
 
     return measure
 

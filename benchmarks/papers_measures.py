@@ -29,7 +29,7 @@ def sizes_that_fit(bench: Bench, papers: tuple[int, ...], most: int) -> list[tup
         sizes[bench.scaled(paper)] = paper  # of those that shrink to the same size, the largest
     for size in sizes:
         if size > most:
-            bench.remark(f"batch {size:,} is left out: there are {most:,} edges or vertices for it")
+            bench.remark(f"too few edges or vertices for batches of {size:,}")
     return [(paper, size) for size, paper in sizes.items() if size <= most]
 
 
@@ -86,7 +86,7 @@ def gather_rows(view: GapCSR, vertices: Array) -> Array:
     starts = view.offsets[vertices].astype(np.int64)
     lengths = view.offsets[vertices + 1] - starts
     ends = xp.cumsum(lengths)
-    places = xp.arange(int(ends[-1]), dtype=np.int64)
+    places = xp.arange(int(lengths.sum()), dtype=np.int64)
     rows = xp.searchsorted(ends, places, side="right")
     slots = places - (ends - lengths)[rows] + starts[rows]
     held = view.valid[slots >> 5] >> (slots & 31).astype(np.uint32) & np.uint32(1)

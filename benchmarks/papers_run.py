@@ -21,6 +21,7 @@ from dynstore.benchmarks.papers_contest import (
 from dynstore.benchmarks.papers_data import Ring, check_data_dir, fingerprint, load_ring
 from dynstore.benchmarks.timing import Stopwatch, quiet
 from dynstore.errors import DynstoreError, InputError, LimitError, OutOfMemoryError, unknown_name
+from dynstore.stores import STORES
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -94,7 +95,7 @@ class Bench:
         for step in range(total):
             if self.was_slow(paper_batch, row):
                 batch = f", batch {self.scaled(paper_batch):,}" if paper_batch else ""
-                self.remark(f"{step} of {total} steps{batch}; there was time for no more")
+                self.remark(f"{self.contestant.label} had time for {step} of {total} steps{batch}")
                 return
             yield step
 
@@ -124,6 +125,7 @@ class Bench:
             )  # fmt: skip
             self._lab.result.figures.append(found)
         found.times.append(passed_ms)
+        found.edges = edges
         self._spent_ms[row, paper_batch] = self._spent_ms.get((row, paper_batch), 0.0) + passed_ms
         if num_bytes is not None:
             found.num_bytes = max(num_bytes, found.num_bytes or 0)
@@ -131,7 +133,8 @@ class Bench:
             found.counts[name] = found.counts.get(name, 0) + count
 
     def remark(self, line: str) -> None:
-        self._lab.result.note(f"{self.experiment.name}, {self.ring.name}, {self.contestant.label}: {line}")
+        """Tell the reader something about this data set, once for all contestants that say the same."""
+        self._lab.result.note(f"{self.experiment.name}: {line}", self.ring.name)
 
     def check_edges(self, graph: DynamicGraph, low: int, high: int) -> None:
         """Compare what a graph holds with the ring's rows."""
@@ -184,8 +187,9 @@ class _Lab:
         self.names = self._chosen_names(experiments)
 
     def _check_options(self, experiments: Sequence[Experiment]) -> None:
-        offered = [CONTESTANTS[name] if isinstance(name, str) else name for e in experiments for name in e.contestants]
-        stores = {found.store for found in offered} | set(self.job.stores or ())
+        offered = [found for experiment in experiments for found in experiment.contestants]
+        stores = {CONTESTANTS[found].store if isinstance(found, str) else found.store for found in offered}
+        stores |= set(self.job.stores or ())
         for name in self.job.store_options:
             if name not in stores:
                 listed = ", ".join(sorted(stores))
@@ -197,27 +201,35 @@ class _Lab:
     def contestants_of(self, experiment: Experiment) -> list[Contestant]:
         """Return those of an experiment that this run wants and this build has."""
         offered = [CONTESTANTS[found] if isinstance(found, str) else found for found in experiment.contestants]
-        if self.job.stores is not None:
-            named = [found for found in offered if found.store in self.job.stores]
-            there = {found.store for found in named}
-            offered = named + [Contestant(name, name) for name in self.job.stores if name not in there]
-        return [found for found in self._with_options(offered) if self._is_there(found)]
-
-    def _with_options(self, offered: list[Contestant]) -> list[Contestant]:
+        wanted = self.job.stores
+        if wanted is not None:
+            here = [found.store for found in offered]
+            offered = [found for found in offered if found.store in wanted]
+            if all(isinstance(found, str) for found in experiment.contestants):
+                for name in wanted:
+                    offered += [] if name in here else self._all_of(name)
         chosen: dict[str, Contestant] = {}
         for found in offered:
             options = self.job.store_options.get(found.store)
             made = found if options is None else Contestant(found.store, found.store, options, found.on_host)
-            chosen.setdefault(made.label, made)
+            if made.label not in chosen and self._is_there(made, options is None):
+                chosen[made.label] = made
         return list(chosen.values())
 
-    def _is_there(self, contestant: Contestant) -> bool:
+    @staticmethod
+    def _all_of(store: str) -> list[Contestant]:
+        return [found for found in CONTESTANTS.values() if found.store == store] or [Contestant(store, store)]
+
+    def _is_there(self, contestant: Contestant, of_the_suite: bool) -> bool:
+        """Whether this build has it; what the user asked for by name must be there."""
+        may_lack = self.job.skip_missing and self.job.stores is None
         try:
             make_graph(contestant, self.backend_of(contestant), True)
         except InputError as error:
-            if not self.job.skip_missing:
+            if not of_the_suite or not (may_lack or contestant.store in STORES):
                 raise
-            self.result.note(f"left out: {contestant.label}: {error}")
+            reason = str(error).partition(";")[0]
+            self.result.note("left out, because this build does not have it", f"{contestant.label} ({reason})")
             return False
         return True
 
@@ -246,6 +258,8 @@ class _Lab:
         made: tuple[str, bool] | None = None
         for number, (name, experiment, contestant) in enumerate(cells):
             self.progress(f"{experiment.name} {name}", number, len(cells))
+            if number and cells[number - 1][:2] != (name, experiment):
+                self.answers.clear()
             if made != (name, experiment.directed):
                 ring = None  # its memory goes before the next one's comes
                 ring = self._ring(name, experiment.directed)
@@ -270,7 +284,7 @@ class _Lab:
             with quiet():
                 experiment.measure(Bench(self, experiment, ring, contestant))
         except (OutOfMemoryError, LimitError) as error:
-            self.result.note(f"{experiment.name}, {ring.name}, {contestant.label}: does not fit: {error}")
+            self.result.note(f"{experiment.name}: {contestant.label} does not fit", f"{ring.name} ({error})")
         except DynstoreError as error:
             del self.result.figures[before:]
             self.result.disagree(f"{experiment.name}, {ring.name}, {contestant.label}: {error}")

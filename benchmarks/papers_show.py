@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Table", "claim_table", "find_ratios", "papers_suite", "tables"]
 
 Key = tuple[str, str, int]  # data set, row, the paper's batch
-MOVED = "moved_segments"  # the count of a store that claims of saved re-balances are about
+# Counts of a store's statistics that claims of saved re-balances are about.
+MOVED = "segments_moved"
+NOT_MOVED = {"saved": "segments_saved", "left": "segments_left_by_growth"}
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def claim_table(result: PapersResult) -> Table:
     for claim in CLAIMS:
         if claim.experiment in ran:
             ratios = find_ratios(claim, result.figures)
-            share = claim.kind == "saved"
+            share = claim.kind in NOT_MOVED
             batch = "" if claim.batch is None else f"{claim.batch:,}"
             sets = ", ".join(claim.data) or "all"
             lines.append((claim.text, sets, batch, _stated(claim), _ours(ratios, share), claim.place))
@@ -159,12 +161,9 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     other = {_key(figure): figure for figure in chosen if figure.contestant == claim.over}
     if claim.kind == "faster":
         return [other[key].mean_ms / figure.mean_ms for key, figure in mine.items() if key in other]
-    if claim.kind == "saved":
-        return [
-            1 - figure.counts[MOVED] / other[key].counts[MOVED]
-            for key, figure in mine.items()
-            if key in other and MOVED in figure.counts and other[key].counts.get(MOVED)
-        ]
+    if claim.kind in NOT_MOVED:
+        pairs = [(found.counts.get(NOT_MOVED[claim.kind], 0), found.counts.get(MOVED, 0)) for found in mine.values()]
+        return [saved / (saved + moved) for saved, moved in pairs if saved + moved]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}
@@ -176,7 +175,7 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
 
 
 def _stated(claim: Claim) -> str:
-    share = claim.kind == "saved"
+    share = claim.kind in NOT_MOVED
     low, high = (None if end is None else _ratio_text(end, share) for end in (claim.low, claim.high))
     if low is None or high is None:
         return f"up to {high}" if low is None else f"over {low}"

@@ -192,9 +192,9 @@ class Queries:
         parts |= self.ids.memory_usage()
         return parts | {"total": sum(parts.values())}
 
-    def store_counters(self) -> dict[str, int]:
+    def store_statistics(self) -> dict[str, int]:
         """Return what updates have done to the store so far, by name; nothing where a store does not count."""
-        return self._out.counters()
+        return self._out.statistics()
 
     # ------------------------------------------------------------------ inside
 

@@ -129,11 +129,8 @@ class Store(ABC):
         """Return bytes by part."""
         return self.slots.memory_usage()
 
-    def counters(self) -> dict[str, int]:
-        """Return what updates have done so far, by name; nothing where a store does not count.
-
-        "moved_segments": segments that updates have written anew to make room or to pack.
-        """
+    def statistics(self) -> dict[str, int]:
+        """Return what updates have done so far, by name; nothing where a store does not count."""
         return {}
 
     def _count_loops(self, batch: EdgeBatch, chosen: Array) -> int:
