@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["DATA_SETS", "DataSet", "Ring", "arrange", "check_data_dir", "fingerprint", "load_ring"]
+__all__ = ["DATA_SETS", "DataSet", "Ring", "arrange", "check_data_dir", "find_file", "fingerprint", "load_ring"]
 
 # What SNAP, SuiteSparse, the DIMACS challenges and others pack their files as.
 ENDINGS = (

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "check_papers", "run_experiments"]
 
 Progress = Callable[[str, int, int], None]
-WARM_UP_ROWS, WARM_UP_VERTICES = 8192, 1024
-PATIENCE_S = 20.0  # a contestant that has used so much for one row of a table gets no further step there
+WARM_UP_ROWS, WARM_UP_VERTICES = 32768, 4096
+PATIENCE_S = 5.0  # a contestant that has used so much for one row of a table gets no further step there
 
 
 class Bench:

@@ -66,6 +66,6 @@ def _read_lines(where: str, body: bytes, num_vertices: int) -> tuple[np.ndarray,
         ends = np.append(ends, letters.shape[0])
     if ends.shape[0] < num_vertices:
         raise FileFormatError(f"{where}: {num_vertices} vertices are announced, the file has {ends.shape[0]} lines")
-    values = np.fromstring(body, np.int64, sep=" ")
+    values = np.fromstring(body, np.int64, sep=" ") if first.any() else np.empty(0, np.int64)
     counts = np.diff(np.searchsorted(np.flatnonzero(first), ends[:num_vertices]), prepend=0)
     return values, counts
