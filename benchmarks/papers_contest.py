@@ -75,6 +75,8 @@ class Experiment:
         In which its table is shown.
     directed : bool
         Of the graphs.
+    curves : bool
+        Spikes are its subject: the table has p99 and maximum too, the page a curve of all times.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Experiment:
     measure: Callable[[Any], None]
     unit: str = "ms"
     directed: bool = True
+    curves: bool = False
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def _vertices(bench: Bench) -> None:
 
 
 EXPERIMENTS = (
-    Experiment("lpma/load", "Figs. 8 to 10, 13: loading batch by batch", DATA, LOADERS, _load(BATCHES)),
+    Experiment("lpma/load", "Figs. 8 to 10, 13: loading batch by batch", DATA, LOADERS, _load(BATCHES), curves=True),
     Experiment(
         "lpma/fig11", "Fig. 11: by size of batch", DATA, ("lpma-h", "gpma+"), _load(THROUGHPUT_BATCHES), "MEdge/s"
     ),

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
+from dynstore.benchmarks.papers_page import Table, render_papers
 from dynstore.benchmarks.papers_printed import BULK, CLAIMS, MEAN, PAPERS, PRINTED, Claim, Printed, Value
 from dynstore.benchmarks.papers_run import check_papers, run_experiments
 from dynstore.benchmarks.suites import Suite
@@ -21,22 +20,13 @@ if TYPE_CHECKING:
 
     from dynstore.io import EventTable
 
-__all__ = ["Table", "claim_table", "find_ratios", "papers_suite", "tables"]
+__all__ = ["claim_table", "find_ratios", "papers_suite", "tables"]
 
 Key = tuple[str, str, int]  # data set, row, the paper's batch
+STATISTICS = ("mean", "p99", "maximum")
 # Counts of a store's statistics that claims of saved re-balances are about.
 MOVED = "segments_moved"
 NOT_MOVED = {"saved": "segments_saved", "left": "segments_left_by_growth"}
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table as text; ``caption`` says where printed figures come from."""
-
-    title: str
-    head: tuple[str, ...]
-    lines: Sequence[tuple[str, ...]]
-    caption: str = ""
 
 
 def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
@@ -48,7 +38,10 @@ def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: boo
     def run(events: EventTable | None, job: PapersJob, progress: Any) -> PapersResult:
         return run_experiments(experiments, job, progress)
 
-    return Suite(name, partial(PapersJob, skip_missing=skip_missing), check, run, _print, _render, own_data=True)
+    def render(document: Mapping[str, Any], job: PapersJob, result: PapersResult) -> str:
+        return render_papers(document, result, tables(result))
+
+    return Suite(name, partial(PapersJob, skip_missing=skip_missing), check, run, _print, render, own_data=True)
 
 
 def tables(result: PapersResult) -> list[Table]:
@@ -66,8 +59,13 @@ def tables(result: PapersResult) -> list[Table]:
 def _table(experiment: Experiment, figures: list[Figure]) -> Table:
     contestants = list(dict.fromkeys(figure.contestant for figure in figures))
     printed = PRINTED.get(experiment.name)
-    cells = {(_key(figure), figure.contestant): _shown(experiment, figure) for figure in figures}
-    batches = {_key(figure): figure.batch for figure in figures}
+    cells: dict[tuple[Key, str], float] = {}
+    batches: dict[Key, int] = {}
+    for statistic in STATISTICS if experiment.curves else STATISTICS[:1]:
+        for figure in figures:
+            key = _key(figure, statistic)
+            cells[key, figure.contestant] = _shown(experiment, figure, statistic)
+            batches[key] = figure.batch
     labels = {figure.data: figure.label for figure in figures} | {MEAN: MEAN}
     if printed is not None and any(data == MEAN for data, _, _ in printed.values):
         _add_means(cells, batches, contestants)
@@ -87,12 +85,15 @@ def _table(experiment: Experiment, figures: list[Figure]) -> Table:
     return Table(title, head, lines, caption)
 
 
-def _key(figure: Figure) -> Key:
-    return figure.data, figure.row or figure.algorithm or "", figure.paper_batch
+def _key(figure: Figure, statistic: str = STATISTICS[0]) -> Key:
+    row = figure.row or figure.algorithm or ""
+    return figure.data, row if statistic == STATISTICS[0] else f"{row}, {statistic}", figure.paper_batch
 
 
-def _shown(experiment: Experiment, figure: Figure) -> float:
-    """Return a figure in its table's unit: the mean of its times, or what follows from that."""
+def _shown(experiment: Experiment, figure: Figure, statistic: str) -> float:
+    """Return a figure in its table's unit: the mean of its times, or what follows from that; or another statistic."""
+    if statistic != STATISTICS[0]:
+        return float(np.percentile(figure.times, 99)) if statistic == "p99" else max(figure.times)
     if experiment.unit == "ms":
         return figure.mean_ms
     if experiment.unit == "MB":
@@ -212,24 +213,3 @@ def _print(console: Console, job: PapersJob, result: PapersResult) -> None:
         for line in found.lines:
             shown.add_row(*(escape_markup(cell) for number, cell in enumerate(line) if number not in empty))
         console.print(shown)
-
-
-def _render(document: Mapping[str, Any], job: PapersJob, result: PapersResult) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    name = escape(f"dynstore bench --suite {document['suite']}")
-    machine = ", ".join(str(value) for value in document["machine"].values())
-    verdict = "" if result.disagreement is None else f"<p><b>The run failed: {escape(result.disagreement)}</b></p>"
-    parts = [
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">',
-        f"<title>{name}</title></head><body><h1>{name}</h1>",
-        f"<p>{escape(document['command'])}; {escape(document['commit'])}; {escape(machine)}</p>{verdict}",
-        *(f"<p>{escape(note)}</p>" for note in result.notes),
-    ]
-    for found in tables(result):
-        parts.append(f"<h2>{escape(found.title)}</h2><table>{row(found.head, 'th')}")
-        parts += [row(line, "td") for line in found.lines]
-        parts.append(f"</table><p>{escape(found.caption)}</p>")
-    cites = "".join(f"<li>{escape(paper.cite)}</li>" for paper in PAPERS.values())
-    return "\n".join(parts) + f"\n<h2>The papers</h2><ul>{cites}</ul></body></html>\n"

@@ -132,6 +132,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
     assert "graphvine/table3" in done.output
     assert "<td>124.647</td>" not in document.read_text()
     assert re.search(r"<td>RMAT for coPapersDBLP, 1/30000</td><td></td><td>all [\d,]+</td>.*<td>125</td>", text)
+    assert "<h2>lpma/load, RMAT for pokec, 1/30000, batches of 3: one time a batch</h2><figure><svg" in text
+    assert ("<td>all batches, p99</td>" in text, "<td>all batches, maximum</td>" in text) == (True, True)
     assert "PVLDB 11(1), 2017" in text
 
 
