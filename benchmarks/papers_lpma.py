@@ -33,12 +33,12 @@ def _load(batches: tuple[int, ...]) -> Callable[[Bench], None]:
         for paper, size in sizes_that_fit(bench, batches, len(bench.ring)):
             graph, high = bench.graph(), 0
             total = min(len(bench.ring) // size, LOAD_STEPS * bench.job.steps)
-            before = graph.store_statistics()
+            before = graph.statistics()
             for step in bench.steps(total, paper, ALL_UPDATES, warm_up=False):
                 rows = bench.rows(high, high + size)
                 report, passed_ms = bench.timed(graph.insert_edges, rows)
                 high += size
-                after = graph.store_statistics()
+                after = graph.statistics()
                 counts = {name: count - before.get(name, 0) for name, count in after.items()}
                 before = after
                 bench.note("insert", passed_ms, size, paper, high, ALL_UPDATES, counts=counts)

@@ -181,6 +181,10 @@ class Queries:
             )
         return view
 
+    def statistics(self) -> dict[str, int]:
+        """Return what the store has counted since it was made, by name; see the store's page."""
+        return self._out.statistics()
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part and in "total".
 
@@ -191,10 +195,6 @@ class Queries:
             parts |= {f"in_{part}": size for part, size in self._in.memory_usage().items()}
         parts |= self.ids.memory_usage()
         return parts | {"total": sum(parts.values())}
-
-    def store_statistics(self) -> dict[str, int]:
-        """Return what updates have done to the store so far, by name; nothing where a store does not count."""
-        return self._out.statistics()
 
     # ------------------------------------------------------------------ inside
 

@@ -125,13 +125,13 @@ class Store(ABC):
         twin.slots = self.slots.copy(self.backend)
         return twin
 
+    def statistics(self) -> dict[str, int]:
+        """Return what the store has counted since it was made; by default it counts nothing."""
+        return {}
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
         return self.slots.memory_usage()
-
-    def statistics(self) -> dict[str, int]:
-        """Return what updates have done so far, by name; nothing where a store does not count."""
-        return {}
 
     def _count_loops(self, batch: EdgeBatch, chosen: Array) -> int:
         """Count the self-loops among the chosen keys; 0 where the batch has none or does not count them."""
