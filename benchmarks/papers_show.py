@@ -24,9 +24,9 @@ __all__ = ["claim_table", "find_ratios", "papers_suite", "tables"]
 
 Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
-# Counts of a store's statistics that claims of saved re-balances are about.
-MOVED = "segments_moved"
-NOT_MOVED = {"saved": "segments_saved", "left": "segments_left_by_growth"}
+# Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
+MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
+SHARES = ("saved", "left")  # kinds of claims that are shares
 
 
 def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
@@ -136,7 +136,7 @@ def claim_table(result: PapersResult) -> Table:
     for claim in CLAIMS:
         if claim.experiment in ran:
             ratios = find_ratios(claim, result.figures)
-            share = claim.kind in NOT_MOVED
+            share = claim.kind in SHARES
             batch = "" if claim.batch is None else f"{claim.batch:,}"
             sets = ", ".join(claim.data) or "all"
             lines.append((claim.text, sets, batch, _stated(claim), _ours(ratios, share), claim.place))
@@ -162,9 +162,12 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     other = {_key(figure): figure for figure in chosen if figure.contestant == claim.over}
     if claim.kind == "faster":
         return [other[key].mean_ms / figure.mean_ms for key, figure in mine.items() if key in other]
-    if claim.kind in NOT_MOVED:
-        pairs = [(found.counts.get(NOT_MOVED[claim.kind], 0), found.counts.get(MOVED, 0)) for found in mine.values()]
-        return [saved / (saved + moved) for saved, moved in pairs if saved + moved]
+    if claim.kind == "saved":
+        pairs = [(_moved(figure), _moved(other[key])) for key, figure in mine.items() if key in other]
+        return [1 - one / both for one, both in pairs if both]
+    if claim.kind == "left":
+        pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
+        return [left / (left + moved) for left, moved in pairs if left + moved]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}
@@ -175,8 +178,13 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     ]
 
 
+def _moved(figure: Figure) -> int:
+    """Return the segments that the paper's way of a strategy moves, those that it moves again in a batch included."""
+    return figure.counts.get(MOVED, 0) + figure.counts.get(MOVED_TWICE, 0)
+
+
 def _stated(claim: Claim) -> str:
-    share = claim.kind in NOT_MOVED
+    share = claim.kind in SHARES
     low, high = (None if end is None else _ratio_text(end, share) for end in (claim.low, claim.high))
     if low is None or high is None:
         return f"up to {high}" if low is None else f"over {low}"

@@ -78,7 +78,8 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         (Claim("x", "p", "t", "faster", "a", "b", row="other"), []),
         (Claim("x", "p", "t", "growth", "a"), [5.0]),
         (Claim("x", "p", "t", "spike", "b"), [1.5, 1.0]),
-        (Claim("x", "p", "t", "saved", "a"), [0.25]),
+        (Claim("x", "p", "t", "saved", "a", "c"), [0.2]),
+        (Claim("x", "p", "t", "saved", "a", "b"), []),
         (Claim("x", "p", "t", "left", "a"), [0.5]),
     ],
 )
@@ -86,7 +87,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
     counts = {"segments_moved": 3, "segments_saved": 1, "segments_left_by_growth": 3}
     figures = [
         figure("a", 1.0, counts=counts), figure("b", 2.0, 4.0, 6.0), figure("a", 2.0, batch=100),
-        figure("b", 20.0, batch=100), figure("c", 1.0),
+        figure("b", 20.0, batch=100), figure("c", 1.0, counts={"segments_moved": 4, "segments_saved": 1}),
     ]  # fmt: skip
     assert find_ratios(claim, figures) == pytest.approx(ratios)
 
