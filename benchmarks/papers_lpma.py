@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.benchmarks.papers_contest import Experiment
 from dynstore.benchmarks.papers_measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
-from dynstore.benchmarks.papers_printed import ALL_UPDATES, EXPANSIONS
+from dynstore.benchmarks.papers_printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
 from dynstore.benchmarks.papers_show import papers_suite
 
 if TYPE_CHECKING:
@@ -49,6 +49,24 @@ def _load(batches: tuple[int, ...]) -> Callable[[Bench], None]:
                 bench.remark(f"the first {total:,} batches of {size:,} were loaded")
 
     return measure
+
+
+def _transfers(bench: Bench) -> None:
+    """Insert into half of the graph, by turns from the device's memory and from the host's."""
+    for paper, size in sizes_that_fit(bench, BATCHES, len(bench.ring) // 4):
+        high = len(bench.ring) // 2
+        graph = bench.built(0, high)
+        most = min(2 * bench.job.steps, (len(bench.ring) - high) // size - 2)
+        for step in bench.steps(most, paper, FROM_HOST):
+            for row in (FROM_DEVICE, FROM_HOST) if step < 0 else ((FROM_DEVICE, FROM_HOST)[step % 2],):
+                rows = bench.rows(high, high + size)
+                if row == FROM_HOST:
+                    rows = bench.backend.to_host(rows[0]), bench.backend.to_host(rows[1])
+                _, passed_ms = bench.timed(graph.insert_edges, rows)
+                high += size
+                if step >= 0:
+                    bench.note("insert", passed_ms, size, paper, high, row)
+        bench.check_edges(graph, 0, high)
 
 
 def _edge_queries(bench: Bench) -> None:
@@ -98,6 +116,7 @@ EXPERIMENTS = (
     Experiment(
         "lpma/fig11", "Fig. 11: by size of batch", DATA, ("lpma-h", "gpma+"), _load(THROUGHPUT_BATCHES), "MEdge/s"
     ),
+    Experiment("lpma/fig12", "Fig. 12: batches in the host's memory", DATA, ("lpma-h", "gpma+"), _transfers),
     Experiment("lpma/csr", "Figs. 14, 15: conversion into a sorted CSR", DATA, READERS, convert_to_csr),
     Experiment("lpma/edges", "Fig. 17: edge queries", DATA, READERS, _edge_queries),
     Experiment("lpma/neighbours", "Fig. 17: sorted neighbours of vertices", DATA, READERS, _neighbours),

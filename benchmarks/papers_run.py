@@ -18,7 +18,7 @@ from dynstore.benchmarks.papers_contest import (
     PapersResult,
     make_graph,
 )
-from dynstore.benchmarks.papers_data import Ring, check_data_dir, fingerprint, load_ring
+from dynstore.benchmarks.papers_data import DATA_SETS, Ring, check_data_dir, find_file, fingerprint, load_ring
 from dynstore.benchmarks.timing import Stopwatch, quiet
 from dynstore.errors import DynstoreError, InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.stores import STORES
@@ -273,6 +273,8 @@ class _Lab:
         ring = load_ring(self.backend, name, directed, job.data_dir, job.shrink, job.seed)
         if not len(ring):
             raise InputError(f"{ring.label}: no edges")
+        if job.shrink > 1 and find_file(DATA_SETS[name], job.data_dir) is not None:
+            self.result.note(f"read whole, though batches are {job.shrink} times smaller; see --shrink", name)
         if directed or name not in self.result.sets:
             self.result.sets[name] = ring.label, ring.num_vertices, len(ring)
         return ring

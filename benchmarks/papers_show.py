@@ -10,7 +10,18 @@ import numpy as np
 
 from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
 from dynstore.benchmarks.papers_page import Table, render_papers
-from dynstore.benchmarks.papers_printed import BULK, CLAIMS, MEAN, PAPERS, PRINTED, Claim, Printed, Value
+from dynstore.benchmarks.papers_printed import (
+    BULK,
+    CLAIMS,
+    FROM_DEVICE,
+    FROM_HOST,
+    MEAN,
+    PAPERS,
+    PRINTED,
+    Claim,
+    Printed,
+    Value,
+)
 from dynstore.benchmarks.papers_run import check_papers, run_experiments
 from dynstore.benchmarks.suites import Suite
 from dynstore.benchmarks.summary import format_ms
@@ -26,7 +37,7 @@ Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
 # Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
 MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
-SHARES = ("saved", "left")  # kinds of claims that are shares
+SHARES = ("saved", "left", "transfer")  # kinds of claims that are shares
 
 
 def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
@@ -168,6 +179,10 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     if claim.kind == "left":
         pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
         return [left / (left + moved) for left, moved in pairs if left + moved]
+    if claim.kind == "transfer":
+        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_DEVICE}
+        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_HOST}
+        return [1 - near[key].mean_ms / figure.mean_ms for key, figure in far.items() if key in near]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}

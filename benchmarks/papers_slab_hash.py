@@ -24,6 +24,7 @@ STORES = ("slab-hash", "gpma+", "lpma-h", "graphvine", "rebuild")
 EDGE_BATCHES = tuple(1 << power for power in range(16, 23))
 VERTEX_BATCHES = tuple(1 << power for power in range(16, 21))
 BUILD_BATCHES = tuple(1 << power for power in range(20, 23))
+DENSITIES = ("rmat-15", "rmat-60")
 LOAD_FACTORS = (0.2, 0.35, 0.7, 1.0, 2.0, 5.0)  # 5: chains of some five slabs
 ANY_CHAIN = 1 << 20  # no table is made larger because of its chains
 BY_LOAD_FACTOR = tuple(
@@ -117,9 +118,12 @@ EXPERIMENTS = (
         "slab-hash/table9", "Table IX: triangles after each batch", ("road_usa", "hollywood-2009"), STORES,
         _dynamic_triangles, directed=False,
     ),
-    Experiment("slab-hash/fig2", "Fig. 2: build by load factor", ("rmat-15", "rmat-60"), BY_LOAD_FACTOR, bulk_build),
     Experiment(
-        "slab-hash/fig3", "Fig. 3: triangles by load factor", ("rmat-15", "rmat-60"), BY_LOAD_FACTOR,
+        "slab-hash/fig2a", "Fig. 2a: build by load factor", DENSITIES, BY_LOAD_FACTOR, bulk_build, "MEdge/s"
+    ),
+    Experiment("slab-hash/fig2c", "Fig. 2c: memory by load factor", DENSITIES, BY_LOAD_FACTOR, bulk_build, "MB"),
+    Experiment(
+        "slab-hash/fig3", "Fig. 3: triangles by load factor", DENSITIES, BY_LOAD_FACTOR,
         ask_loaded("triangle_count"), directed=False,
     ),
 )  # fmt: skip

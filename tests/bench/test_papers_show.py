@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dynstore.benchmarks import papers, papers_slab_hash
 from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Figure, PapersResult
 from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_printed import BULK, CLAIMS, MEAN, PAPERS, PRINTED, Claim
+from dynstore.benchmarks.papers_printed import BULK, CLAIMS, FROM_DEVICE, FROM_HOST, MEAN, PAPERS, PRINTED, Claim
 from dynstore.benchmarks.papers_show import claim_table, find_ratios, tables
 from dynstore.benchmarks.schema import check_document
 from dynstore.cli import app
@@ -81,6 +81,7 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         (Claim("x", "p", "t", "saved", "a", "c"), [0.2]),
         (Claim("x", "p", "t", "saved", "a", "b"), []),
         (Claim("x", "p", "t", "left", "a"), [0.5]),
+        (Claim("x", "p", "t", "transfer", "d"), [0.75]),
     ],
 )
 def test_ratios(claim: Claim, ratios: list[float]) -> None:
@@ -89,6 +90,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
         figure("a", 1.0, counts=counts), figure("b", 2.0, 4.0, 6.0), figure("a", 2.0, batch=100),
         figure("b", 20.0, batch=100), figure("c", 1.0, counts={"segments_moved": 4, "segments_saved": 1}),
     ]  # fmt: skip
+    figures += [figure("d", 1.0, row=FROM_DEVICE), figure("d", 4.0, row=FROM_HOST)]
     assert find_ratios(claim, figures) == pytest.approx(ratios)
 
 
