@@ -156,6 +156,7 @@ class PapersResult:
     device: str
     experiments: list[Experiment]
     seed: int
+    shrink: int
     figures: list[Figure] = field(default_factory=list)
     sets: dict[str, tuple[str, int, int]] = field(default_factory=dict)  # name -> label, vertices, edges
     disagreement: str | None = None

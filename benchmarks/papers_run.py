@@ -179,7 +179,7 @@ class _Lab:
     def __init__(self, experiments: Sequence[Experiment], job: PapersJob, progress: Progress) -> None:
         self.job, self.progress = job, progress
         self.backend = get_backend(job.device)
-        self.result = PapersResult(self.backend.name, list(experiments), job.seed)
+        self.result = PapersResult(self.backend.name, list(experiments), job.seed, job.shrink)
         self.answers: dict[tuple[str, str, str], tuple[str, Any]] = {}
         self._warm: set[tuple[str, bool]] = set()
         self._check_options(experiments)

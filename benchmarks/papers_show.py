@@ -62,12 +62,12 @@ def tables(result: PapersResult) -> list[Table]:
     for experiment in result.experiments:
         figures = [figure for figure in result.figures if figure.experiment == experiment.name]
         if figures:
-            found.append(_table(experiment, figures))
+            found.append(_table(experiment, figures, result.shrink))
     claims = claim_table(result)
     return [*found, claims] if claims.lines else found
 
 
-def _table(experiment: Experiment, figures: list[Figure]) -> Table:
+def _table(experiment: Experiment, figures: list[Figure], shrink: int) -> Table:
     contestants = list(dict.fromkeys(figure.contestant for figure in figures))
     printed = PRINTED.get(experiment.name)
     cells: dict[tuple[Key, str], float] = {}
@@ -93,6 +93,8 @@ def _table(experiment: Experiment, figures: list[Figure]) -> Table:
     if printed is not None:
         remark = f"; {printed.remark}" if printed.remark else ""
         caption = f"* printed, not measured here: {printed.place}, {printed.unit}, {paper.machine}{remark}"
+        if shrink > 1:
+            caption += f"; batches of ours, and stand-ins, are {shrink} times smaller than those behind these figures"
     return Table(title, head, lines, caption)
 
 

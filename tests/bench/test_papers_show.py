@@ -96,7 +96,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
 
 def test_tables_have_ours_and_theirs_side_by_side() -> None:
     (rates,) = [found for found in papers_slab_hash.EXPERIMENTS if found.name == "slab-hash/table2"]
-    result = PapersResult("cpu", [rates], 0)
+    result = PapersResult("cpu", [rates], 0, 2)
     result.sets["road_usa"] = "grid for road_usa", 10, 20
     for data, time_ms in (("road_usa", 1.0), ("ldoor", 0.5)):
         result.figures.append(figure("gpma+", time_ms, data=data, batch=1 << 16, experiment=rates.name))
@@ -107,10 +107,11 @@ def test_tables_have_ours_and_theirs_side_by_side() -> None:
     assert table.lines[2] == (MEAN, "", "65,536", "98.3", "33.7", "92.5", "501")
     assert "printed, not measured here: Table II" in table.caption
     assert "TITAN V" in table.caption
+    assert "are 2 times smaller" in table.caption
 
 
 def test_stated_ratios_that_were_not_measured_are_named() -> None:
-    result = PapersResult("cpu", [], 0, [figure("gpma+", 1.0, experiment="gpma/fig7")])
+    result = PapersResult("cpu", [], 0, 1, [figure("gpma+", 1.0, experiment="gpma/fig7")])
     assert [line[3:5] for line in claim_table(result).lines] == [
         ("up to 18.3x", "not measured"),
         ("up to 20.4x", "not measured"),
