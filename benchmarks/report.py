@@ -20,7 +20,7 @@ from dynstore.benchmarks.svg import line_chart, stacked_bars
 if TYPE_CHECKING:
     from dynstore.benchmarks.window_suite import WindowJob, WindowResult
 
-__all__ = ["render_page"]
+__all__ = ["page_style", "render_page"]
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; lighter ones on a dark ground.
 _LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#555555")
@@ -76,13 +76,14 @@ def render_page(document: Mapping[str, Any], job: WindowJob, result: WindowResul
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(title)}</title><style>{_style()}</style></head>\n<body><main>\n"
+        f"<title>{escape(title)}</title><style>{page_style()}</style></head>\n<body><main>\n"
         + "\n".join(parts)
         + "\n</main></body></html>\n"
     )
 
 
-def _style() -> str:
+def page_style() -> str:
+    """Return the style sheet: colours on light and dark grounds, tables, charts."""
     light, dark = (
         " ".join(f"--c{number}: {colour};" for number, colour in enumerate(colours)) for colours in (_LIGHT, _DARK)
     )

@@ -12,7 +12,15 @@ from dynstore.errors import unknown_name
 __all__ = ["SUITES", "Suite", "get_suite"]
 
 # name -> module, which has the suite as SUITE
-SUITES = {"updates": "dynstore.benchmarks.update_suite", "window": "dynstore.benchmarks.window_suite"}
+SUITES = {
+    "gpma": "dynstore.benchmarks.papers_gpma",
+    "graphvine": "dynstore.benchmarks.papers_graphvine",
+    "lpma": "dynstore.benchmarks.papers_lpma",
+    "papers": "dynstore.benchmarks.papers",
+    "slab-hash": "dynstore.benchmarks.papers_slab_hash",
+    "updates": "dynstore.benchmarks.update_suite",
+    "window": "dynstore.benchmarks.window_suite",
+}
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,9 @@ class Suite:
         ``show(console, job, result)``: prints the result.
     render : callable
         ``render(document, job, result)``: the page.
+    own_data : bool
+        The suite has data sets of its own: ``make_job`` takes what chooses them, ``run`` gets None for events, and the
+        result has ``dataset``.
     """
 
     name: str
@@ -40,6 +51,7 @@ class Suite:
     run: Callable[..., Any]
     show: Callable[..., None]
     render: Callable[..., str]
+    own_data: bool = False
 
 
 def get_suite(name: str) -> Suite:

@@ -27,6 +27,13 @@ _ClickException: Any = typer.BadParameter.__mro__[2]
 INTERRUPTED = 130
 _DEVICES = ("auto", "cpu", "cuda")
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
+_PAPERS = "Suites of papers"
+# Options that only make sense for a suite of one stream, or only for one with data sets of its own.
+_OF_STREAMS = (
+    *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header"),
+    *("algorithm", "warm_start", "directed"),
+)
+_OF_PAPERS = ("data_dir", "shrink")
 
 app = typer.Typer(
     add_completion=False,
@@ -102,16 +109,18 @@ def info() -> None:
     "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
     "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
     "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
+    "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
 )
 def bench(
+    context: typer.Context,
     data: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="[DATA]",
-            help="mathoverflow or collegemsg (shipped); rmat:SCALE:EDGEFACTOR or uniform:VERTICES:EDGES (generated); "
-            "or a file: text, csv, tsv, .mtx, .parquet, also .gz and .xz.",
+            help="mathoverflow (the default) or collegemsg (shipped); rmat:SCALE:EDGEFACTOR or uniform:VERTICES:EDGES "
+            "(generated); or a file: text, csv, tsv, .mtx, .graph, .parquet, also .gz, .xz, .bz2 and .tar.gz. For a "
+            "paper's suite: names of its data sets, by comma; all by default.",
         ),
-    ] = "mathoverflow",
+    ] = None,
     window: Annotated[
         str, typer.Option(help="Share of the stream's events in the window.", rich_help_panel=_DATA)
     ] = "0.5",
@@ -175,8 +184,19 @@ def bench(
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
     suite: Annotated[
-        str, typer.Option(help="window, or updates: updates alone, by size and kind of batch.", rich_help_panel=_GRAPH)
+        str,
+        typer.Option(
+            help="window; updates: updates alone, by size and kind of batch; gpma, lpma, slab-hash, graphvine: the "
+            "experiments of a paper; papers: all of them.",
+            rich_help_panel=_GRAPH,
+        ),
     ] = "window",
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Folder of the papers' data sets.", rich_help_panel=_PAPERS)
+    ] = None,
+    shrink: Annotated[
+        int, typer.Option(help="Stand-ins and batches are so many times smaller.", rich_help_panel=_PAPERS)
+    ] = 64,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
@@ -198,50 +218,57 @@ def bench(
     from dynstore.datasets.names import is_generated
 
     chosen = get_suite(suite)
+    _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
     stores = store or ["gpma+", "rebuild", "merge"]
-    algorithms = algorithm or ["bfs", "pagerank", "triangle_count"]
-    job = chosen.make_job(
-        stores=stores,
-        algorithms=[] if algorithms == ["none"] else algorithms,
-        window=_read_share(window),
-        batch=batch,
-        steps=steps,
-        device=device,
-        directed=directed,
-        weighted=weight is not None,
-        warm_start=warm_start,
-        store_options=_read_store_options(store_option or [], stores),
-    )
+    options: dict[str, Any] = {"steps": steps, "device": device}
+    if chosen.own_data:
+        options |= {"stores": store, "data": data, "data_dir": data_dir, "shrink": shrink, "seed": seed}
+        options["store_options"] = _read_store_options(store_option or [], store or [])
+    else:
+        algorithms = algorithm or ["bfs", "pagerank", "triangle_count"]
+        options |= {
+            "stores": stores,
+            "algorithms": [] if algorithms == ["none"] else algorithms,
+            "window": _read_share(window),
+            "batch": batch,
+            "directed": directed,
+            "weighted": weight is not None,
+            "warm_start": warm_start,
+            "store_options": _read_store_options(store_option or [], stores),
+        }
+    job = chosen.make_job(**options)
     chosen.check(job)
+    data = data or "mathoverflow"
+    events = None
     with _progress() as advance:
-        advance("reading", 0, steps)
-        events = resolve(
-            data,
-            seed,
-            source=source,
-            destination=destination,
-            weight=weight,
-            time=time,
-            op=op,
-            delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
-            header=header,
-        )
+        if not chosen.own_data:
+            advance("reading", 0, steps)
+            events = resolve(
+                data,
+                seed,
+                source=source,
+                destination=destination,
+                weight=weight,
+                time=time,
+                op=op,
+                delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
+                header=header,
+            )
         result = chosen.run(events, job, advance)
-    dataset = {
-        "name": events.name,
-        "vertices": _count_ids(events),
-        "edges": len(events),
-        "seed": seed if is_generated(data) else None,
-    }
-    document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
     console = Console()
-    console.print(
-        f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
-        highlight=False,
-        markup=False,
-    )
-    if events.time is None and events.op is None and dataset["seed"] is None:
-        console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
+    if events is None:
+        dataset = result.dataset
+        console.print(f"{suite}: {len(result.rows)} figures on {result.device}", highlight=False)
+    else:
+        dataset = _describe(events, seed if is_generated(data) else None)
+        console.print(
+            f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
+            highlight=False,
+            markup=False,
+        )
+        if events.time is None and events.op is None and dataset["seed"] is None:
+            console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
+    document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
     for note in result.notes:
         console.print(f"  {note}", highlight=False, markup=False)
     chosen.show(console, job, result)
@@ -250,14 +277,22 @@ def bench(
         raise DynstoreError(result.disagreement)
 
 
-def _count_ids(events: Any) -> int:
-    """Count the different ids."""
+def _describe(events: Any, seed: int | None) -> dict[str, Any]:
+    """Return what the JSON says of a stream; its vertices are the different ids."""
     import numpy as np
 
     seen = np.zeros(events.num_vertices, np.bool_)
     seen[events.src] = True
     seen[events.dst] = True
-    return int(np.count_nonzero(seen))
+    return {"name": events.name, "vertices": int(np.count_nonzero(seen)), "edges": len(events), "seed": seed}
+
+
+def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
+    """Refuse options that were given and that this suite does not look at."""
+    for name in names:
+        source = context.get_parameter_source(name)
+        if source is not None and source.name != "DEFAULT":
+            raise InputError(f"--{name.replace('_', '-')}: --suite {suite} does not take it")
 
 
 def _read_share(text: str) -> float:
@@ -275,6 +310,8 @@ def _read_store_options(given: list[str], stores: list[str]) -> dict[str, dict[s
         if not equals or not name:
             raise InputError(f"store-option: got {text!r}; wanted [STORE:]KEY=VALUE")
         store, colon, key = name.rpartition(":")
+        if not colon and not stores:
+            raise InputError(f"store-option: got {text!r} and no --store; wanted STORE:KEY=VALUE")
         for chosen in [store] if colon else stores:
             options.setdefault(chosen, {})[key] = _read_value(value)
     return options

@@ -126,7 +126,10 @@ def test_a_bad_file_is_one_line_with_its_place(
         (["mathoverflw"], "unknown data 'mathoverflw'; shipped: collegemsg, mathoverflow"),
         (["collegemsg", "--store", "nobody"], "unknown store 'nobody'; known: "),
         (["collegemsg", "--algorithm", "bsf"], "unknown algorithm 'bsf'; known: "),
-        (["collegemsg", "--suite", "w"], "unknown suite 'w'; known: 'updates', 'window'"),
+        (
+            ["collegemsg", "--suite", "w"],
+            "unknown suite 'w'; known: 'gpma', 'graphvine', 'lpma', 'papers', 'slab-hash', 'updates', 'window'",
+        ),
         (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),
         (["collegemsg", "--window", "2"], "window: got 2; wanted a share"),
         (["collegemsg", "--window", "half"], "window: got 'half'; wanted a share"),

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import lzma
 import os
+import tarfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
+from typing import BinaryIO
 
 from dynstore.errors import FileFormatError, InputError, unknown_name
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.events import EventTable
 from dynstore.io.matrix_market import BANNER, read_matrix_market
+from dynstore.io.metis import read_metis
 from dynstore.io.parquet import read_parquet
 from dynstore.io.text import read_text
 
@@ -20,6 +25,8 @@ __all__ = ["read_events"]
 
 GZIP_MAGIC = b"\x1f\x8b"
 XZ_MAGIC = b"\xfd7zXZ\x00"
+BZIP2_MAGIC = b"BZh"
+TAR_MAGIC, TAR_PLACE = b"ustar", 257
 PARQUET_MAGIC = b"PAR1"
 # 2^31 - 1 is BFS's "unreachable", as in the stores.
 MAX_ID = {"int32": 2**31 - 2, "int64": 2**63 - 2}
@@ -39,8 +46,9 @@ def read_events(
 ) -> EventTable:
     """Read an edge list or a stream of edge events.
 
-    Text with blanks, tabs, commas or semicolons between its fields, Matrix Market (coordinate) and Parquet files;
-    text and Matrix Market may be compressed with gzip or xz. Lines that start with ``#`` or ``%`` are comments.
+    Text with blanks, tabs, commas or semicolons between its fields, Matrix Market (coordinate), METIS (``.graph``) and
+    Parquet files; all but Parquet may be compressed with gzip, xz or bzip2, and lie in a tar archive as SuiteSparse has
+    them: the file of the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
 
     Parameters
     ----------
@@ -53,7 +61,7 @@ def read_events(
         2004-01) sorts the events, equal times keep the file's order. An op column holds ``+`` (insert), ``-``
         (delete) or ``w`` (new weight); deletions may leave the weight out.
         Matrix Market files know their columns: only ``weight="weight"`` may be given, which a pattern refuses; values
-        become weights in any case.
+        become weights in any case. METIS files know theirs: none may be given.
     delimiter : str, optional
         One character; default: seen from the first row.
     header : bool, optional
@@ -93,6 +101,10 @@ def read_events(
         table = read_matrix_market(where, data, max_id)
         if weight is not None and table.weight is None:
             raise InputError(f"{where}: a pattern has no weights; leave the weight out")
+    elif _suffix(where) == ".graph":
+        if choice != ColumnChoice():
+            raise InputError(f"{where}: METIS files know their columns; wanted none")
+        table = read_metis(where, data, max_id)
     elif _suffix(where) == ".parquet":
         raise FileFormatError(f"{where}: not a Parquet file: it does not start with 'PAR1'")
     else:
@@ -103,7 +115,7 @@ def read_events(
 def _suffix(where: str) -> str:
     """Return the ending that names the format, without that of a compression."""
     path = Path(where.lower())
-    return (path.with_suffix("") if path.suffix in (".gz", ".xz") else path).suffix
+    return (path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path).suffix
 
 
 def _read_bytes(where: str) -> bytes:
@@ -114,14 +126,34 @@ def _read_bytes(where: str) -> bytes:
             if start.startswith(PARQUET_MAGIC):
                 return start
             file.seek(0)
-            if start.startswith(GZIP_MAGIC):
-                return gzip.GzipFile(fileobj=file).read()
-            if start.startswith(XZ_MAGIC):
-                return lzma.LZMAFile(file).read()
-            return file.read()
+            data = _unpack(start, file)
+            return _read_member(where, data) if data.startswith(TAR_MAGIC, TAR_PLACE) else data
     except FileNotFoundError:
         raise InputError(f"read_events: no file {where!r}") from None
-    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile, tarfile.TarError) as error:
         raise FileFormatError(f"{where}: damaged or cut short: {error}") from error
     except OSError as error:
         raise InputError(f"read_events: cannot open {where!r}: {error.strerror or error}") from error
+
+
+def _unpack(start: bytes, file: BinaryIO) -> bytes:
+    """Return what a file holds that begins with ``start``, decompressed."""
+    if start.startswith(GZIP_MAGIC):
+        return gzip.GzipFile(fileobj=file).read()
+    if start.startswith(XZ_MAGIC):
+        return lzma.LZMAFile(file).read()
+    return bz2.BZ2File(file).read() if start.startswith(BZIP2_MAGIC) else file.read()
+
+
+def _read_member(where: str, data: bytes) -> bytes:
+    """Return the file of an archive that has the archive's name: NAME.tar.gz holds NAME/NAME.mtx, and others beside."""
+    name = Path(where).name.split(".tar")[0]
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        files = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}
+        chosen = files.get(f"{name}.mtx")
+        content = None if chosen is None else archive.extractfile(chosen)
+        if content is None:
+            raise FileFormatError(
+                f"{where}: no {name}.mtx in the archive; it has {', '.join(sorted(files)) or 'no file'}"
+            )
+        return content.read()

@@ -222,9 +222,7 @@ def test_bars_stay_inside_and_are_in_proportion() -> None:
 def test_suites_are_found_by_name() -> None:
     for name in SUITES:
         assert get_suite(name).name == name
-    with pytest.raises(
-        InputError, match=r"unknown suite 'windows'; known: 'updates', 'window'\. Did you mean 'window'\?"
-    ):
+    with pytest.raises(InputError, match=r"unknown suite 'windows'; known: .*'window'\. Did you mean 'window'\?"):
         get_suite("windows")
 
 

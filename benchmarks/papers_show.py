@@ -1,0 +1,240 @@
+"""The papers' experiments as tables: our figures, the papers' printed ones beside them, the ratios that they state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
+from dynstore.benchmarks.papers_page import Table, render_papers
+from dynstore.benchmarks.papers_printed import (
+    BULK,
+    CLAIMS,
+    FROM_DEVICE,
+    FROM_HOST,
+    MEAN,
+    PAPERS,
+    PRINTED,
+    Claim,
+    Printed,
+    Value,
+)
+from dynstore.benchmarks.papers_run import check_papers, run_experiments
+from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.summary import format_ms
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from dynstore.io import EventTable
+
+__all__ = ["claim_table", "find_ratios", "papers_suite", "tables"]
+
+Key = tuple[str, str, int]  # data set, row, the paper's batch
+STATISTICS = ("mean", "p99", "maximum")
+# Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
+MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
+SHARES = ("saved", "left", "transfer")  # kinds of claims that are shares
+
+
+def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
+    """Return the suite of some experiments."""
+
+    def check(job: PapersJob) -> None:
+        check_papers(experiments, job)
+
+    def run(events: EventTable | None, job: PapersJob, progress: Any) -> PapersResult:
+        return run_experiments(experiments, job, progress)
+
+    def render(document: Mapping[str, Any], job: PapersJob, result: PapersResult) -> str:
+        return render_papers(document, result, tables(result))
+
+    return Suite(name, partial(PapersJob, skip_missing=skip_missing), check, run, _print, render, own_data=True)
+
+
+def tables(result: PapersResult) -> list[Table]:
+    """Return the data sets, a table for each experiment, and the stated ratios."""
+    sets = [(label, f"{vertices:,}", f"{edges:,}") for label, vertices, edges in result.sets.values()]
+    found = [Table("Data", ("data set, or what stands in for it", "vertices", "edges"), sets)]
+    for experiment in result.experiments:
+        figures = [figure for figure in result.figures if figure.experiment == experiment.name]
+        if figures:
+            found.append(_table(experiment, figures, result.shrink))
+    claims = claim_table(result)
+    return [*found, claims] if claims.lines else found
+
+
+def _table(experiment: Experiment, figures: list[Figure], shrink: int) -> Table:
+    contestants = list(dict.fromkeys(figure.contestant for figure in figures))
+    printed = PRINTED.get(experiment.name)
+    cells: dict[tuple[Key, str], float] = {}
+    batches: dict[Key, int] = {}
+    for statistic in STATISTICS if experiment.curves else STATISTICS[:1]:
+        for figure in figures:
+            key = _key(figure, statistic)
+            cells[key, figure.contestant] = _shown(experiment, figure, statistic)
+            batches[key] = figure.batch
+    labels = {figure.data: figure.label for figure in figures} | {MEAN: MEAN}
+    if printed is not None and any(data == MEAN for data, _, _ in printed.values):
+        _add_means(cells, batches, contestants)
+    lines = []
+    for key, batch in batches.items():
+        data, row, paper_batch = key
+        ours = (format_ms(cells.get((key, name))) for name in contestants)
+        theirs = (_text(value) for value in _printed_values(printed, key))
+        lines.append((labels[data], row, _batch_text(batch, paper_batch), *ours, *theirs))
+    head = ("data", "row", "batch", *contestants, *(f"{name}*" for name in (printed.columns if printed else ())))
+    paper = PAPERS[experiment.name.split("/")[0]]
+    title = f"{experiment.name}, {experiment.title}, {experiment.unit}"
+    caption = ""
+    if printed is not None:
+        remark = f"; {printed.remark}" if printed.remark else ""
+        caption = f"* printed, not measured here: {printed.place}, {printed.unit}, {paper.machine}{remark}"
+        if shrink > 1:
+            caption += f"; batches of ours, and stand-ins, are {shrink} times smaller than those behind these figures"
+    return Table(title, head, lines, caption)
+
+
+def _key(figure: Figure, statistic: str = STATISTICS[0]) -> Key:
+    row = figure.row or figure.algorithm or ""
+    return figure.data, row if statistic == STATISTICS[0] else f"{row}, {statistic}", figure.paper_batch
+
+
+def _shown(experiment: Experiment, figure: Figure, statistic: str) -> float:
+    """Return a figure in its table's unit: the mean of its times, or what follows from that; or another statistic."""
+    if statistic != STATISTICS[0]:
+        return float(np.percentile(figure.times, 99)) if statistic == "p99" else max(figure.times)
+    if experiment.unit == "ms":
+        return figure.mean_ms
+    if experiment.unit == "MB":
+        return (figure.num_bytes or 0) / 1e6
+    return figure.batch / figure.mean_ms / 1e3
+
+
+def _add_means(cells: dict[tuple[Key, str], float], batches: dict[Key, int], contestants: Sequence[str]) -> None:
+    """Add for each batch the mean over the data sets."""
+    for paper_batch, batch in {key[2]: batch for key, batch in batches.items()}.items():
+        batches[MEAN, "", paper_batch] = batch
+        for name in contestants:
+            values = [value for (key, other), value in cells.items() if other == name and key[2] == paper_batch]
+            if values:
+                cells[(MEAN, "", paper_batch), name] = float(np.mean(values))
+
+
+def _printed_values(printed: Printed | None, key: Key) -> Sequence[Value]:
+    if printed is None:
+        return ()
+    data, _, batch = key
+    none = (Value(None),) * len(printed.columns)
+    return printed.values.get(key) or printed.values.get((data, "", batch), none)
+
+
+def _text(value: Value) -> str:
+    return format_ms(value.value) + ("?" if value.doubtful else "")
+
+
+def _batch_text(batch: int, paper_batch: int) -> str:
+    if paper_batch == BULK:
+        return f"all {batch:,}"
+    return f"{batch:,}" if batch == paper_batch else f"{batch:,} for {paper_batch:,}"
+
+
+def claim_table(result: PapersResult) -> Table:
+    """Return the stated ratios of the experiments that ran, ours beside them."""
+    lines = []
+    ran = {figure.experiment for figure in result.figures}
+    for claim in CLAIMS:
+        if claim.experiment in ran:
+            ratios = find_ratios(claim, result.figures)
+            share = claim.kind in SHARES
+            batch = "" if claim.batch is None else f"{claim.batch:,}"
+            sets = ", ".join(claim.data) or "all"
+            lines.append((claim.text, sets, batch, _stated(claim), _ours(ratios, share), claim.place))
+    return Table(
+        "Ratios that the papers state",
+        ("ratio", "data", "batch", "stated*", "ours", "place"),
+        lines,
+        "* printed, not measured here; ours: lowest, highest and median over data sets and batches",
+    )
+
+
+def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
+    """Return ours for each data set and batch that a claim is about; none where a side was not measured."""
+    chosen = [
+        figure
+        for figure in figures
+        if figure.experiment == claim.experiment
+        and (claim.row is None or figure.row == claim.row)
+        and (not claim.data or figure.data in claim.data)
+        and (claim.batch is None or figure.paper_batch == claim.batch)
+    ]
+    mine = {_key(figure): figure for figure in chosen if figure.contestant == claim.of}
+    other = {_key(figure): figure for figure in chosen if figure.contestant == claim.over}
+    if claim.kind == "faster":
+        return [other[key].mean_ms / figure.mean_ms for key, figure in mine.items() if key in other]
+    if claim.kind == "saved":
+        pairs = [(_moved(figure), _moved(other[key])) for key, figure in mine.items() if key in other]
+        return [1 - one / both for one, both in pairs if both]
+    if claim.kind == "left":
+        pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
+        return [left / (left + moved) for left, moved in pairs if left + moved]
+    if claim.kind == "transfer":
+        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_DEVICE}
+        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_HOST}
+        return [1 - near[key].mean_ms / figure.mean_ms for key, figure in far.items() if key in near]
+    if claim.kind == "spike":
+        return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
+    larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}
+    return [
+        mine[next_key].batch / mine[next_key].mean_ms / (mine[key].batch / mine[key].mean_ms)
+        for key, next_key in larger.items()
+        if next_key in mine
+    ]
+
+
+def _moved(figure: Figure) -> int:
+    """Return the segments that the paper's way of a strategy moves, those that it moves again in a batch included."""
+    return figure.counts.get(MOVED, 0) + figure.counts.get(MOVED_TWICE, 0)
+
+
+def _stated(claim: Claim) -> str:
+    share = claim.kind in SHARES
+    low, high = (None if end is None else _ratio_text(end, share) for end in (claim.low, claim.high))
+    if low is None or high is None:
+        return f"up to {high}" if low is None else f"over {low}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _ours(ratios: Sequence[float], share: bool) -> str:
+    if not ratios:
+        return "not measured"
+    if len(ratios) == 1:
+        return _ratio_text(ratios[0], share)
+    low, middle, high = (_ratio_text(float(np.quantile(ratios, q)), share) for q in (0, 0.5, 1))
+    return f"{low} to {high}, median {middle}"
+
+
+def _ratio_text(value: float, share: bool) -> str:
+    return f"{100 * value:.0f} %" if share else f"{value:.3g}x"
+
+
+def _print(console: Console, job: PapersJob, result: PapersResult) -> None:
+    from rich.markup import escape as escape_markup
+    from rich.table import Table as RichTable
+
+    for found in tables(result):
+        text = [found.head, *found.lines]
+        empty = {number for number in range(len(found.head)) if not any(line[number] for line in found.lines)}
+        shown = RichTable(
+            title=escape_markup(found.title), caption=escape_markup(found.caption), title_justify="left",
+            caption_justify="left",
+        )  # fmt: skip
+        for number, name in enumerate(text[0]):
+            if number not in empty:
+                shown.add_column(escape_markup(name), justify="left" if number < 2 else "right", overflow="fold")
+        for line in found.lines:
+            shown.add_row(*(escape_markup(cell) for number, cell in enumerate(line) if number not in empty))
+        console.print(shown)

@@ -1,0 +1,184 @@
+"""The papers' suites: every experiment runs, what a build lacks is named, contestants that differ are found out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore.backend import get_backend
+from dynstore.benchmarks import papers, papers_gpma, papers_graphvine, papers_lpma, papers_run, papers_slab_hash
+from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Experiment, PapersJob, PapersResult
+from dynstore.benchmarks.papers_measures import gather_rows
+from dynstore.benchmarks.papers_run import check_papers, run_experiments
+from dynstore.benchmarks.schema import make_document
+from dynstore.errors import InputError, OutOfMemoryError
+from dynstore.graph import DynamicGraph
+from tests.conftest import DEVICES
+
+REAL_DEVICES = [name for name in DEVICES if name != "cuda-sim"]
+TINY = PapersJob(shrink=30_000, steps=1, device="cpu", skip_missing=True)
+
+
+def ignore(*progress: Any) -> None:
+    pass
+
+
+def run(experiments: tuple[Experiment, ...], **options: Any) -> PapersResult:
+    return run_experiments(experiments, replace(TINY, **options), ignore)
+
+
+def only(name: str) -> tuple[Experiment, ...]:
+    return tuple(found for found in papers.EXPERIMENTS if found.name == name)
+
+
+@pytest.mark.parametrize("device", REAL_DEVICES)
+def test_every_experiment_runs_in_its_short_form(device: str) -> None:
+    data = "pokec,road_usa,germany_osm,rmat-15,coPapersDBLP"
+    result = run(papers.EXPERIMENTS, device=device, data=data)
+    assert result.disagreement is None
+    wanted = {found.name for found in papers.EXPERIMENTS}
+    contestants = {found.contestant for found in result.figures}
+    if not any(name.startswith("slab-hash at") for name in contestants):
+        wanted -= {"slab-hash/fig2a", "slab-hash/fig2c", "slab-hash/fig3"}  # of a store that this build has not
+    assert {found.experiment for found in result.figures} == wanted
+    assert {"gpma+", "rebuild"} <= contestants
+    assert all(found.times and found.batch > 0 for found in result.figures)
+    make_document("papers", "x", result.dataset, result.rows, True)
+
+
+def test_the_papers_suite_is_all_the_others() -> None:
+    parts = [papers_gpma, papers_lpma, papers_slab_hash, papers_graphvine]
+    assert [found for part in parts for found in part.EXPERIMENTS] == list(papers.EXPERIMENTS)
+    assert len({found.name for found in papers.EXPERIMENTS}) == len(papers.EXPERIMENTS)
+    assert papers.SUITE.make_job().skip_missing
+    assert not papers_gpma.SUITE.make_job().skip_missing
+    assert all(part.SUITE.own_data for part in [papers, *parts])
+
+
+def test_what_a_build_lacks_is_left_out_by_papers_and_refused_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTESTANTS, "gpma", Contestant("gpma", "no such store"))
+    result = run(only("gpma/fig7"), data="pokec")
+    assert "rebuild" in {found.contestant for found in result.figures}
+    assert "gpma (DynamicGraph: unknown store 'no such store')" in result.notes[0]
+    for options in ({"skip_missing": False}, {"stores": ("gpma+", "no such store")}):
+        with pytest.raises(InputError, match="unknown store 'no such store'"):
+            check_papers(only("gpma/fig7"), replace(TINY, **options))
+
+
+def test_an_option_that_a_store_lacks_is_left_out_unless_the_user_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTESTANTS, "gpma", Contestant("gpma", "gpma+", {"no": 1}))
+    result = run(only("gpma/fig7"), data="pokec", skip_missing=False, stores=("gpma+",))
+    assert any("gpma (store 'gpma+': unknown option 'no')" in note for note in result.notes)
+    with pytest.raises(InputError, match="unknown option 'no'"):
+        check_papers(only("gpma/fig7"), replace(TINY, store_options={"gpma+": {"no": 1}}))
+
+
+def test_stores_and_options_of_the_user() -> None:
+    options = {"merge": {}, "gpma+": {"build_density": 0.6}}
+    result = run(only("slab-hash/table5"), data="luxembourg_osm", stores=("merge", "gpma+"), store_options=options)
+    assert [found.contestant for found in result.figures] == ["gpma+", "merge"]
+    with pytest.raises(InputError, match="nothing to run"):
+        run(only("slab-hash/fig2a"), stores=("merge",))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps: got 0"),
+        ({"shrink": 0}, "shrink: got 0"),
+        ({"seed": -1}, "seed: got -1"),
+        ({"data": "pokek"}, "unknown data set 'pokek'; known: .* Did you mean 'pokec'"),
+        ({"device": "tpu"}, "unknown device 'tpu'"),
+        ({"store_options": {"no": {}}}, "an option for store 'no', which is not among the stores: adjlists, "),
+    ],
+)
+def test_jobs_that_cannot_run(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_papers(papers_gpma.EXPERIMENTS, replace(TINY, **options))
+
+
+def test_a_store_that_loses_edges_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    insert = DynamicGraph.insert_edges
+
+    def lose(graph: DynamicGraph, edges: Any, **options: Any) -> Any:
+        return insert(graph, (edges[0][1:], edges[1][1:]) if graph.store_name == "merge" else edges, **options)
+
+    monkeypatch.setattr(DynamicGraph, "insert_edges", lose)
+    result = run(only("gpma/fig7"), data="pokec", stores=("gpma+", "merge"))
+    assert (result.disagreement or "").startswith("gpma/fig7, pokec, merge: holds (")
+
+
+def test_other_answers_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup = DynamicGraph.has_edges
+
+    def wrong(graph: DynamicGraph, edges: Any) -> Any:
+        return lookup(graph, edges) & (graph.store_name != "merge")
+
+    monkeypatch.setattr(DynamicGraph, "has_edges", wrong)
+    result = run(only("lpma/edges"), data="pokec", stores=("gpma+", "merge"))
+    assert re.match(r"lpma/edges, pokec, merge: 3 edges, -1 of gpma\+( level)? and of it: ", result.disagreement or "")
+
+
+def test_what_fails_costs_only_its_own_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    compact = DynamicGraph.snapshot
+
+    def fail(error: Exception) -> None:
+        def snapshot(graph: DynamicGraph, transposed: bool = False) -> Any:
+            if graph.store_name == "merge" and graph.number_of_edges() == 64:
+                raise error
+            return compact(graph, transposed)
+
+        monkeypatch.setattr(DynamicGraph, "snapshot", snapshot)
+
+    job = {"data": "wiki", "shrink": 10**6, "stores": ("merge", "gpma+")}
+    fail(OutOfMemoryError("no room"))
+    result = run(only("lpma/csr"), **job)
+    contestants = {found.contestant for found in result.figures}
+    assert ("gpma+" in contestants, "merge" in contestants) == (True, False)
+    assert result.disagreement is None
+    assert any("lpma/csr: merge does not fit: wiki (no room)" in note for note in result.notes)
+    fail(InputError("broken"))
+    result = run(only("lpma/csr"), **job)
+    assert result.disagreement == "lpma/csr, wiki, merge: broken"
+
+
+def test_a_slow_contestant_gets_no_further_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(papers_run, "PATIENCE_S", 0.0)
+    result = run(only("gpma/fig7"), data="pokec", stores=("gpma+",), steps=5)
+    assert {len(found.times) for found in result.figures} == {1}
+    assert "gpma/fig7: gpma+ had time for 1 of 5 steps, batch 1: pokec" in result.notes
+
+
+def test_host_baselines_run_on_the_host_beside_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    monkeypatch.setattr(papers_run, "get_backend", lambda name: made.append(name) or get_backend("cpu"))
+    monkeypatch.setitem(CONTESTANTS, "pma", Contestant("pma", "merge", on_host=True))
+    result = run(only("gpma/fig7"), data="pokec", device="cuda", stores=("merge",))
+    assert {found.contestant for found in result.figures} == {"merge", "pma"}
+    assert set(made) == {"cuda", "cpu"}
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge"])
+def test_gathered_rows_are_the_successors(store: str, rng: np.random.Generator) -> None:
+    graph = DynamicGraph(store=store, device="cpu")
+    ids = rng.integers(0, 50, (2, 400))
+    graph.insert_edges((ids[0], ids[1]))
+    graph.delete_edges((ids[0, ::3], ids[1, ::3]))
+    vertices = rng.integers(0, graph.number_of_vertices(), 30, dtype=np.int32)
+    found = gather_rows(graph.snapshot(), vertices)
+    assert found.tolist() == np.concatenate([graph.successors(int(vertex)) for vertex in vertices]).tolist()
+    assert gather_rows(graph.snapshot(), vertices[:0]).shape == (0,)
+
+
+def test_a_file_is_read_whole_and_that_is_said(tmp_path: Path) -> None:
+    lines = "".join(f"{i % 50} {i % 41}\n" for i in range(900))
+    (tmp_path / "soc-pokec-relationships.txt").write_text(lines)
+    result = run(only("gpma/fig7"), data="pokec,reddit", data_dir=tmp_path, stores=("merge",))
+    assert "read whole, though batches are 30000 times smaller; see --shrink: pokec" in result.notes
+    assert result.sets["pokec"][:2] == ("pokec (soc-pokec-relationships.txt)", 50)
+    assert result.disagreement is None
