@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GAPS_MARK",
     "EdgeColumns",
+    "as_signed",
     "has_weights",
     "read_column",
     "read_edges",
@@ -304,3 +305,10 @@ def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype
             row = int(xp.argmax(bad))
             raise LimitError(f"{who}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
     return weights
+
+
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
+    if column.dtype != np.uint64:
+        return column
+    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

@@ -28,6 +28,7 @@ __all__ = [
     "USED",
     "Probe",
     "SlabTable",
+    "clear_heads",
 ]
 
 SLAB_BYTES = 128

@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore.arrays import as_signed
 from dynstore.edge_batch import EdgeBatch, RawEdges
 
 if TYPE_CHECKING:
@@ -63,10 +64,3 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
 def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
     """Return int32 edges as a batch that is sorted when that is needed; ``mirrored``: in both directions."""
     return RawEdges(backend, src, dst, mirrored)
-
-
-def as_signed(backend: Backend, column: Array) -> Array:
-    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
-    if column.dtype != np.uint64:
-        return column
-    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

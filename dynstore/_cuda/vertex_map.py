@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.batches import as_signed
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.runs import keep_distinct
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
+from dynstore.arrays import as_signed
 from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 
 if TYPE_CHECKING:
