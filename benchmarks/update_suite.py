@@ -7,9 +7,12 @@ and deletes one. Kinds of batches:
 - ``rows``: edges of neighbouring new vertices, in order; then the same ones go
 - ``hub``: edges of one new vertex
 - ``gaps``: edges of new vertices far apart
+- ``weighted``, ``int64``: the stream again, in graphs with weights, or with int64 vertices
+- ``inserts``: the next edges come and none go; batches at which the store grew are a kind of their own
 
 Batches lie in the device's memory, unsorted (but ``rows``). A time is that of the call, until the device is idle: then
-the edges are sorted, rows and views valid, the report made. No algorithm runs.
+the report is made. What rows and views still need to be valid then is "snapshot", nothing for most stores. No algorithm
+runs.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from dynstore.benchmarks.stream import parse_batch, sorted_unique
 from dynstore.benchmarks.suites import Suite
 from dynstore.benchmarks.summary import format_ms
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
-from dynstore.errors import InputError
+from dynstore.errors import InputError, unknown_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,14 +41,15 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "SUITE", "UpdateJob", "UpdateResult", "check_job", "run_updates"]
 
-KINDS = ("stream", "rows", "hub", "gaps")
+KINDS = ("stream", "rows", "hub", "gaps", "weighted", "int64", "inserts")
+MADE = ("rows", "hub", "gaps")  # of edges that the stream does not have
 WARM_UPS, BUILDS = 2, 3
 ROW_LENGTH, GAP = 64, 16
 
 
 @dataclass(frozen=True)
 class UpdateJob:
-    """What to run; ``batch`` is one size or several, by comma, the rest as in ``WindowJob``."""
+    """What to run; ``batch``: one size or several, by comma; ``kinds``: some of KINDS; the rest as in ``WindowJob``."""
 
     stores: Sequence[str] = ("gpma+", "merge")
     algorithms: Sequence[str] = ()
@@ -57,6 +61,7 @@ class UpdateJob:
     weighted: bool = False
     warm_start: bool = False
     store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    kinds: Sequence[str] = KINDS
 
 
 @dataclass
@@ -101,10 +106,23 @@ def check_job(job: UpdateJob) -> Backend:
         raise InputError("--suite updates takes no weights yet; leave --weight out")
     if not job.stores or len(set(job.stores)) != len(job.stores):
         raise InputError(f"stores: got {', '.join(job.stores) or 'none'}; wanted at least one, each once")
+    for kind in job.kinds:
+        if kind not in KINDS:
+            raise unknown_name("bench", "kind", kind, KINDS)
     backend = get_backend(job.device)
     for name in job.stores:
         StoreRun(name, backend, True, False, job.store_options.get(name, {}))
     return backend
+
+
+@dataclass
+class _Window:
+    """The stores that hold the stream's edges from ``low`` to ``high``, and the weights of these edges."""
+
+    stores: dict[str, StoreRun]
+    high: int
+    weights: Array | None
+    low: int = 0
 
 
 class _Updates:
@@ -112,65 +130,106 @@ class _Updates:
 
     def __init__(self, events: EventTable, job: UpdateJob, progress: Callable[[str, int, int], None]) -> None:
         self.job, self.backend, self.progress = job, check_job(job), progress
-        directed = job.directed is not False
+        self.directed = job.directed is not False
         src, dst = events.src.astype(np.int64), events.dst.astype(np.int64)
-        if not directed:
+        if not self.directed:
             src, dst = np.minimum(src, dst), np.maximum(src, dst)
         keys = np.random.default_rng(0).permutation(sorted_unique(src << 32 | dst))
         columns = (keys >> 32).astype(np.int32), (keys & 0xFFFFFFFF).astype(np.int32)
         self.src, self.dst = (self.backend.asarray(column) for column in columns)
         self.sizes = [parse_batch(text, int(keys.shape[0])) for text in str(job.batch).split(",")]
-        self.low, self.high = 0, max(1, int(keys.shape[0] * job.window))
-        behind, wanted = int(keys.shape[0]) - self.high, (job.steps + WARM_UPS) * sum(self.sizes)
-        if wanted > min(behind, self.high):
+        self.built = max(1, int(keys.shape[0] * job.window))
+        behind, wanted = int(keys.shape[0]) - self.built, (job.steps + WARM_UPS) * sum(self.sizes)
+        if wanted > min(behind, self.built):
             raise InputError(
-                f"batch: {job.steps} steps and {WARM_UPS} to warm up take {wanted} edges; the stream has {self.high} "
+                f"batch: {job.steps} steps and {WARM_UPS} to warm up take {wanted} edges; the stream has {self.built} "
                 f"different ones in the window and {behind} behind it"
             )
         self.new_id = int(max(src.max(), dst.max())) + 1
         self.watch = Stopwatch(self.backend)
-        self.result = UpdateResult(self.backend.name, self.high)
-        self.stores = {
-            name: StoreRun(name, self.backend, directed, False, job.store_options.get(name, {})) for name in job.stores
-        }
+        self.result = UpdateResult(self.backend.name, self.built)
 
     def run(self) -> UpdateResult:
+        plain = [kind for kind in self.job.kinds if kind == "stream" or kind in MADE]
         with quiet():
-            for _ in range(BUILDS):
-                for name, store in self.stores.items():
-                    self._note(name, "stream", self.high, "build", store.build(self._rows(0, self.high)))
-            done, steps = 0, len(KINDS) * len(self.sizes) * (self.job.steps + WARM_UPS)
-            for kind in KINDS:
+            window = self._build("stream", repeats=BUILDS) if plain else None
+            for kind in self.job.kinds:
+                if kind not in plain:
+                    window = None  # its memory is what the next one needs
                 for size in self.sizes:
-                    for step in range(-WARM_UPS, self.job.steps):
-                        self._step(kind, size, timed=step >= 0)
-                        done += 1
-                        self.progress(kind, done, steps)
-        for name, store in self.stores.items():
-            if store.graph.number_of_edges() != self.high - self.low:
-                self._disagree(f"{name} holds {store.graph.number_of_edges()} edges; {self.high - self.low} are left")
+                    if window is None or kind == "inserts":
+                        window = self._build(kind)
+                    self._slide(window, kind, size)
+                if kind not in plain:
+                    window = None
         return self.result
 
-    def _rows(self, low: int, high: int) -> tuple[Array, Array]:
-        return self.src[low:high], self.dst[low:high]
+    def _build(self, kind: str, repeats: int = 1) -> _Window:
+        """Make each store and build the first window; "inserts" builds what "stream" does, so only that is noted."""
+        weighted = kind == "weighted"
+        stores = {}
+        for name in self.job.stores:
+            options = {**self.job.store_options.get(name, {}), **({"vertex_dtype": "int64"} if kind == "int64" else {})}
+            stores[name] = StoreRun(name, self.backend, self.directed, weighted, options)
+        weights = None
+        if weighted:
+            draws = np.random.default_rng(1).random(int(self.src.shape[0]), dtype=np.float32)
+            weights = self.backend.asarray(draws)
+        window = _Window(stores, self.built, weights)
+        for _ in range(repeats):
+            for name, store in stores.items():
+                passed_ms = store.build(self._rows(window, 0, self.built))
+                if kind != "inserts":
+                    self._note(name, kind, self.built, "build", passed_ms)
+        return window
 
-    def _step(self, kind: str, size: int, timed: bool) -> None:
-        if kind == "stream":
-            entering, leaving = self._rows(self.high, self.high + size), self._rows(self.low, self.low + size)
-            self.low, self.high = self.low + size, self.high + size
-        else:
+    def _slide(self, window: _Window, kind: str, size: int) -> None:
+        for step in range(-WARM_UPS, self.job.steps):
+            self._step(window, kind, size, timed=step >= 0)
+            self.progress(kind, step + 1, self.job.steps)
+        for name, store in window.stores.items():
+            if store.graph.number_of_edges() != window.high - window.low:
+                self._disagree(
+                    f"{name}, {kind} holds {store.graph.number_of_edges()} edges; {window.high - window.low} are left"
+                )
+
+    def _rows(self, window: _Window, low: int, high: int) -> tuple[Array, ...]:
+        columns = (self.src, self.dst) if window.weights is None else (self.src, self.dst, window.weights)
+        return tuple(column[low:high] for column in columns)
+
+    def _step(self, window: _Window, kind: str, size: int, timed: bool) -> None:
+        leaving: tuple[Array, ...] | None
+        if kind in MADE:
             entering = leaving = self._made(kind, size)
-        for name, store in self.stores.items():
-            self.watch.start()
-            inserted = store.graph.insert_edges(entering).inserted
-            insert_ms = self.watch.lap()
-            deleted = store.graph.delete_edges(leaving).deleted
-            delete_ms = self.watch.lap()
-            if (inserted, deleted) != (size, size):
-                self._disagree(f"{name}, {kind}: {inserted} inserted and {deleted} deleted of {size} edges each")
-            if timed:
-                self._note(name, kind, size, "insert", insert_ms)
-                self._note(name, kind, size, "delete", delete_ms)
+        else:
+            entering, leaving = self._rows(window, window.high, window.high + size), None
+            window.high += size
+            if kind != "inserts":
+                leaving = self._rows(window, window.low, window.low + size)
+                window.low += size
+        for name, store in window.stores.items():
+            self._update(name, store, kind, entering, True, timed)
+            if leaving is not None:
+                self._update(name, store, kind, leaving, False, timed)
+
+    def _update(
+        self, name: str, store: StoreRun, kind: str, edges: tuple[Array, ...], inserting: bool, timed: bool
+    ) -> None:
+        """Apply one batch and note its time."""
+        graph, size = store.graph, int(edges[0].shape[0])
+        self.watch.start()
+        report = graph.insert_edges(edges) if inserting else graph.delete_edges(edges)
+        updated = self.watch.lap()
+        graph.snapshot()
+        shown = self.watch.lap()
+        done = report.inserted if inserting else report.deleted
+        if done != size:
+            self._disagree(f"{name}, {kind}: {done} of {size} edges {'inserted' if inserting else 'deleted'}")
+        if timed:
+            if kind == "inserts" and report.grown:
+                kind = "inserts, growing"
+            self._note(name, kind, size, "insert" if inserting else "delete", updated)
+            self._note(name, kind, size, "snapshot", shown)
 
     def _made(self, kind: str, size: int) -> tuple[Array, Array]:
         """Return edges of new vertices; they go again, so that each batch is new."""

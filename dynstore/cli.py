@@ -191,6 +191,10 @@ def bench(
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(help="updates: kind of batches, repeatable; all by default.", rich_help_panel=_GRAPH),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the papers' data sets.", rich_help_panel=_PAPERS)
     ] = None,
@@ -219,6 +223,8 @@ def bench(
 
     chosen = get_suite(suite)
     _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
+    if suite != "updates":
+        _refuse_options(context, suite, ("kind",))
     stores = store or ["gpma+", "rebuild", "merge"]
     options: dict[str, Any] = {"steps": steps, "device": device}
     if chosen.own_data:
@@ -236,6 +242,8 @@ def bench(
             "warm_start": warm_start,
             "store_options": _read_store_options(store_option or [], stores),
         }
+    if kind:
+        options["kinds"] = kind
     job = chosen.make_job(**options)
     chosen.check(job)
     data = data or "mathoverflow"
