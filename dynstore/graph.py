@@ -19,7 +19,7 @@ from dynstore.edge_batch import EdgeBatch, make_batch, sort_unique
 from dynstore.errors import InputError, OutOfMemoryError, unknown_name
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
-from dynstore.stores import get_store
+from dynstore.stores import choose_store, get_store
 from dynstore.stores.base import Plan, Store
 from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
@@ -48,8 +48,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
     weighted : bool
         Whether edges carry a weight.
     store : str
-        The structure: "gpma+" (a packed memory array), one of the baselines "merge" and "rebuild", or another of
-        :data:`dynstore.stores.STORES`, to compare with.
+        The structure: "gpma+" (a packed memory array), one of the baselines "merge" and "rebuild", another of
+        :data:`dynstore.stores.STORES`, to compare with, or "auto": see ``docs/choosing-a-store.md``.
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where it works.
     vertex_dtype : {"int32", "int64"}
@@ -88,7 +88,6 @@ class DynamicGraph(Conversions, Queries, Tracked):
         reuse_ids: bool = False,
         **store_options: Any,
     ) -> None:
-        make_store = get_store(store)
         self._directed = check_flag(WHO, "directed", directed)
         self._weighted = check_flag(WHO, "weighted", weighted)
         self.vertex_dtype = check_dtype(WHO, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
@@ -104,9 +103,10 @@ class DynamicGraph(Conversions, Queries, Tracked):
         else:
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
-        self.store_name = store
+        self.store_name = choose_store(store, self.backend.family, entries)
         with _memory_checked("DynamicGraph"):
-            self._out: Store = make_store(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
+            make = get_store(self.store_name)
+            self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0

@@ -10,7 +10,7 @@ from dynstore.errors import unknown_name
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["STORES", "get_store", "stores_of"]
+__all__ = ["AUTO", "STORES", "choose_store", "get_store", "stores_of"]
 
 # name -> (module, class)
 STORES = {
@@ -25,6 +25,25 @@ STORES = {
     "slab_hash": ("dynstore.stores.slab_hash", "SlabHashStore"),
 }
 
+AUTO = "auto"
+# Up to so many entries a copy of everything on the host is faster than touching a part: docs/choosing-a-store.md.
+SMALL = 1 << 18
+
+
+def choose_store(name: str, family: str, capacity: int) -> str:
+    """Return the name of the store that is meant; "auto" follows ``docs/choosing-a-store.md``.
+
+    Parameters
+    ----------
+    name : str
+    family : {"cpu", "cuda"}
+    capacity : int
+        Entries to reserve, 0 where nobody said.
+    """
+    if name != AUTO:
+        return name
+    return "merge" if family == "cpu" and 0 < capacity <= SMALL else "gpma+"
+
 
 def get_store(name: str) -> type[Store]:
     """Return the class of a store.
@@ -35,7 +54,7 @@ def get_store(name: str) -> type[Store]:
         For a name that does not exist, with the list of those that do.
     """
     if name not in STORES:
-        raise unknown_name("DynamicGraph", "store", name, STORES)
+        raise unknown_name("DynamicGraph", "store", name, [*STORES, AUTO])
     module, attribute = STORES[name]
     store: Any = getattr(importlib.import_module(module), attribute)
     return store
