@@ -16,7 +16,7 @@ from dynstore._cuda.grid import (
     read_totals,
 )
 from dynstore._cuda.tiles import BOARD, d_scan_tile
-from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.warp import d_count_lower, d_lane, d_shuffle
 from dynstore.adapters.row_order import MEDIUM, SLACK_ROWS, SLACK_SHARE, WIDE, LongRows
 
 if TYPE_CHECKING:
@@ -28,12 +28,6 @@ __all__ = ["squeeze"]
 LEAF = 32
 # Rows of the kernel's sums: the edges, then what LongRows has, in its order.
 EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
-
-
-@device
-def d_count_below(word, lane):
-    """Return how many bits of a word are set below bit ``lane``."""
-    return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
 
 
 @device
@@ -51,7 +45,7 @@ def d_place_edge(own, start, step):
     """Return where the edge in this lane's slot of a word goes, -1 for a gap; lane ``step`` has word and start."""
     word, before = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(start, step)
     there = (word >> np.uint32(d_lane())) & np.uint32(1) != 0
-    return before + d_count_below(word, d_lane()) if there else np.int64(-1)
+    return before + d_count_lower(word, d_lane()) if there else np.int64(-1)
 
 
 @device
@@ -118,7 +112,7 @@ def d_rank_slot(words, num_words, before, slot):
     """Return how many edges stand before a slot, which may be the end of the array."""
     rank = np.int64(before[slot >> 5])
     if slot >> 5 < num_words:
-        rank += d_count_below(words[slot >> 5], slot & 31)
+        rank += d_count_lower(words[slot >> 5], slot & 31)
     return rank
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, kernel
 from dynstore._cuda.leaves import d_write_rows_by_warp
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 
 __all__ = ["k_merge_leaves"]
 
@@ -37,11 +37,11 @@ def k_merge_leaves(
             if d_shuffle(place, other) <= lane:
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            rank = keys_before + cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1)))
+            rank = keys_before + d_count_lower(word, lane)
             origin[board + rank] = lane
         if lane < num_keys:
-            below = word if place > 31 else word & ((np.uint32(1) << np.uint32(place)) - np.uint32(1))
-            origin[board + lane + cuda.popc(below)] = 32 + lane
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            origin[board + lane + edges_before] = 32 + lane
         d_sync_warp()
         elements = cuda.popc(word) + num_keys
         element = ((lane + 1) * elements - 1) >> 5

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import SUMS, d_sync_grid
 from dynstore._cuda.search import d_test_bit
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
@@ -148,7 +148,7 @@ def k_gather_edges(
         slot = leaf * 32 + lane
         edges = d_count_before_by_warp(valid, before, first[window], leaf)
         if d_test_bit(valid, slot):
-            edges += cuda.popc(valid[leaf] & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1)))
+            edges += d_count_lower(valid[leaf], lane)
             keys = d_count_not_above(places, low[window], high[window], slot) - low[window]
             rank = start[window] * 32 + edges + keys
             t_src[rank] = src[slot]

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 
 __all__ = [
     "BLOCK_HEIGHT",
@@ -78,11 +78,10 @@ def k_merge_by_warps(
             if d_shuffle(place, other) <= lane:
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            below = word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))
-            origin[board + keys_before + np.int64(cuda.popc(below))] = lane
+            origin[board + keys_before + d_count_lower(word, lane)] = lane
         if lane < count:
-            below = word if place > 31 else word & ((np.uint32(1) << np.uint32(place)) - np.uint32(1))
-            origin[board + lane + np.int64(cuda.popc(below))] = 32 + lane
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            origin[board + lane + edges_before] = 32 + lane
         d_sync_warp()
         elements = np.int64(cuda.popc(word)) + count
         element = ((lane + 1) * elements - 1) >> 5

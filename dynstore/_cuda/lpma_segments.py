@@ -26,7 +26,7 @@ from dynstore._cuda.lpma_layout import (
     d_physical_of,
 )
 from dynstore._cuda.search import d_test_bit
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 from dynstore.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
 
 __all__ = [
@@ -75,7 +75,7 @@ def k_gather_segments(
         slot = leaf * 32 + lane
         edges = d_count_before_by_warp(ordered, before, first[window], leaf)
         if d_test_bit(ordered, slot):
-            edges += cuda.popc(ordered[leaf] & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1)))
+            edges += d_count_lower(ordered[leaf], lane)
             keys = d_count_not_above(places, low[window], high[window], slot) - low[window]
             rank = start[window] * 32 + edges + keys
             p = d_physical_of(leaf, depth)
@@ -152,11 +152,11 @@ def k_merge_segments(
             if d_shuffle(place, other) <= lane:
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            rank = keys_before + cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1)))
+            rank = keys_before + d_count_lower(word, lane)
             origin[board + rank] = lane
         if lane < num_keys:
-            below = word if place > 31 else word & ((np.uint32(1) << np.uint32(place)) - np.uint32(1))
-            origin[board + lane + cuda.popc(below)] = 32 + lane
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            origin[board + lane + edges_before] = 32 + lane
         d_sync_warp()
         elements = cuda.popc(word) + num_keys
         element = ((lane + 1) * elements - 1) >> 5

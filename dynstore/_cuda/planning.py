@@ -11,7 +11,7 @@ from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_sync_grid, read_totals
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
-from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_pairs
+from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.windows import (
     NUM_LEAVES,
@@ -73,7 +73,7 @@ def k_plan_update(
     if sorted_keys.shape[0] > 0:
         d_count_runs(sorted_keys, control, board)
         d_sync_grid(control, 1)
-        d_keep_pairs(sorted_keys, edge_src, edge_dst, control, board)
+        d_keep_runs(sorted_keys, sorted_keys[:0], edge_src, edge_dst, control, board)
         count = control[RUNS]
         d_sync_grid(control, 2)
         waits = 2

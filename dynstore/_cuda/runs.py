@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_pairs", "keep_distinct", "keep_pairs", "sort_keys"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_pairs", "sort_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -47,15 +47,20 @@ def d_count_runs(keys, control, board):
 
 
 @device
-def d_keep_pairs(keys, src, dst, control, board):
-    """Unpack the last of each run to its rank; blocks have counted their shares."""
+def d_keep_runs(keys, kept, src, dst, control, board):
+    """Write the last of each run to its rank: to ``kept`` if that has room, else its halves to ``src`` and ``dst``.
+
+    Blocks have counted their shares.
+    """
     rank = d_sum_blocks_before(control, RUNS, board)
     base, end = d_chunk(np.int64(keys.shape[0]))
     while base < end:
         i = base + cuda.threadIdx.x
         ends = i < end and d_ends_run(keys, i)
         before, total = d_scan_tile(1 if ends else 0, board)
-        if ends:
+        if ends and kept.shape[0] > 0:
+            kept[rank + before] = keys[i]
+        elif ends:
             src[rank + before] = keys[i] >> 32
             dst[rank + before] = keys[i] & 0xFFFFFFFF
         rank += total
@@ -74,30 +79,12 @@ def k_pack_keys(src, dst, mirrored, keys):
 
 
 @kernel
-def k_keep_pairs(keys, src, dst, control):
-    """The last of each run of sorted keys is unpacked to its rank; blocks count their share first, and wait."""
+def k_keep_runs(keys, kept, src, dst, control):
+    """Each of sorted keys is kept once, see ``d_keep_runs``; blocks count their share first, and wait."""
     board = cuda.shared.array(BOARD, np.int64)
     d_count_runs(keys, control, board)
     d_sync_grid(control, 1)
-    d_keep_pairs(keys, src, dst, control, board)
-
-
-@kernel
-def k_keep_keys(keys, kept, control):
-    """The last of each run of sorted keys is written to its rank; blocks count their share first, and wait."""
-    board = cuda.shared.array(BOARD, np.int64)
-    d_count_runs(keys, control, board)
-    d_sync_grid(control, 1)
-    rank = d_sum_blocks_before(control, RUNS, board)
-    base, end = d_chunk(np.int64(keys.shape[0]))
-    while base < end:
-        i = base + cuda.threadIdx.x
-        ends = i < end and d_ends_run(keys, i)
-        before, total = d_scan_tile(1 if ends else 0, board)
-        if ends:
-            kept[rank + before] = keys[i]
-        rank += total
-        base += cuda.blockDim.x
+    d_keep_runs(keys, kept, src, dst, control, board)
 
 
 def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
@@ -121,7 +108,7 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
     control, first, second = backend.empty_together(
         (CONTROL_SIZE, np.int64), (count, np.int32), (count, np.int32), zeroed=1
     )
-    k_keep_pairs.launch_resident(count, keys, first, second, control)
+    k_keep_runs.launch_resident(count, keys, backend.nothing(np.int64), first, second, control)
     totals = read_totals(backend, control)
     return first[: totals[RUNS]], second[: totals[RUNS]], totals[RUN_LOOPS]
 
@@ -131,5 +118,6 @@ def keep_distinct(backend: Backend, keys: Array) -> Array:
     keys.sort()
     count = int(keys.shape[0])
     control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
-    k_keep_keys.launch_resident(count, keys, kept, control)
+    halves = backend.nothing(np.int32)
+    k_keep_runs.launch_resident(count, keys, kept, halves, halves, control)
     return kept[: read_totals(backend, control)[RUNS]]

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.slab_hash_device import d_append_key, d_find_bucket, d_flush_chain, d_read_word
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.slabs import BUCKETS, END, FIRST
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def k_gather_chains(
                 out = np.int64(cuda.atomic.add(cursors, r, cuda.popc(live)))
             out = d_shuffle(out, 0)
             if (live >> np.uint32(lane)) & np.uint32(1) != 0:
-                out += np.int64(cuda.popc(live & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
+                out += d_count_lower(live, lane)
                 src[out], dst[out] = rows[r], word
                 for k in range(weight_words):
                     weights[out * weight_words + k] = slabs[slab * words + keys + lane * weight_words + k]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
-from dynstore._cuda.warp import d_ballot, d_lane, d_pause, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_pause, d_shuffle
 from dynstore.slabs import EMPTY, END, FREE, LOCKED, TOMBSTONE, USED
 
 __all__ = [
@@ -129,7 +129,7 @@ def d_count_up(counters, at, active):
     start = d_shuffle(start, leader)
     if active:
         if at == shared:
-            start += np.int64(cuda.popc(same & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
+            start += d_count_lower(same, lane)
         else:
             start = np.int64(cuda.atomic.add(counters, at, 1)) + 1
     return start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 
 __all__ = ["BOARD", "d_claim", "d_scan_tile", "d_sum_block"]
 
@@ -23,8 +23,7 @@ def d_claim(counter, index, wanted):
     start = np.int64(0)
     if lane == 0 and word != 0:
         start = np.int64(cuda.atomic.add(counter, index, np.int64(cuda.popc(word))))
-    below = (np.uint32(1) << np.uint32(lane)) - np.uint32(1)
-    return d_shuffle(start, 0) + np.int64(cuda.popc(word & below))
+    return d_shuffle(start, 0) + d_count_lower(word, lane)
 
 
 @device

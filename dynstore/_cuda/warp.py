@@ -12,7 +12,16 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device
 
-__all__ = ["FULL_WARP", "d_ballot", "d_lane", "d_pause", "d_shuffle", "d_sum_lanes", "d_sync_warp"]
+__all__ = [
+    "FULL_WARP",
+    "d_ballot",
+    "d_count_lower",
+    "d_lane",
+    "d_pause",
+    "d_shuffle",
+    "d_sum_lanes",
+    "d_sync_warp",
+]
 
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
@@ -96,3 +105,9 @@ else:
         for step in (16, 8, 4, 2, 1):
             total += cuda.shfl_xor_sync(FULL_WARP, total, step)
         return total
+
+
+@device
+def d_count_lower(word, lane):
+    """Return how many bits of a uint32 word are set below bit ``lane``; int64."""
+    return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
