@@ -34,9 +34,8 @@ from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.lpma_cycle import time_call
 from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import percentiles, quiet
+from dynstore.benchmarks.timing import percentiles, quiet, time_call
 from dynstore.datasets import rmat
 from dynstore.frames import make_frame
 

@@ -14,7 +14,6 @@ import gc
 import json
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -24,35 +23,18 @@ import numpy as np
 from dynstore.backend import get_backend
 from dynstore.benchmarks.drop_in_window import different_pairs
 from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.timing import Stopwatch, percentiles
+from dynstore.benchmarks.timing import percentiles, time_call
 from dynstore.edge_batch import make_batch
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Cycle", "main", "time_call"]
+__all__ = ["Cycle", "main"]
 
 STORES = (("gpma+", None), ("lpma", "bottom-up"), ("lpma", "top-down"), ("lpma", "hybrid"))
 WARM_UPS, REPEATS, ROUNDS, MORE = 2, 9, 3, 5
 DENSE = 0.80  # lpma's root_upper: here it grows
-
-
-def time_call(backend: Backend, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-    """Call; return the result and the ms between two CUDA events around it, host work included; or the wall time."""
-    if not backend.on_gpu:
-        watch = Stopwatch(backend)
-        watch.start()
-        return call(*arguments), watch.lap()
-    cuda = backend.xp.cuda
-    begin, end = cuda.Event(), cuda.Event()
-    cuda.Device().synchronize()
-    begin.record()
-    result = call(*arguments)
-    end.record()
-    end.synchronize()
-    return result, float(cuda.get_elapsed_time(begin, end))
 
 
 class _Run:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
 
-__all__ = ["Stopwatch", "percentiles", "quiet"]
+__all__ = ["Stopwatch", "percentiles", "quiet", "time_call"]
 
 
 class Stopwatch:
@@ -35,6 +35,22 @@ class Stopwatch:
         passed_ms = (now - self._last) / 1e6
         self._last = now
         return passed_ms
+
+
+def time_call(backend: Backend, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """Call; return the result and the ms between two CUDA events around it, host work included; or the wall time."""
+    if not backend.on_gpu:
+        watch = Stopwatch(backend)
+        watch.start()
+        return call(*arguments), watch.lap()
+    cuda = backend.xp.cuda
+    begin, end = cuda.Event(), cuda.Event()
+    cuda.Device().synchronize()
+    begin.record()
+    result = call(*arguments)
+    end.record()
+    end.synchronize()
+    return result, float(cuda.get_elapsed_time(begin, end))
 
 
 @contextmanager
