@@ -4,11 +4,47 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, cuda, kernel
+from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.leaves import d_write_rows_by_warp
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 
-__all__ = ["k_merge_leaves"]
+__all__ = ["d_merge_leaf", "k_merge_leaves"]
+
+
+@device
+def d_merge_leaf(origin, word, place, num_keys):
+    """Merge a leaf's elements with keys by rank, and spread them evenly over its 32 slots. All lanes of the warp call.
+
+    Parameters
+    ----------
+    origin : int32 shared array with an entry a thread of the block
+    word : uint32
+        Which slots have an element.
+    place : int64
+        Of the lane's key, if it is one of ``num_keys`` ascending ones: the slot, 0 to 32, that it goes before.
+
+    Returns
+    -------
+    source : int64
+        Where the element that the lane's slot is to show is now: a slot, or 32 + a key.
+    shown : uint32
+        Which slots show an element that the slot before does not: the new ``word``.
+    """
+    lane, board = d_lane(), (cuda.threadIdx.x >> 5) << 5
+    keys_before = np.int64(0)
+    for other in range(num_keys):
+        if d_shuffle(place, other) <= lane:
+            keys_before += 1
+    if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+        origin[board + keys_before + d_count_lower(word, lane)] = lane
+    if lane < num_keys:
+        edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+        origin[board + lane + edges_before] = 32 + lane
+    d_sync_warp()
+    elements = np.int64(cuda.popc(word)) + num_keys
+    element = ((lane + 1) * elements - 1) >> 5
+    previous = (lane * elements - 1) >> 5 if lane > 0 else np.int64(-1)
+    return np.int64(origin[board + element]), d_ballot(element != previous)
 
 
 @kernel
@@ -23,7 +59,6 @@ def k_merge_leaves(
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
-    board = (cuda.threadIdx.x >> 5) << 5
     if window < num_windows and end[window] - first[window] == 1:
         leaf, begin = first[window], low[window]
         slot, num_keys = leaf * 32 + lane, high[window] - low[window]
@@ -32,21 +67,7 @@ def k_merge_leaves(
         if lane < num_keys:
             place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
             key_row, key_column = new_src[key], new_dst[key]
-        keys_before = np.int64(0)
-        for other in range(num_keys):
-            if d_shuffle(place, other) <= lane:
-                keys_before += 1
-        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            rank = keys_before + d_count_lower(word, lane)
-            origin[board + rank] = lane
-        if lane < num_keys:
-            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
-            origin[board + lane + edges_before] = 32 + lane
-        d_sync_warp()
-        elements = cuda.popc(word) + num_keys
-        element = ((lane + 1) * elements - 1) >> 5
-        previous = (lane * elements - 1) >> 5 if lane > 0 else -1
-        source = np.int64(origin[board + element])
+        source, shown = d_merge_leaf(origin, word, place, num_keys)
         is_key, source = source >= 32, source & 31
         old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
         key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
@@ -56,8 +77,7 @@ def k_merge_leaves(
         row, column = (key_row, key_column) if is_key else (old_row, old_column)
         src[slot] = row
         dst[slot] = column
-        word = d_ballot(element != previous)
         if lane == 0:
-            valid[leaf] = word
+            valid[leaf] = shown
         row_before = d_shuffle(row, (lane - 1) & 31)
         d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot, far_rows)

@@ -11,7 +11,8 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.leaf_merge import d_merge_leaf
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 __all__ = [
     "BLOCK_HEIGHT",
@@ -65,7 +66,6 @@ def k_merge_by_warps(
     """One warp owns one leaf: lanes say where the element of each rank comes from (a slot, or 32 + a key)."""
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), np.int64(cuda.grid(1) >> 5)
-    board = (cuda.threadIdx.x >> 5) << 5
     if window < num_windows:
         leaf, begin = np.int64(first[window]), np.int64(low[window])
         slot, count = leaf * 32 + lane, d_end_of_keys(low, window, num_windows, num_keys) - begin
@@ -73,20 +73,7 @@ def k_merge_by_warps(
         if lane < count:
             key = keys[begin + lane]
             place = d_find_place(src, dst, leaf * 32, leaf * 32 + 32, new_src[key], new_dst[key]) - leaf * 32
-        keys_before = np.int64(0)
-        for other in range(count):
-            if d_shuffle(place, other) <= lane:
-                keys_before += 1
-        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            origin[board + keys_before + d_count_lower(word, lane)] = lane
-        if lane < count:
-            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
-            origin[board + lane + edges_before] = 32 + lane
-        d_sync_warp()
-        elements = np.int64(cuda.popc(word)) + count
-        element = ((lane + 1) * elements - 1) >> 5
-        previous = (lane * elements - 1) >> 5 if lane > 0 else np.int64(-1)
-        source = np.int64(origin[board + element])
+        source, shown = d_merge_leaf(origin, word, place, count)
         row, column = d_shuffle(src[slot], source & 31), d_shuffle(dst[slot], source & 31)
         key = np.int64(keys[begin + source - 32]) if source >= 32 else np.int64(0)
         if source >= 32:
@@ -96,9 +83,8 @@ def k_merge_by_warps(
             weights[slot] = new_weights[key] if source >= 32 else weight
         src[slot] = row
         dst[slot] = column
-        word = d_ballot(element != previous)
         if lane == 0:
-            valid[leaf] = word
+            valid[leaf] = shown
         row_before = d_shuffle(row, (lane - 1) & 31)
         d_fill_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, kernel
 from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.leaf_merge import d_merge_leaf
 from dynstore._cuda.leaves import (
     FAR_START,
     d_count_before_by_warp,
@@ -26,7 +27,7 @@ from dynstore._cuda.lpma_layout import (
     d_physical_of,
 )
 from dynstore._cuda.search import d_test_bit
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
 
 __all__ = [
@@ -136,7 +137,6 @@ def k_merge_segments(
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
-    board = (cuda.threadIdx.x >> 5) << 5
     if window < num_windows and end[window] - first[window] == 1:
         leaf, begin = first[window], low[window]
         p = d_physical_of(leaf, depth)
@@ -147,21 +147,7 @@ def k_merge_segments(
         if lane < num_keys:
             place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
             key_row, key_column = new_src[key], new_dst[key]
-        keys_before = np.int64(0)
-        for other in range(num_keys):
-            if d_shuffle(place, other) <= lane:
-                keys_before += 1
-        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            rank = keys_before + d_count_lower(word, lane)
-            origin[board + rank] = lane
-        if lane < num_keys:
-            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
-            origin[board + lane + edges_before] = 32 + lane
-        d_sync_warp()
-        elements = cuda.popc(word) + num_keys
-        element = ((lane + 1) * elements - 1) >> 5
-        previous = (lane * elements - 1) >> 5 if lane > 0 else -1
-        source = np.int64(origin[board + element])
+        source, shown = d_merge_leaf(origin, word, place, num_keys)
         is_key, source = source >= 32, source & 31
         old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
         key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
@@ -172,9 +158,8 @@ def k_merge_segments(
         row, column = (key_row, key_column) if is_key else (old_row, old_column)
         ids[at_src] = row
         ids[at_dst] = column
-        word = d_ballot(element != previous)
         if lane == 0:
-            words[d_base_of(table, VALID, p) + p] = word
+            words[d_base_of(table, VALID, p) + p] = shown
             words[d_base_of(table, STAMP, p) + p] = stamp
             ids[d_base_of(table, FIRST_SRC, p) + p] = row
             ids[d_base_of(table, FIRST_DST, p) + p] = column
