@@ -12,7 +12,7 @@ import pytest
 
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.graph import DynamicGraph
-from dynstore.stores import STORES
+from dynstore.stores import AUTO, STORES
 from dynstore.testing.pair import Contract, Pair
 
 __all__ = ["BAD_INSERTS", "InputCases"]
@@ -242,6 +242,6 @@ class InputCases(Contract):
         ):
             with pytest.raises(InputError, match=match):
                 self.pair(**options) if "device" not in options else DynamicGraph(store=self.store, **options)
-        known = re.escape(", ".join(map(repr, sorted(STORES))))
+        known = re.escape(", ".join(map(repr, sorted([*STORES, AUTO]))))
         with pytest.raises(InputError, match=f"unknown store 'nobody'; known: {known}"):
             DynamicGraph(store="nobody", device=self.device)
