@@ -7,13 +7,13 @@ from numba import njit
 
 from dynstore._cpu.lpma_mapping import (
     base_of,
-    count_bits,
     first_source_of,
     in_order_slot,
     last_source_of,
     physical_of,
     word_of,
 )
+from dynstore._cpu.window_loops import count_bits
 from dynstore.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
 from dynstore.slots import ABSENT, PRESENT
 

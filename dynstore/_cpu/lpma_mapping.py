@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from dynstore._cpu.window_loops import count_bits
 from dynstore.levels import END, FIRST_SRC, MEMORY_BASE, MOST_LEVELS, SRC, VALID
 
 __all__ = [
     "all_memory",
     "base_of",
-    "count_bits",
     "first_source_of",
     "in_order_of",
     "in_order_slot",
@@ -40,15 +40,6 @@ class _AllMemory:
 def all_memory(dtype: Any) -> np.ndarray:
     """Return the whole of memory as one array, for kernels that know where to look."""
     return np.asarray(_AllMemory(np.dtype(dtype)))
-
-
-@njit(cache=True)
-def count_bits(word):
-    word = np.uint32(word)
-    word = word - ((word >> np.uint32(1)) & np.uint32(0x55555555))
-    word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
-    word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
-    return np.int64(np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24))
 
 
 @njit(cache=True)

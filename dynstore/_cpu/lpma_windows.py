@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dynstore._cpu.lpma_mapping import count_bits, physical_of, word_of
+from dynstore._cpu.lpma_mapping import physical_of, word_of
+from dynstore._cpu.window_loops import count_bits
 
 __all__ = ["choose_bottom_up", "choose_top_down", "collect_windows", "count_before"]
 

@@ -11,10 +11,11 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
-from dynstore._cuda.level_merge import d_count_not_above, d_end_of_keys, d_find_place
+from dynstore._cuda.leaves import d_count_not_above, d_find_window
+from dynstore._cuda.level_merge import d_end_of_keys, d_find_place
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.tiles import BOARD, d_scan_tile
-from dynstore._cuda.warp import d_ballot, d_lane
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane
 
 __all__ = ["k_gather_items", "k_place_items", "k_scan_items", "k_spread_items"]
 
@@ -26,24 +27,6 @@ def d_count_items(first, end, num_windows, height):
     return (np.int64(last) << height) + np.int64(end[last]) - np.int64(first[last])
 
 
-@device
-def d_find_owner(low, num_windows, k):
-    """Return the window that key ``k`` belongs to; each has keys."""
-    first, end = np.int64(0), np.int64(num_windows)
-    while end - first > 1:
-        middle = (first + end) >> 1
-        if low[middle] <= k:
-            first = middle
-        else:
-            end = middle
-    return first
-
-
-@device
-def d_count_bits_below(word, bit):
-    return np.int64(cuda.popc(np.uint32(word) & ((np.uint32(1) << np.uint32(bit)) - np.uint32(1))))
-
-
 @kernel
 def k_scan_items(
     src, dst, valid, first, end, low, num_windows, height, keys, num_keys, new_src, new_dst, places, before, control
@@ -51,7 +34,7 @@ def k_scan_items(
     """Find the slot that each key goes before, and count the edges before each item; a grid-wide wait between."""
     board = cuda.shared.array(BOARD, np.int64)
     for k in range(cuda.grid(1), num_keys, cuda.gridsize(1)):
-        window, key = d_find_owner(low, num_windows, k), keys[k]
+        window, key = d_find_window(low, num_windows, k), keys[k]
         places[k] = d_find_place(
             src, dst, np.int64(first[window]) * 32, np.int64(end[window]) * 32, new_src[key], new_dst[key]
         )
@@ -91,7 +74,7 @@ def k_gather_items(
         slot = leaf * 32 + d_lane()
         if d_test_bit(valid, slot):
             high = d_end_of_keys(low, window, num_windows, num_keys)
-            rank = before[item] + d_count_bits_below(valid[leaf], d_lane())
+            rank = before[item] + d_count_lower(valid[leaf], d_lane())
             rank += d_count_not_above(places, np.int64(low[window]), high, slot)
             t_src[rank] = src[slot]
             t_dst[rank] = dst[slot]
@@ -108,11 +91,11 @@ def k_place_items(
     """One thread owns one key and sends it to its rank: its number, and the edges before its place."""
     k = np.int64(cuda.grid(1))
     if k < num_keys:
-        window, place, key = d_find_owner(low, num_windows, k), np.int64(places[k]), keys[k]
+        window, place, key = d_find_window(low, num_windows, k), np.int64(places[k]), keys[k]
         leaf = place >> 5
         rank = k + before[(window << height) + leaf - first[window]]
         if place & 31 != 0:
-            rank += d_count_bits_below(valid[leaf], place & 31)
+            rank += d_count_lower(valid[leaf], place & 31)
         t_src[rank] = new_src[key]
         t_dst[rank] = new_dst[key]
         if t_weights.shape[0] > 0:

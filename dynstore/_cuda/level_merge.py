@@ -12,11 +12,11 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
 from dynstore._cuda.leaf_merge import d_merge_leaf
+from dynstore._cuda.leaves import d_count_not_above
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 __all__ = [
     "BLOCK_HEIGHT",
-    "d_count_not_above",
     "d_end_of_keys",
     "d_find_place",
     "k_merge_by_blocks",
@@ -39,18 +39,6 @@ def d_find_place(src, dst, first, end, row, key):
         else:
             end = middle
     return first
-
-
-@device
-def d_count_not_above(places, low, high, slot):
-    """Return the first index in [low, high) whose place is above ``slot``, else ``high``."""
-    while low < high:
-        middle = (low + high) >> 1
-        if places[middle] <= slot:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 @device

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["find_present"]
 
-# Rows of the sums: rows whose edge is there, by whether it is their first; self-loops among the first; rows whose
-# edge is not there; firsts whose leaf would be left too empty.
-FOUND, FOUND_LOOPS, REPEATED, MISSING, SPARSE = range(5)
+# Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there; edges whose
+# leaf would be left too empty.
+FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 
 
 @kernel
@@ -35,7 +35,7 @@ def k_find_present(
     board = cuda.shared.array(BOARD, np.int64)
     num_edges = np.int64(edge_src.shape[0])
     num_rows = 2 * num_edges if mirrored else num_edges
-    found, loops, repeated, missing = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         edge = i if i < num_edges else i - num_edges
         row, column = np.int64(edge_src[edge]), np.int64(edge_dst[edge])
@@ -49,15 +49,12 @@ def k_find_present(
                 told = np.uint8(PRESENT)
                 found += 1
                 loops += row == column
-            else:
-                repeated += 1
         else:
             missing += 1
         positions[i] = position
         states[i] = told
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
-    d_leave_sum(control, REPEATED, repeated, board)
     d_leave_sum(control, MISSING, missing, board)
     d_sync_grid(control, 1)
     sparse = np.int64(0)
