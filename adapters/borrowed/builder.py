@@ -15,9 +15,10 @@ import tempfile
 from pathlib import Path
 
 from dynstore.adapters.borrowed.toolchain import Toolchain, find_toolchain, rapids_version
+from dynstore.caches import cache_folder
 from dynstore.errors import DynstoreError
 
-__all__ = ["BuildError", "build", "build_commands", "cache_folder", "cache_key", "library_path"]
+__all__ = ["BuildError", "build", "build_commands", "cache_key", "library_path"]
 
 SOURCES = ("borrowed_graph.pyx", "borrowed_graph.cpp", "borrowed_graph.hpp")
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1")
@@ -31,14 +32,6 @@ _HERE = Path(__file__).resolve().parent
 
 class BuildError(DynstoreError):
     """The library could not be built; the message says why."""
-
-
-def cache_folder() -> Path:
-    """Return where dynstore keeps what it builds: ``$DYNSTORE_CACHE_DIR``, else as the XDG rules say."""
-    chosen = os.environ.get("DYNSTORE_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dynstore"
 
 
 def cache_key(version: str) -> str:

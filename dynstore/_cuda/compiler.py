@@ -131,7 +131,7 @@ def _cupy() -> Any:
 
 
 def unavailable() -> str | None:
-    """Say why Numba cannot start kernels here, or None where it can: a small one is compiled and run."""
+    """Say why Numba cannot start kernels here, or None where it can: a small one is compiled, or loaded, and run."""
     import cupy
 
     probe = cupy.zeros(1, dtype=cupy.int32)

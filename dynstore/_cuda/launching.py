@@ -9,11 +9,14 @@ item size, data, shape ..., strides ...).
 from __future__ import annotations
 
 import ctypes
+import logging
 import struct
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from dynstore._cuda.kept_kernels import find_place, read_kernel, write_kernel
 
 __all__ = ["Entry", "describe_arguments", "find_entry", "start_entry"]
 
@@ -21,6 +24,7 @@ __all__ = ["Entry", "describe_arguments", "find_entry", "start_entry"]
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
+_log = logging.getLogger("dynstore")
 
 
 class Entry(NamedTuple):
@@ -65,7 +69,7 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
 
 
 def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
-    """Compile a Numba dispatcher for some kinds of arguments and find the driver's handle of the kernel.
+    """Find the driver's handle of a Numba dispatcher's kernel for some kinds of arguments: kept on disk, or compiled.
 
     ``threads``: of a block, to say how many blocks there can be at once.
     """
@@ -83,9 +87,30 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
         else:
             signature.append(numpy_support.from_dtype(np.dtype(kind)))
             codes += SCALAR_FORMATS[np.dtype(kind)]
+    layout = struct.Struct(codes)
+    place = find_place(compiled, tuple(signature), _checked("cuDriverGetVersion", _driver().cuDriverGetVersion()))
+    kept = None if place is None else read_kernel(place)
+    if kept is not None:
+        try:
+            handle, loaded = _load_kernel(*kept)
+            return Entry(handle, layout, _count_resident_blocks(handle, threads), loaded)
+        except RuntimeError as error:
+            _log.debug("%s cannot be loaded, so it is compiled anew: %s", place, error)
     kernel = compiled.compile(tuple(signature))
-    handle = int(kernel._codelibrary.get_cufunc().handle)
-    return Entry(handle, struct.Struct(codes), _count_resident_blocks(handle, threads), kernel)
+    library = kernel._codelibrary
+    handle = int(library.get_cufunc().handle)
+    # What Numba links to a kernel besides, such as its memory manager, it also has to set up.
+    image = None if library._linking_files else getattr(library.get_cubin(), "code", None)
+    if place is not None and isinstance(image, bytes):
+        write_kernel(place, kernel.entry_name, image)
+    return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
+
+
+def _load_kernel(name: str, image: bytes) -> tuple[int, Any]:
+    """Load a cubin, and return its kernel's handle and what keeps it loaded."""
+    driver = _driver()
+    library = _checked("cuLibraryLoadData", driver.cuLibraryLoadData(image, [], [], 0, [], [], 0))
+    return int(_checked("cuLibraryGetKernel", driver.cuLibraryGetKernel(library, name.encode()))), library
 
 
 def _count_resident_blocks(handle: int, threads: int) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dynstore.adapters.borrowed import builder, loading, self_test, toolchain
-from dynstore.adapters.borrowed.builder import BuildError, build, build_commands, cache_folder, cache_key, library_path
+from dynstore.adapters.borrowed.builder import BuildError, build, build_commands, cache_key, library_path
 from dynstore.adapters.borrowed.loading import describe, load_bridge
 from dynstore.adapters.borrowed.toolchain import HEADERS, LIBRARIES, find_toolchain, rapids_version
 from dynstore.benchmarks.machine import look_around
@@ -111,17 +111,6 @@ def test_the_key_changes_with_what_the_library_depends_on(monkeypatch: pytest.Mo
         assert cache_key("26.10.00") == key
         (tmp_path / builder.SOURCES[1]).write_text("// changed")
         assert cache_key("26.10.00") != key
-
-
-def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("DYNSTORE_CACHE_DIR", str(tmp_path / "own"))
-    assert cache_folder() == tmp_path / "own"
-    monkeypatch.delenv("DYNSTORE_CACHE_DIR")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache_folder() == tmp_path / "xdg" / "dynstore"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert cache_folder() == tmp_path / ".cache" / "dynstore"
 
 
 # ---------------------------------------------------------------------- what it needs

@@ -1,0 +1,146 @@
+"""Compiled kernels on disk: ``CACHE/kernels/k_name-DIGEST.kernel``, a checksum, the name of the entry and the cubin.
+
+Numba's own ``cache=True`` looks at the file that a kernel stands in, so it takes a stale kernel after a change of a
+device function in another file. Here the digest is that of what Numba compiles: the code of the kernel, of all that it
+calls, and the numbers that they name, as this process has loaded them, with the argument types and the compiler. So a
+file is never out of date. A kernel that names anything else is not kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import logging
+import os
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from dynstore.caches import cache_folder
+
+__all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
+
+# What they hold is told by their versions.
+LIBRARIES = ("math", "numba", "numpy")
+COMPILERS = (
+    *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
+    *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
+)
+# Numba's settings that change no code.
+INDIFFERENT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
+CHECKSUM = hashlib.sha256().digest_size
+_log = logging.getLogger("dynstore")
+
+
+def find_place(compiled: Any, signature: tuple[Any, ...], driver_version: int) -> Path | None:
+    """Return where a Numba dispatcher's kernel for some types lies, or would; None where it cannot be kept."""
+    function = compiled.py_func
+    parts = describe_function(function)
+    if parts is None:
+        return None
+    # The second: the toolkit's version and the GPU's compute capability.
+    compiler = (_describe_compilers(), compiled.targetctx.codegen().magic_tuple(), driver_version)
+    options = sorted(compiled.targetoptions.items())
+    key = "\0".join((*parts, *map(str, signature), repr(options), repr(compiler)))
+    try:
+        folder = cache_folder() / "kernels"
+    except RuntimeError as error:
+        _log.debug("kernels are not kept: %s", error)
+        return None
+    return folder / f"{function.__name__}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.kernel"
+
+
+@lru_cache(maxsize=1)
+def _describe_compilers() -> tuple[Any, ...]:
+    """What else decides the code: Python (the meaning of bytecode), the packages that compile, Numba's settings."""
+    versions = []
+    for name in COMPILERS:
+        try:
+            versions.append((name, importlib.metadata.version(name)))
+        except importlib.metadata.PackageNotFoundError:
+            continue  # another CUDA, or not from pip
+    settings = sorted(
+        (name, value) for name, value in os.environ.items() if name.startswith("NUMBA_") and name not in INDIFFERENT
+    )
+    return sys.implementation.cache_tag, versions, settings
+
+
+def describe_function(function: FunctionType) -> list[str] | None:
+    """Say all that the code of a function depends on, whatever file it stands in; None where that is not known."""
+    found = [function]  # the functions that are named, in the order of their discovery
+    parts: list[str] = []
+    for current in found:
+        parts.append(f"{current.__module__}.{current.__qualname__} {current.__defaults__!r}")
+        for code in _codes(current.__code__):
+            constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
+            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
+            parts.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {names!r} {constants!r}")
+        for name, value in _named_values(current):
+            if hasattr(value, "targetoptions"):  # a device function
+                parts.append(repr(sorted(value.targetoptions.items())))
+                value = value.py_func
+            if isinstance(value, FunctionType):
+                if value not in found:
+                    found.append(value)
+                parts.append(f"{name}: function {found.index(value)}")
+            elif isinstance(value, bool | int | float | np.number | np.bool_):
+                parts.append(f"{name}: {type(value).__name__} {value!r}")
+            elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
+                parts.append(f"{name}: module {value.__name__}")
+            else:
+                _log.debug("%s is not kept: it names %s, a %s", function.__name__, name, type(value).__name__)
+                return None
+    return parts
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """Yield a code object and those inside it: comprehensions, inner functions."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _named_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the globals and outer variables that a function names, with their values."""
+    names = {name: None for code in _codes(function.__code__) for name in code.co_names}
+    for name in names:
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
+
+
+def read_kernel(place: Path) -> tuple[str, bytes] | None:
+    """Return the entry's name and the cubin that were kept; None if there are none, or the file is damaged."""
+    try:
+        content = place.read_bytes()
+    except OSError:
+        return None
+    checksum, kept = content[:CHECKSUM], content[CHECKSUM:]
+    if hashlib.sha256(kept).digest() != checksum:
+        _log.debug("%s is damaged", place)
+        return None
+    name, _, image = kept.partition(b"\0")
+    return name.decode(), image
+
+
+def write_kernel(place: Path, name: str, image: bytes) -> None:
+    """Keep a compiled kernel, whole or not at all; where that cannot be written, the next process compiles again."""
+    kept = name.encode() + b"\0" + image
+    unfinished = place.with_name(f"write-{uuid.uuid4().hex}")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_bytes(hashlib.sha256(kept).digest() + kept)
+        unfinished.replace(place)
+    except OSError as error:
+        _log.debug("%s is not kept: %s", place.name, error)
+        with suppress(OSError):
+            unfinished.unlink()
