@@ -1,0 +1,227 @@
+"""Algorithms over the rows of slab hash tables on CUDA: a warp reads a slab, its lanes a key each, in no order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_read_word
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
+from dynstore.algorithms._cuda._common import d_find_row, fill
+from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.stores.base import NativeRows
+    from dynstore.typing import Array
+
+__all__ = ["bfs", "triangle_count"]
+
+# Chains that a warp walks one after the other; its lanes look for their rows at once.
+WARP_CHAINS = 2 if SIMULATED else 8
+
+
+@device
+def d_open_chains(heads, rows, ends, num_chains):
+    """Return a row and its base slab to each of the first lanes of the warp, END past the last chain.
+
+    ``ends`` counts the chains of ``rows`` up to each, which included.
+    """
+    lane = d_lane()
+    chain = (np.int64(cuda.grid(1)) >> 5) * WARP_CHAINS + lane
+    row, slab = np.int64(0), np.int64(END)
+    if lane < WARP_CHAINS and chain < num_chains:
+        r = d_find_row(ends, 0, ends.shape[0], chain)
+        row = np.int64(rows[r])
+        head = HEAD_WORDS * row
+        slab = np.int64(heads[head + FIRST]) + np.int64(heads[head + BUCKETS]) - (np.int64(ends[r]) - chain)
+    return row, slab
+
+
+@device
+def d_is_higher(heads, vertex, other):
+    """Whether a vertex has a higher (degree, id) than another one."""
+    degree, least = heads[HEAD_WORDS * vertex + DEGREE], heads[HEAD_WORDS * other + DEGREE]
+    return degree > least or (degree == least and vertex > other)
+
+
+@kernel
+def k_list_higher(slabs, heads, words, keys, rows, ends, num_chains, cursors, lows, highs):
+    """A warp owns some chains: it lists each row's higher neighbours where the row's cursor stands (atomic).
+
+    Without room for them it only counts: cursors go up.
+    """
+    lane = d_lane()
+    row, slab = d_open_chains(heads, rows, ends, num_chains)
+    for turn in range(WARP_CHAINS):
+        u, at = d_shuffle(row, turn), d_shuffle(slab, turn)
+        while at != END:  # the same in all lanes
+            word = d_read_word(slabs, words, at, lane)
+            higher = False
+            if lane < keys and word >= 0:
+                higher = d_is_higher(heads, word, u)
+            chosen = d_ballot(higher)
+            if chosen != 0:
+                start = np.int64(0)
+                if lane == 0:
+                    start = np.int64(cuda.atomic.add(cursors, u, cuda.popc(chosen)))
+                place = d_shuffle(start, 0) + d_count_lower(chosen, lane)
+                if higher and lows.shape[0] > 0:
+                    lows[place], highs[place] = u, word
+            at = d_shuffle(word, words - 1)
+
+
+@kernel
+def k_probe_pairs(slabs, heads, words, keys, starts, lows, highs, counts):
+    """One warp 32 listed edges, a lane each: look for an edge from its higher end to each later one of the row.
+
+    Of the two the lower one's table is probed. The lanes of a row go through its list together, from the last one
+    down. Atomic adds: one for each of those gone through that a lane has found, and at the end two a lane.
+    """
+    edge, lane = np.int64(cuda.grid(1)), d_lane()
+    base = edge - lane
+    u, v, begin, end = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    if edge < lows.shape[0]:
+        u, v = np.int64(lows[edge]), np.int64(highs[edge])
+        begin, end = np.int64(starts[u]), np.int64(starts[u + 1])
+    first, last = max(begin - base, 0), min(end - base, 32)  # the lanes of this row
+    mine = np.uint32((1 << last) - (1 << first)) if first < last else np.uint32(0)
+    at_u, at_v, place = np.int64(0), np.int64(0), end - 1
+    while d_ballot(place > edge) != 0:
+        w, key, slab = np.int64(0), np.int64(0), np.int64(END)
+        if place > edge:
+            w = np.int64(highs[place])
+            key, low = w, v
+            if d_is_higher(heads, v, w):
+                key, low = v, w
+            slab = np.int64(heads[HEAD_WORDS * low + FIRST])
+            slab += d_find_bucket(key, np.int64(heads[HEAD_WORDS * low + BUCKETS]))
+        found, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, slab)
+        hits = d_ballot(found >= 0) & mine
+        if found >= 0:
+            at_v += 1
+        if lane == first and hits != 0:
+            cuda.atomic.add(counts, w, cuda.popc(hits))
+            at_u += cuda.popc(hits)
+        place -= 1
+    if at_v > 0:
+        cuda.atomic.add(counts, v, at_v)
+    if at_u > 0:
+        cuda.atomic.add(counts, u, at_u)
+
+
+@device
+def d_reach(distances, predecessors, keep_parents, level, parent, child):
+    """Reach a child at this level and keep its smallest parent (atomic); return whether it had not been reached.
+
+    The plain reads only save atomics: distances and parents only fall while a kernel runs.
+    """
+    unreached = distances.dtype.type(np.iinfo(distances.dtype).max)
+    new, distance = False, distances[child]
+    if distance >= level:
+        if distance == unreached:
+            new = cuda.atomic.cas(distances, child, unreached, level) == unreached
+        if keep_parents != 0 and parent < predecessors[child]:
+            cuda.atomic.min(predecessors, child, parent)
+    return new
+
+
+@kernel
+def k_push_chains(
+    slabs, heads, words, keys, rows, ends, num_chains, level, distances, predecessors, keep_parents, queue, chains,
+    counters,
+):  # fmt: skip
+    """A warp owns some chains of the frontier's: it reaches their keys, and queues the new ones (atomic).
+
+    Of each queued vertex it notes the chains; ``counters`` has how many vertices and chains there are by now.
+    """
+    lane = d_lane()
+    row, slab = d_open_chains(heads, rows, ends, num_chains)
+    for turn in range(WARP_CHAINS):
+        u, at = d_shuffle(row, turn), d_shuffle(slab, turn)
+        while at != END:  # the same in all lanes
+            word = d_read_word(slabs, words, at, lane)
+            new = False
+            if lane < keys and word >= 0:
+                new = d_reach(distances, predecessors, keep_parents, level, u, word)
+            fresh = d_ballot(new)
+            if fresh != 0:
+                num_chains_here, start = np.int64(0), np.int64(0)
+                if new:
+                    num_chains_here = np.int64(heads[HEAD_WORDS * word + BUCKETS])
+                total = d_sum_lanes(num_chains_here)
+                if lane == 0:
+                    start = np.int64(cuda.atomic.add(counters, 0, cuda.popc(fresh)))
+                    cuda.atomic.add(counters, 1, total)
+                place = d_shuffle(start, 0) + d_count_lower(fresh, lane)
+                if new:
+                    queue[place], chains[place] = word, num_chains_here
+            at = d_shuffle(word, words - 1)
+
+
+def triangle_count(backend: Backend, rows: NativeRows) -> Array:
+    """Count the triangles at each vertex by probing the tables.
+
+    The edge-iterator of Schank and Wagner (WEA 2005, section 3) on hash tables, as Awad et al. (IPDPS 2020, section
+    VI) count: of each edge the row of the lower (degree, id) is walked, and its neighbours that are higher than
+    both ends are probed in the other one's table. Each row is walked once only: its higher neighbours are listed,
+    in no order, first. Three launches, a prefix sum and two read-backs; two lists of E vertices are held.
+
+    Parameters and result are those of the host's ``triangle_count``.
+    """
+    table, xp = rows.table, backend.xp
+    dtype, num_vertices = table.slabs.dtype, rows.num_vertices
+    counts = backend.zeros(num_vertices, dtype)
+    ends = xp.cumsum(table.column(BUCKETS)[:num_vertices], dtype=np.int64)
+    num_chains = int(ends[-1]) if num_vertices else 0
+    if not num_chains:
+        return counts
+    tables = (table.slabs, table.heads, table.words, table.keys)
+    chains, num_warps = (xp.arange(num_vertices, dtype=dtype), ends, num_chains), -(-num_chains // WARP_CHAINS)
+    sizes, nothing = backend.zeros(num_vertices, np.int64), backend.nothing(dtype)
+    k_list_higher.launch_warps(num_warps, *tables, *chains, sizes, nothing, nothing)
+    starts = backend.zeros(num_vertices + 1, np.int64)
+    xp.cumsum(sizes, out=starts[1:])
+    num_listed = int(starts[-1])
+    lows, highs = backend.empty(num_listed, dtype), backend.empty(num_listed, dtype)
+    if num_listed:
+        k_list_higher.launch_warps(num_warps, *tables, *chains, starts[:-1].copy(), lows, highs)
+        k_probe_pairs.launch(num_listed, *tables, starts, lows, highs, counts)
+    return counts
+
+
+def bfs(
+    backend: Backend, rows: NativeRows, sources: np.ndarray, depth_limit: int, want_predecessors: bool
+) -> tuple[Array, Array | None]:
+    """Search breadth first from all ``sources`` at once, top-down: unsorted rows tell no smallest parent early.
+
+    One launch, a prefix sum and a read-back a level. The work is shared out by chains, so a hub's row is that of many
+    warps. Parameters and results are those of the host's ``bfs``.
+    """
+    table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
+    dtype, level = table.slabs.dtype, 0
+    unreached = int(np.iinfo(dtype).max)
+    distances = fill(backend, num_vertices, dtype, unreached)
+    # While searching, no parent is the largest number, so that a minimum finds the smallest.
+    predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
+    queue, chains = backend.empty(num_vertices, dtype), backend.empty(num_vertices, np.int64)
+    starts = backend.asarray(sources, dtype=np.int64)
+    begin, end = 0, int(starts.shape[0])
+    queue[:end], chains[:end] = starts, table.column(BUCKETS)[starts]
+    distances[starts] = 0
+    done, all_chains = 0, int(chains[:end].sum())
+    counters = backend.asarray(np.array([end, all_chains]))
+    while done < all_chains and level < depth_limit:
+        level += 1
+        k_push_chains.launch_warps(
+            -(-(all_chains - done) // WARP_CHAINS), table.slabs, table.heads, table.words, table.keys,
+            queue[begin:end], xp.cumsum(chains[begin:end]), all_chains - done, level, distances, predecessors,
+            int(want_predecessors), queue, chains, counters,
+        )  # fmt: skip
+        begin, done = end, all_chains
+        end, all_chains = (int(number) for number in backend.to_host(counters))
+    if not want_predecessors:
+        return distances, None
+    return distances, xp.where(predecessors == unreached, xp.asarray(-1, dtype=dtype), predecessors)
