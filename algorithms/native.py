@@ -6,8 +6,6 @@ its name in ``_cpu`` and ``_cuda``; it has a function for each algorithm that wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynstore.algorithms.calls import Call, note_call
@@ -15,15 +13,15 @@ from dynstore.algorithms.calls import Call, note_call
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
 
-__all__ = ["find_native"]
+__all__ = ["run_native"]
 
 
-def find_native(G: DynamicGraph, name: str) -> Callable[..., Any] | None:
-    """Return the function that runs a public algorithm over the store's own rows, and note that it does.
+def run_native(G: DynamicGraph, name: str, *arguments: Any) -> Any:
+    """Run a public algorithm over the store's own rows, and note that it did.
 
     Returns
     -------
-    callable or None
+    what its kernels return, or None
         None where the sorted slots are there, the store has no other rows, or nobody wrote kernels for them.
     """
     rows = G.native_rows()
@@ -32,6 +30,7 @@ def find_native(G: DynamicGraph, name: str) -> Callable[..., Any] | None:
     function = getattr(G.backend.kernels("dynstore.algorithms", rows.form), name, None)
     if function is None:
         return None
+    found = function(G.backend, rows, *arguments)
     copied, reason = f"nothing: kernels read the store's {rows.form}", "sorted slots would have to be made first"
     note_call(G, Call(name, "own kernel", G.version, copied, reason=reason))
-    return partial(function, G.backend, rows)
+    return found

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dynstore._cpu.slab_hash_chains import _bucket
+from dynstore.algorithms._cpu.community import k_count_forward
 from dynstore.slabs import BUCKETS, DEGREE, EMPTY, END, FIRST, HEAD_WORDS, TOMBSTONE
 
 if TYPE_CHECKING:
@@ -19,11 +19,10 @@ __all__ = ["bfs", "triangle_count"]
 
 
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
-    """Count the triangles at each vertex by probing the tables.
+    """Count the triangles at each vertex: :func:`~dynstore.algorithms._cpu.community.count_triangles` from slabs.
 
-    The edge-iterator of Schank and Wagner (WEA 2005, section 3) on hash tables, as Awad et al. (IPDPS 2020, section
-    VI) count: of each edge the row of the lower (degree, id) is walked, and its neighbours that are higher than
-    both ends are probed in the other one's table; so each triangle is found once, from its lowest corner.
+    Each edge is listed once, at its end of lower (degree, id). Lists are intersected by marking one of them, which
+    needs no order, and takes less time than to probe each pair in a table (Awad et al., IPDPS 2020, section VI-C).
 
     Parameters
     ----------
@@ -35,65 +34,36 @@ def triangle_count(backend: Backend, rows: NativeRows) -> Array:
     array, shape (V,), vertex dtype
         Every triangle counts at its three corners.
     """
-    table = rows.table
-    counts = backend.zeros(rows.num_vertices, table.slabs.dtype)
-    k_count_triangles(table.slabs, table.heads, table.words, table.keys, counts)
+    table, num_vertices = rows.table, rows.num_vertices
+    counts = backend.zeros(num_vertices, table.slabs.dtype)
+    degrees = table.column(DEGREE)[:num_vertices].copy()
+    k_count_forward(*k_list_higher(table.slabs, table.heads, table.words, table.keys, degrees), counts)
     return counts
 
 
-@njit
-def d_has_key(slabs, heads, words, keys, row, key):
-    """Whether a key is in the table of a row that has one."""
-    slab = np.int64(heads[HEAD_WORDS * row + FIRST]) + _bucket(key, np.int64(heads[HEAD_WORDS * row + BUCKETS]))
-    while slab != END:
-        for place in range(slab * words, slab * words + keys):
-            if slabs[place] == key:
-                return True
-            if slabs[place] == EMPTY:
-                return False
-        slab = np.int64(slabs[slab * words + words - 1])
-    return False
-
-
-@njit
-def d_list_higher(slabs, heads, words, keys, row, listed):
-    """List the neighbours of higher (degree, id) than a row, in no order; return how many there are."""
-    degree = heads[HEAD_WORDS * row + DEGREE]
-    first, size = np.int64(heads[HEAD_WORDS * row + FIRST]), 0
-    for base in range(first, first + heads[HEAD_WORDS * row + BUCKETS]):
-        slab = np.int64(base)
-        while slab != END:
-            for place in range(slab * words, slab * words + keys):
-                key = np.int64(slabs[place])
-                if key == EMPTY:  # so are all behind
-                    break
-                if key != TOMBSTONE:
-                    other = heads[HEAD_WORDS * key + DEGREE]
-                    if degree < other or (degree == other and row < key):
+@njit(cache=True, nogil=True)
+def k_list_higher(slabs, heads, words, keys, degrees):
+    """Return the CSR of the edges that point from lower to higher (degree, id), in no order within a row."""
+    listed = np.empty(degrees.astype(np.int64).sum() // 2, dtype=slabs.dtype)
+    starts = np.empty(degrees.shape[0] + 1, dtype=np.int64)
+    size = 0
+    for row in range(degrees.shape[0]):
+        starts[row] = size
+        degree = degrees[row]
+        first = np.int64(heads[HEAD_WORDS * row + FIRST])
+        for base in range(first, first + heads[HEAD_WORDS * row + BUCKETS]):
+            slab = np.int64(base)
+            while slab != END:
+                for place in range(slab * words, slab * words + keys):
+                    key = slabs[place]
+                    if key == EMPTY:  # so are all behind
+                        break
+                    if key != TOMBSTONE and (degree < degrees[key] or (degree == degrees[key] and row < key)):
                         listed[size] = key
                         size += 1
-            slab = np.int64(slabs[slab * words + words - 1])
-    return size
-
-
-@njit(cache=True, nogil=True)
-def k_count_triangles(slabs, heads, words, keys, counts):
-    """Add each triangle to its three corners, found from the lowest."""
-    listed = np.empty(counts.shape[0], dtype=np.int64)
-    for u in range(counts.shape[0]):
-        size = d_list_higher(slabs, heads, words, keys, u, listed)
-        for i in range(size - 1):
-            v = listed[i]
-            at_v = 0
-            for j in range(i + 1, size):
-                w = listed[j]
-                degree, other = heads[HEAD_WORDS * v + DEGREE], heads[HEAD_WORDS * w + DEGREE]
-                low, high = (v, w) if degree < other or (degree == other and v < w) else (w, v)
-                if d_has_key(slabs, heads, words, keys, low, high):
-                    at_v += 1
-                    counts[w] += 1
-            counts[v] += at_v
-            counts[u] += at_v
+                slab = np.int64(slabs[slab * words + words - 1])
+    starts[degrees.shape[0]] = size
+    return starts, listed
 
 
 def bfs(

@@ -10,6 +10,8 @@ from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_read_word
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_find_row, fill
+from dynstore.algorithms._cuda.community import count_arc_triangles
+from dynstore.algorithms._cuda.orientation import rank_vertices, sort_arcs
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ __all__ = ["bfs", "triangle_count"]
 
 # Chains that a warp walks one after the other; its lanes look for their rows at once.
 WARP_CHAINS = 2 if SIMULATED else 8
+# Pairs for each listed edge up to which they are probed: sorting the lists costs about as much.
+MAX_PROBES = 2
 
 
 @device
@@ -162,34 +166,50 @@ def k_push_chains(
 
 
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
-    """Count the triangles at each vertex by probing the tables.
+    """Count the triangles at each vertex from slabs.
 
-    The edge-iterator of Schank and Wagner (WEA 2005, section 3) on hash tables, as Awad et al. (IPDPS 2020, section
-    VI) count: of each edge the row of the lower (degree, id) is walked, and its neighbours that are higher than
-    both ends are probed in the other one's table. Each row is walked once only: its higher neighbours are listed,
-    in no order, first. Three launches, a prefix sum and two read-backs; two lists of E vertices are held.
+    Each edge is listed once, at its end of lower (degree, id), in no order. Where the lists make few pairs, each pair
+    is probed in the lower one's table, as Awad et al. do (IPDPS 2020, section VI-C): nothing is sorted. Else the lists
+    are, and are counted as :func:`~dynstore.algorithms._cuda.community.count_triangles` does.
 
     Parameters and result are those of the host's ``triangle_count``.
+
+    Raises
+    ------
+    LimitError
+        For more than 2^31 vertices, where there are more than few pairs.
     """
-    table, xp = rows.table, backend.xp
-    dtype, num_vertices = table.slabs.dtype, rows.num_vertices
-    counts = backend.zeros(num_vertices, dtype)
+    table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
+    dtype = table.slabs.dtype
+    if not num_vertices:
+        return backend.zeros(0, dtype)
     ends = xp.cumsum(table.column(BUCKETS)[:num_vertices], dtype=np.int64)
-    num_chains = int(ends[-1]) if num_vertices else 0
-    if not num_chains:
-        return counts
+    num_chains = int(ends[-1])
     tables = (table.slabs, table.heads, table.words, table.keys)
     chains, num_warps = (xp.arange(num_vertices, dtype=dtype), ends, num_chains), -(-num_chains // WARP_CHAINS)
     sizes, nothing = backend.zeros(num_vertices, np.int64), backend.nothing(dtype)
     k_list_higher.launch_warps(num_warps, *tables, *chains, sizes, nothing, nothing)
-    starts = backend.zeros(num_vertices + 1, np.int64)
-    xp.cumsum(sizes, out=starts[1:])
-    num_listed = int(starts[-1])
+    totals = xp.stack([sizes.sum(), (sizes * (sizes - 1) // 2).sum()])
+    num_listed, num_pairs = (int(number) for number in backend.to_host(totals))
+    if not num_pairs:
+        return backend.zeros(num_vertices, dtype)
+    starts = _starts_of(backend, sizes)
     lows, highs = backend.empty(num_listed, dtype), backend.empty(num_listed, dtype)
-    if num_listed:
-        k_list_higher.launch_warps(num_warps, *tables, *chains, starts[:-1].copy(), lows, highs)
+    k_list_higher.launch_warps(num_warps, *tables, *chains, starts[:-1].copy(), lows, highs)
+    if num_pairs <= MAX_PROBES * num_listed:
+        counts = backend.zeros(num_vertices, dtype)
         k_probe_pairs.launch(num_listed, *tables, starts, lows, highs, counts)
-    return counts
+        return counts
+    order, ranks = rank_vertices(backend, _starts_of(backend, table.column(DEGREE)[:num_vertices]))
+    keys = ranks[lows].astype(np.int64) << 32 | ranks[highs]
+    return count_arc_triangles(backend, sort_arcs(backend, ranks, _starts_of(backend, sizes[order]), keys), dtype)
+
+
+def _starts_of(backend: Backend, sizes: Array) -> Array:
+    """Return where lists of these sizes begin, and where the last one ends; int64."""
+    starts = backend.zeros(sizes.shape[0] + 1, np.int64)
+    backend.xp.cumsum(sizes, out=starts[1:])
+    return starts
 
 
 def bfs(

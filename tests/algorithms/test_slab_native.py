@@ -9,6 +9,7 @@ import pytest
 
 import dynstore
 from dynstore import DynamicGraph
+from dynstore.backend import Backend
 from dynstore.slabs import BUCKETS, END, TOMBSTONE
 from dynstore.stores.slab_hash import SlabHashStore
 
@@ -78,8 +79,24 @@ def check_call(graph: DynamicGraph, name: str) -> None:
     assert (call.copied, call.copied_bytes) == ("nothing: kernels read the store's slabs", 0)
 
 
+@pytest.fixture(params=["probed", "sorted"])
+def few_or_many_pairs(request: pytest.FixtureRequest, backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On CUDA few pairs are probed, lists that make many are sorted; the host marks lists in any case."""
+    if backend.family == "cuda":
+        most = {"probed": 1 << 40, "sorted": 0}[request.param]
+        monkeypatch.setattr(backend.kernels("dynstore.algorithms", "slabs"), "MAX_PROBES", most)
+    elif request.param == "sorted":
+        pytest.skip("the same as before on the host")
+
+
 @every_kind
-def test_triangles(backend_name: str, rng: np.random.Generator, without_slots: None, options: dict[str, Any]) -> None:
+def test_triangles(
+    backend_name: str,
+    rng: np.random.Generator,
+    without_slots: None,
+    few_or_many_pairs: None,
+    options: dict[str, Any],
+) -> None:
     graph, twin = churned(backend_name, rng, directed=False, **options)
     expected = dynstore.triangle_count(twin)
     assert expected["counts"].sum() > 0
@@ -112,7 +129,7 @@ def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None)
     assert by_name == {name: number for number, name in enumerate(names)}
 
 
-def test_rows_of_more_than_a_warp(backend_name: str, without_slots: None) -> None:
+def test_rows_of_more_than_a_warp(backend_name: str, without_slots: None, few_or_many_pairs: None) -> None:
     """Of a clique each pair of higher neighbours is a triangle; loops count nothing."""
     size = 9 if backend_name == "cuda-sim" else 100
     graph = make(backend_name, directed=False)
@@ -123,6 +140,9 @@ def test_rows_of_more_than_a_warp(backend_name: str, without_slots: None) -> Non
 
 def test_graphs_without_edges(backend_name: str, without_slots: None) -> None:
     graph = make(backend_name, directed=False)
+    graph.insert_edges(([], []))
+    assert graph.native_rows() is not None
+    assert columns(graph, dynstore.triangle_count(graph))["counts"].tolist() == []
     graph.insert_edges(([0, 1], [1, 2]))
     graph.delete_edges(([0, 1], [1, 2]))
     assert columns(graph, dynstore.triangle_count(graph))["counts"].tolist() == [0, 0, 0]
