@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 
 from dynstore.algorithms._cpu.community import k_count_forward
+from dynstore.algorithms._cpu.link_analysis import iterate_ranks
 from dynstore.slabs import BUCKETS, DEGREE, EMPTY, END, FIRST, HEAD_WORDS, TOMBSTONE
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.stores.base import NativeRows
     from dynstore.typing import Array
 
-__all__ = ["bfs", "triangle_count"]
+__all__ = ["bfs", "pagerank", "triangle_count"]
 
 
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
@@ -138,3 +139,61 @@ def d_push_row(slabs, heads, words, keys, u, level, distances, predecessors, que
                     predecessors[v] = u
             slab = np.int64(slabs[slab * words + words - 1])
     return end
+
+
+def pagerank(
+    backend: Backend,
+    rows: NativeRows,
+    out_weights: Array | None,
+    alpha: float,
+    personalization: Array | None,
+    start: Array,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, int, float]:
+    """Iterate :func:`~dynstore.algorithms._cpu.link_analysis.pagerank`, pulling over slabs.
+
+    Parameters
+    ----------
+    rows : NativeRows
+        The slab tables of a symmetric graph; weights are not used.
+    out_weights : array, shape (V,), or None
+        None: the degrees. This and the other parameters, and the results, are those of the function above.
+    """
+    table, num_vertices = rows.table, rows.num_vertices
+    if num_vertices == 0:
+        return start.copy(), 0, 0.0
+    if out_weights is None:
+        out_weights = table.column(DEGREE)[:num_vertices].astype(start.dtype)
+    tables, uniform = (table.slabs, table.heads, table.words, table.keys), personalization is None
+    targets = np.empty(0, dtype=start.dtype) if personalization is None else personalization
+
+    def pull(shares: Array, spread: float, ranks: Array) -> float:
+        change: float = k_pull_slabs(*tables, shares, alpha, spread, targets, uniform, ranks)
+        return change
+
+    return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
+
+
+@njit(cache=True, nogil=True)
+def k_pull_slabs(slabs, heads, words, keys, shares, alpha, spread, targets, uniform, ranks):
+    """Replace ``ranks`` by those of the next iteration; sums are float64. Returns the L1 change."""
+    num_vertices = ranks.shape[0]
+    change = 0.0
+    for v in range(num_vertices):
+        pulled = 0.0
+        first = np.int64(heads[HEAD_WORDS * v + FIRST])
+        for base in range(first, first + heads[HEAD_WORDS * v + BUCKETS]):
+            slab = np.int64(base)
+            while slab != END:
+                for place in range(slab * words, slab * words + keys):
+                    key = slabs[place]
+                    if key == EMPTY:  # so are all behind
+                        break
+                    if key != TOMBSTONE:
+                        pulled += np.float64(shares[key])
+                slab = np.int64(slabs[slab * words + words - 1])
+        before = ranks[v]
+        ranks[v] = alpha * pulled + spread * (1.0 / num_vertices if uniform else targets[v])
+        change += abs(np.float64(ranks[v]) - before)
+    return change

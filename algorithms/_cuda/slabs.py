@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_rea
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_find_row, fill
 from dynstore.algorithms._cuda.community import count_arc_triangles
+from dynstore.algorithms._cuda.link_analysis import CHANGE, advance_rows, iterate_ranks
 from dynstore.algorithms._cuda.orientation import rank_vertices, sort_arcs
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dynstore.stores.base import NativeRows
     from dynstore.typing import Array
 
-__all__ = ["bfs", "triangle_count"]
+__all__ = ["bfs", "pagerank", "triangle_count"]
 
 # Chains that a warp walks one after the other; its lanes look for their rows at once.
 WARP_CHAINS = 2 if SIMULATED else 8
@@ -165,6 +166,30 @@ def k_push_chains(
             at = d_shuffle(word, words - 1)
 
 
+@kernel
+def k_pull_chains(slabs, heads, words, keys, rows, ends, num_chains, shares, history, iteration, tol, sums):
+    """A warp owns some chains: it adds the shares of each one's keys to the sum of the row (atomic).
+
+    Writes nothing where the iteration before has converged.
+    """
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        return
+    lane = d_lane()
+    row, slab = d_open_chains(heads, rows, ends, num_chains)
+    for turn in range(WARP_CHAINS):
+        v, at = d_shuffle(row, turn), d_shuffle(slab, turn)
+        total = np.float64(0.0)
+        there = at != END
+        while at != END:  # the same in all lanes
+            word = d_read_word(slabs, words, at, lane)
+            if lane < keys and word >= 0:
+                total += np.float64(shares[word])
+            at = d_shuffle(word, words - 1)
+        total = d_sum_lanes(total)
+        if there and lane == 0:
+            cuda.atomic.add(sums, v, total)
+
+
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
     """Count the triangles at each vertex from slabs.
 
@@ -245,3 +270,36 @@ def bfs(
     if not want_predecessors:
         return distances, None
     return distances, xp.where(predecessors == unreached, xp.asarray(-1, dtype=dtype), predecessors)
+
+
+def pagerank(
+    backend: Backend,
+    rows: NativeRows,
+    out_weights: Array | None,
+    alpha: float,
+    personalization: Array | None,
+    start: Array,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, int, float]:
+    """Iterate :func:`~dynstore.algorithms._cuda.link_analysis.pagerank`, pulling over slabs.
+
+    Two launches an iteration: chains add to sums of the rows, then the rows advance. Parameters and results are those
+    of the host's ``pagerank``.
+    """
+    table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
+    if num_vertices == 0:
+        return start.copy(), 0, 0.0
+    if out_weights is None:
+        out_weights = table.column(DEGREE)[:num_vertices].astype(start.dtype)
+    ends = xp.cumsum(table.column(BUCKETS)[:num_vertices], dtype=np.int64)
+    num_chains, all_rows = int(ends[-1]), xp.arange(num_vertices, dtype=table.slabs.dtype)
+    count = backend.asarray(np.array([num_vertices]))
+    chains = (table.slabs, table.heads, table.words, table.keys, all_rows, ends, num_chains)
+
+    def advance(shares: Array, step: tuple[Any, ...]) -> None:
+        history, iteration, sums = step[0], step[1], step[-1]
+        k_pull_chains.launch_warps(-(-num_chains // WARP_CHAINS), *chains, shares, history, iteration, tol, sums)
+        advance_rows(all_rows, count, step)
+
+    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)

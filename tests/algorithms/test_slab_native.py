@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dynstore
@@ -119,6 +120,35 @@ def test_levels_and_smallest_parents(
             check_call(graph, "bfs")
 
 
+@pytest.mark.parametrize("options", [KINDS[0], {"vertex_dtype": "int64", "load_factor": 3.0}], ids=["int32", "int64"])
+def test_ranks(backend_name: str, rng: np.random.Generator, without_slots: None, options: dict[str, Any]) -> None:
+    """Sums are in another order, so the last bits may differ."""
+    graph, twin = churned(backend_name, rng, directed=False, **options)
+    some = pd.DataFrame({"vertex": [2, 5], "values": [1.0, 3.0]})
+    sums = pd.DataFrame({"vertex": np.arange(10), "sums": np.arange(10.0)})
+    for arguments in ({}, {"personalization": some, "alpha": 0.5}, {"precomputed_vertex_out_weight": sums}):
+        arguments |= {"tol": 0.0, "max_iter": 3 if backend_name == "cuda-sim" else 12, "fail_on_nonconvergence": False}
+        (got, _), (expected, _) = dynstore.pagerank(graph, **arguments), dynstore.pagerank(twin, **arguments)
+        check_call(graph, "pagerank")
+        ranks = columns(graph, got)["pagerank"]
+        assert ranks.dtype == np.float32
+        np.testing.assert_allclose(ranks, columns(twin, expected)["pagerank"], rtol=1e-5)
+    if backend_name != "cuda-sim":
+        first = columns(graph, dynstore.pagerank(graph))["pagerank"]
+        np.testing.assert_allclose(first, columns(twin, dynstore.pagerank(twin))["pagerank"], rtol=1e-4)
+        again = columns(graph, dynstore.pagerank(graph, warm_start=True))["pagerank"]
+        np.testing.assert_allclose(again, first, rtol=1e-3)
+
+
+@pytest.mark.parametrize("options", [{"directed": True}, {"directed": False, "weighted": True}], ids=str)
+def test_ranks_of_other_graphs_are_of_slots(options: dict[str, Any]) -> None:
+    graph = make("cpu", **options)
+    graph.insert_edges(([0, 1, 2], [1, 2, 0]))
+    dynstore.pagerank(graph)
+    assert dynstore.explain(graph).copied == "nothing: kernels read the store's slots"
+    assert not graph._out._stale
+
+
 def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None) -> None:
     length = 6 if backend_name == "cuda-sim" else 300
     names = [f"v{number}" for number in range(length)]
@@ -143,6 +173,7 @@ def test_graphs_without_edges(backend_name: str, without_slots: None) -> None:
     graph.insert_edges(([], []))
     assert graph.native_rows() is not None
     assert columns(graph, dynstore.triangle_count(graph))["counts"].tolist() == []
+    assert columns(graph, dynstore.pagerank(graph))["pagerank"].tolist() == []
     graph.insert_edges(([0, 1], [1, 2]))
     graph.delete_edges(([0, 1], [1, 2]))
     assert columns(graph, dynstore.triangle_count(graph))["counts"].tolist() == [0, 0, 0]
@@ -150,6 +181,7 @@ def test_graphs_without_edges(backend_name: str, without_slots: None) -> None:
     table = columns(graph, dynstore.bfs(graph, 1))
     assert table["distance"].tolist()[1] == 0
     assert table["predecessor"].tolist() == [-1, -1, -1]
+    np.testing.assert_allclose(columns(graph, dynstore.pagerank(graph))["pagerank"], [1 / 3] * 3, rtol=1e-6)
 
 
 def test_sorted_slots_are_read_where_they_are_mostly_right(backend_name: str) -> None:
