@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.algorithms.inputs import all_vertices, read_vertices, to_ids
+from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.frames import make_frame
 
@@ -39,8 +40,10 @@ def triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
         For a directed graph, or a vertex that the graph does not have.
     """
     chosen = read_chosen(G, start_list)
-    kernels = G.backend.kernels("dynstore.algorithms", "community")
-    return chosen_counts(G, kernels.count_triangles(G.snapshot()), chosen)
+    counts = run_native(G, "triangle_count")
+    if counts is None:
+        counts = G.backend.kernels("dynstore.algorithms", "community").count_triangles(G.snapshot())
+    return chosen_counts(G, counts, chosen)
 
 
 def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:

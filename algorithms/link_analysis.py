@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
+from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.frames import make_frame
@@ -87,20 +88,15 @@ def pagerank(
     if personalization is not None:
         targets = read_personalization(G, personalization, dtype)
     start = _first_ranks(G, nstart, warm_start, dtype)
-    into = G.snapshot(transposed=True)
-    if has_negative_weights(into):
-        raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
-    kernels = G.backend.kernels("dynstore.algorithms", "link_analysis")
-    if precomputed_vertex_out_weight is None:
-        out_weights = kernels.sum_out_weights(G.snapshot())
-    else:
+    out_weights = None
+    if precomputed_vertex_out_weight is not None:
         what = "precomputed_vertex_out_weight"
         out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
     limit = int(max_iter) if max_iter > 0 else DEFAULT_MAX_ITER
-    ranks, iterations, error = kernels.pagerank(into, out_weights, float(alpha), targets, start, limit, float(tol))
+    ranks, iterations, error = _iterate(G, out_weights, float(alpha), targets, start, limit, float(tol))
     if np.isfinite(error):  # infinite weights make ranks that are no numbers
         _last_ranks[G] = ranks.copy(), G.ids.epoch
-    converged = error < tol or into.num_vertices == 0
+    converged = error < tol or ranks.shape[0] == 0
     if fail_on_nonconvergence and not converged:
         raise FailedToConvergeError(
             f"pagerank: failed to converge: after {iterations} iterations the ranks still change by {error:.3g}; "
@@ -126,6 +122,22 @@ def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype)
 def pagerank_frame(G: DynamicGraph, ranks: Array) -> Any:
     """Return what :func:`pagerank` returns."""
     return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks})
+
+
+def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
+    """Return ranks, iterations and the last one's change, from the store's own rows or from in-edges as slots."""
+    if not (G.is_directed() or G.is_weighted()):
+        found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)
+        if found is not None:
+            return found
+    into = G.snapshot(transposed=True)
+    if has_negative_weights(into):
+        raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
+    kernels = G.backend.kernels("dynstore.algorithms", "link_analysis")
+    if out_weights is None:
+        out_weights = kernels.sum_out_weights(G.snapshot())
+    ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, *arguments)
+    return ranked
 
 
 def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:

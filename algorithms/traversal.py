@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
+from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.errors import InputError, InputTypeError
 from dynstore.frames import make_frame
@@ -58,7 +59,11 @@ def bfs(
         For a start vertex that the graph does not have.
     """
     sources, limit = read_bfs(G, start, depth_limit, i_start, directed)
-    return bfs_frame(G, *search_hops(G, sources, limit, bool(return_predecessors)))
+    parents = bool(return_predecessors)
+    found = run_native(G, "bfs", sources, limit, parents)
+    if found is None:
+        found = search_hops(G, sources, limit, parents)
+    return bfs_frame(G, *found)
 
 
 def read_bfs(

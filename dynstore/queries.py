@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.arrays import EdgeColumns
     from dynstore.backend import Backend
     from dynstore.snapshot import Lease
-    from dynstore.stores.base import Store
+    from dynstore.stores.base import NativeRows, Store
     from dynstore.typing import Array
     from dynstore.vertex_ids import VertexIds
 
@@ -177,6 +177,13 @@ class Queries:
                 slots.pins,
             )
         return view
+
+    def native_rows(self) -> NativeRows | None:
+        """Return the store's own rows where a :meth:`snapshot` would first have to be made from them, else None.
+
+        For algorithms that have kernels for their form; readable until the next update.
+        """
+        return self._out.native_rows()
 
     def statistics(self) -> dict[str, int]:
         """Return what the store has counted since it was made, by name; see the store's page."""

@@ -10,10 +10,12 @@ from numba import njit
 from dynstore.algorithms._cpu.slots import d_has_edge, pack_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["pagerank", "sum_out_weights"]
+__all__ = ["iterate_ranks", "pagerank", "sum_out_weights"]
 
 
 def sum_out_weights(out: GapCSR) -> Array:
@@ -86,12 +88,28 @@ def pagerank(
     rows = pack_rows(into)
     uniform = personalization is None
     targets = np.empty(0, dtype=start.dtype) if personalization is None else personalization
+
+    def pull(shares: Array, spread: float, ranks: Array) -> float:
+        change: float = k_pull_ranks(*rows, shares, alpha, spread, targets, uniform, ranks)
+        return change
+
+    return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
+
+
+def iterate_ranks(
+    pull: Callable[[Array, float, Array], float],
+    out_weights: Array,
+    alpha: float,
+    start: Array,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, int, float]:
+    """Iterate :func:`pagerank` with ``pull(shares, spread, ranks)``, which replaces ranks and returns their change."""
     ranks, shares = start.copy(), np.empty_like(start)
     error, iterations = np.inf, 0
     while iterations < max_iter and not error < tol:
         dangling = k_divide_ranks(ranks, out_weights, shares)
-        spread = alpha * dangling + 1.0 - alpha
-        error = k_pull_ranks(*rows, shares, alpha, spread, targets, uniform, ranks)
+        error = pull(shares, alpha * dangling + 1.0 - alpha, ranks)
         iterations += 1
     return ranks, iterations, error
 

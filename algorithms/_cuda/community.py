@@ -14,10 +14,11 @@ from dynstore.algorithms._cuda.orientation import orient_edges
 
 if TYPE_CHECKING:
     from dynstore.algorithms._cuda.orientation import Arcs
+    from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["count_triangles"]
+__all__ = ["count_arc_triangles", "count_triangles"]
 
 # Vertices whose arcs are also kept as bits. At the most they take 256 MiB.
 MAX_HUBS = 8 if SIMULATED else 1 << 16
@@ -198,7 +199,7 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
         cuda.atomic.add(counts, tail, at_tail)
 
 
-def _mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
+def _mark_hubs(backend: Backend, arcs: Arcs) -> tuple[int, Array]:
     """Keep the arcs of the highest ranks as bits, in no more memory than that of all heads.
 
     Returns
@@ -208,9 +209,9 @@ def _mark_hubs(arcs: Arcs, csr: GapCSR) -> tuple[int, Array]:
         As :func:`d_locate_bits` has it.
     """
     num_arcs = arcs.heads.shape[0]
-    num_hubs = min(csr.num_vertices, MAX_HUBS, max(1, isqrt(64 * num_arcs)))
+    num_hubs = min(arcs.ranks.shape[0], MAX_HUBS, max(1, isqrt(64 * num_arcs)))
     words, rest = (num_hubs >> 5) + 1, num_hubs & 31
-    hub_bits = csr.backend.zeros(words * (16 * (words - 1) + rest), np.uint32)
+    hub_bits = backend.zeros(words * (16 * (words - 1) + rest), np.uint32)
     k_mark_hub_arcs.launch(num_arcs, arcs.tails, arcs.heads, num_hubs, hub_bits)
     return num_hubs, hub_bits
 
@@ -243,8 +244,12 @@ def count_triangles(csr: GapCSR) -> Array:
     backend, dtype = csr.backend, csr.offsets.dtype
     if csr.num_edges == 0:
         return backend.zeros(csr.num_vertices, dtype)
-    arcs = orient_edges(csr)
-    counts = backend.zeros(csr.num_vertices, dtype)  # by rank
-    num_hubs, hub_bits = _mark_hubs(arcs, csr)
+    return count_arc_triangles(backend, orient_edges(csr), dtype)
+
+
+def count_arc_triangles(backend: Backend, arcs: Arcs, dtype: np.dtype) -> Array:
+    """Count the triangles at each vertex from the oriented edges, which are there."""
+    counts = backend.zeros(arcs.ranks.shape[0], dtype)  # by rank
+    num_hubs, hub_bits = _mark_hubs(backend, arcs)
     k_count_triangles.launch(arcs.heads.shape[0], arcs.starts, arcs.tails, arcs.heads, num_hubs, hub_bits, counts)
     return counts[arcs.ranks]

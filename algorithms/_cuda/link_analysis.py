@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,13 @@ from dynstore.algorithms._cuda._rows import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["pagerank", "sum_out_weights"]
+__all__ = ["advance_rows", "iterate_ranks", "pagerank", "sum_out_weights"]
 
 # Iterations started before the host looks whether one has converged; those after it write nothing.
 WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
@@ -335,15 +338,46 @@ def pagerank(
     backend, num_vertices = into.backend, into.num_vertices
     if num_vertices == 0:
         return start.copy(), 0, 0.0
+    cut, num_warps = CutRows(into), count_warps(into)
+    weights = start if into.weights is None else into.weights  # read only where there are some
+    edges = (into.offsets, into.indices, into.valid, weights, int(into.weights is not None))
+
+    def advance(shares: Array, step: tuple[Any, ...]) -> None:
+        k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, shares, *step)
+        k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
+
+    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
+
+
+def advance_rows(rows: Array, count: Array, step: tuple[Any, ...]) -> None:
+    """Advance rows whose in-edges are added up in the last array of a step of :func:`iterate_ranks`; clear the sums.
+
+    Parameters
+    ----------
+    count : array, shape (1,), int64
+        How many rows.
+    """
+    k_advance_split_rows.launch_strided(rows.shape[0], rows, count, *step)
+
+
+def iterate_ranks(
+    backend: Backend,
+    advance: Callable[[Array, tuple[Any, ...]], None],
+    out_weights: Array,
+    alpha: float,
+    personalization: Array | None,
+    start: Array,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, int, float]:
+    """Iterate :func:`pagerank` with ``advance(shares, step)``, which starts the kernels of an iteration."""
+    num_vertices = start.shape[0]
     ranks = start.copy()
     shares, next_shares = (backend.empty(num_vertices, start.dtype) for _ in range(2))
     sums = backend.zeros(num_vertices, np.float64)
-    cut, num_warps = CutRows(into), count_warps(into)
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
-    weights = start if into.weights is None else into.weights
-    edges = (into.offsets, into.indices, into.valid, weights, int(into.weights is not None))
     block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
     last, iterations, error = None, 0, np.inf
     while iterations < max_iter and not error < tol:
@@ -367,8 +401,7 @@ def pagerank(
                 next_shares,
                 sums,
             )
-            k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, shares, *step)
-            k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
+            advance(shares, step)
             shares, next_shares = next_shares, shares
         changes = backend.to_host(history)[2 + CHANGE :: 2]
         converged = np.flatnonzero(changes < tol)

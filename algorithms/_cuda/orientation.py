@@ -12,10 +12,11 @@ from dynstore.algorithms._cuda._common import d_has_bit, d_rank, rank_offsets
 from dynstore.errors import LimitError
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Arcs", "orient_edges"]
+__all__ = ["Arcs", "orient_edges", "rank_vertices", "sort_arcs"]
 
 # Two numbers of a vertex (or a degree and one) share a 64-bit key.
 MAX_VERTICES = 1 << 31
@@ -89,6 +90,35 @@ def k_split_keys(keys, tails, heads):
         heads[arc] = key & 0xFFFFFFFF
 
 
+def rank_vertices(backend: Backend, packed: Array) -> tuple[Array, Array]:
+    """Return the vertex of each rank, and the rank of each vertex; ``packed`` holds offsets in edges.
+
+    Raises
+    ------
+    LimitError
+        For more than 2^31 vertices.
+    """
+    num_vertices = packed.shape[0] - 1
+    if num_vertices > MAX_VERTICES:
+        raise LimitError(
+            f"triangle_count: the graph has {num_vertices} vertices; on CUDA at most {MAX_VERTICES} will do"
+        )
+    keys = backend.empty(num_vertices, np.int64)
+    k_pack_degrees.launch(num_vertices, packed, keys)
+    keys.sort()
+    order, ranks = (backend.empty(num_vertices, np.int32) for _ in range(2))
+    k_number_vertices.launch(num_vertices, keys, order, ranks)
+    return order, ranks
+
+
+def sort_arcs(backend: Backend, ranks: Array, starts: Array, keys: Array) -> Arcs:
+    """Return the arcs of keys (rank of tail, rank of head) in any order, which are sorted in place."""
+    keys.sort()
+    tails, heads = (backend.empty(keys.shape[0], np.int32) for _ in range(2))
+    k_split_keys.launch(keys.shape[0], keys, tails, heads)
+    return Arcs(ranks, starts, tails, heads)
+
+
 def orient_edges(csr: GapCSR) -> Arcs:
     """Orient the edges of a symmetric graph with edges; self-loops are left out.
 
@@ -101,16 +131,8 @@ def orient_edges(csr: GapCSR) -> Arcs:
     """
     backend, xp = csr.backend, csr.backend.xp
     num_vertices, num_slots = csr.num_vertices, csr.num_slots
-    if num_vertices > MAX_VERTICES:
-        raise LimitError(
-            f"triangle_count: the graph has {num_vertices} vertices; on CUDA at most {MAX_VERTICES} will do"
-        )
     _, packed = rank_offsets(backend, csr.offsets, csr.valid, num_slots)
-    keys = backend.empty(num_vertices, np.int64)
-    k_pack_degrees.launch(num_vertices, packed, keys)
-    keys.sort()
-    order, ranks = (backend.empty(num_vertices, np.int32) for _ in range(2))
-    k_number_vertices.launch(num_vertices, keys, order, ranks)
+    order, ranks = rank_vertices(backend, packed)
 
     bits = backend.empty(-(-num_slots // WARP), np.uint32)
     k_orient_slots.launch(num_slots, csr.sources, csr.indices, csr.valid, ranks, bits)
@@ -119,7 +141,4 @@ def orient_edges(csr: GapCSR) -> Arcs:
     xp.cumsum(xp.diff(packed)[order], out=starts[1:])
     keys = backend.empty(int(before[-1]), np.int64)
     k_pack_arcs.launch(num_slots, csr.sources, csr.indices, bits, before, ranks, keys)
-    keys.sort()
-    tails, heads = (backend.empty(keys.shape[0], np.int32) for _ in range(2))
-    k_split_keys.launch(keys.shape[0], keys, tails, heads)
-    return Arcs(ranks, starts, tails, heads)
+    return sort_arcs(backend, ranks, starts, keys)

@@ -20,7 +20,7 @@ from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["Plan", "Store", "StoreOptions"]
+__all__ = ["NativeRows", "Plan", "Store", "StoreOptions"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,25 @@ class Plan:
     grown: bool = False
     path: Path = "merge"
     appended: tuple[EdgeBatch, EdgeBatch] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NativeRows:
+    """A store's own rows, for algorithms that can walk them in place of sorted slots.
+
+    Attributes
+    ----------
+    form : str
+        What they are made of, such as "slabs": the module that algorithms have for it is of this name.
+    table
+        The rows, as kernels for this form take them.
+    num_vertices : int
+        Rows that there are; the table may have room for more.
+    """
+
+    form: str
+    table: Any
+    num_vertices: int
 
 
 class Store(ABC):
@@ -154,6 +173,13 @@ class Store(ABC):
         bits = self.backend.xp.unpackbits(slots.valid[first : (end + 31) >> 5].view(np.uint8), bitorder="little")
         kept: Array = slots.dst[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
         return kept
+
+    def native_rows(self) -> NativeRows | None:
+        """Return the store's own rows where sorted slots would first have to be made; None where they are there.
+
+        To ask for them brings no slots up to date. They may be read until the next update.
+        """
+        return None
 
     def _locate(self, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
         located: tuple[Array, Array] = self.backend.kernels("dynstore", "search").locate_edges(

@@ -19,7 +19,7 @@ from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputError, LimitError
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.slots import SlotArrays
-from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.stores.base import NativeRows, Plan, Store, StoreOptions
 from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["SlabHashOptions", "SlabHashStore"]
@@ -29,6 +29,8 @@ MOST_SLABS = 2**31 - 2
 ANY_LENGTH = 2**31
 # A full pool of which more than one slab in so many was given back is not made larger, but filled anew.
 FREE_SHARE = 4
+# Algorithms walk slabs where one edge in so many, or more, is in a row that the sorted table has to be made anew for.
+STALE_SHARE = 2
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,16 @@ class SlabHashStore(Store):
         dst = self._gather(self.backend.asarray(np.array([number])))[1]
         dst.sort()
         return dst
+
+    def native_rows(self) -> NativeRows | None:
+        if not self._stale:
+            return None
+        table, xp = self._table, self.backend.xp
+        changed = int(xp.where(table.dirty != 0, table.column(DEGREE), 0).sum())
+        # Who never asked for the sorted table does without it; one that is there and mostly right is soon made anew.
+        if STALE_SHARE * changed < self._num_edges:
+            return None
+        return NativeRows("slabs", table, self._num_vertices)
 
     def copy(self) -> SlabHashStore:
         twin = object.__new__(type(self))

@@ -72,7 +72,7 @@ def test_hubs_have_a_bit_for_each_arc(monkeypatch: pytest.MonkeyPatch, max_hubs:
     monkeypatch.setattr(community, "MAX_HUBS", max_hubs)
     csr = build(skewed(2, 70, 500), 70)
     arcs = orientation.orient_edges(csr)
-    num_hubs, hub_bits = community._mark_hubs(arcs, csr)
+    num_hubs, hub_bits = community._mark_hubs(BACKEND, arcs)
     assert num_hubs == min(max_hubs, 70)
     tails, heads = host(arcs.tails), host(arcs.heads)
     words = np.arange(num_hubs) // 32 + 1  # of each row
@@ -86,7 +86,7 @@ def test_hubs_have_a_bit_for_each_arc(monkeypatch: pytest.MonkeyPatch, max_hubs:
 def test_bits_take_no_more_memory_than_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(community, "MAX_HUBS", 1 << 16)
     csr = build((np.arange(600), np.arange(600) + 1), 601)
-    num_hubs, hub_bits = community._mark_hubs(orientation.orient_edges(csr), csr)
+    num_hubs, hub_bits = community._mark_hubs(BACKEND, orientation.orient_edges(csr))
     assert num_hubs == 195  # sqrt(64 * 600)
     assert hub_bits.nbytes <= 1.2 * 4 * 600
 
