@@ -19,7 +19,7 @@ def k_merge_leaves(
     """One warp owns one window; one of a single leaf is merged with its keys and spread as in ``k_spread_edges``.
 
     Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
-    then each slot gets its own from the lane that has it.
+    then each slot gets its own from the lane that has it. Without ``keys`` the new edges are as their places are.
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
@@ -30,7 +30,8 @@ def k_merge_leaves(
         word, row, column = np.uint32(valid[leaf]), src[slot], dst[slot]
         place, key_row, key_column, key = np.int64(64), row, column, np.int64(0)
         if lane < num_keys:
-            place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
+            place = places[begin + lane] - leaf * 32
+            key = keys[begin + lane] if keys.shape[0] > 0 else begin + lane
             key_row, key_column = new_src[key], new_dst[key]
         keys_before = np.int64(0)
         for other in range(num_keys):

@@ -45,7 +45,8 @@ class Planned:
 
     ``windows`` is None where the root would leave its limit. ``before``: edges before each block of leaves after the
     update's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing.
+    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing; ``edges``: the absent keys, where
+    these have been listed: then ``keys`` is empty, and windows are of one leaf each, in any order.
     """
 
     located: Located
@@ -55,6 +56,7 @@ class Planned:
     places: Array
     far_rows: Array
     num_dead: int
+    edges: EdgeBatch | None = None
 
 
 @kernel

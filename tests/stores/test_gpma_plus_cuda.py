@@ -1,4 +1,4 @@
-"""What of GPMA+ is CUDA's own: deletions as they come, long ranges of rows."""
+"""What of GPMA+ is CUDA's own: insertions and deletions as they come, long ranges of rows."""
 
 from __future__ import annotations
 
@@ -62,6 +62,116 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
     valid = graph.backend.to_host(graph.snapshot().mask()).reshape(-1, 32).sum(axis=1)
     assert valid.min() >= 0.08 * 32
     check_graph(graph)
+
+
+def slots_of(graph):
+    slots = graph._out.slots
+    columns = (slots.src, slots.dst, slots.valid, slots.offsets)
+    return [graph.backend.to_host(column).tolist() for column in columns]
+
+
+@pytest.fixture
+def sorted_plans(monkeypatch):
+    """A switch: while on, insertions take the plan that sorts them."""
+    from dynstore._cuda import gpma_plus
+
+    switch, plan = [], gpma_plus.plan_unsorted
+    monkeypatch.setattr(gpma_plus, "plan_unsorted", lambda *args: None if switch else plan(*args))
+    return switch
+
+
+@pytest.fixture
+def sorts(monkeypatch):
+    """The calls that sort a batch."""
+    from dynstore._cuda import runs
+
+    calls, sort = [], runs.sort_keys
+    monkeypatch.setattr(runs, "sort_keys", lambda *args: (calls.append(args), sort(*args))[1])
+    return calls
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
+    """Edges that are there, that were deleted, and new ones, some of them twice, in both orientations."""
+    rng = np.random.default_rng(11)
+    src, dst = rng.integers(0, 40, 600), rng.integers(0, 40, 600)
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed, merge_cost=0.0)
+    graph.snapshot(transposed=True)
+    graph.delete_edges((src[:20], dst[:20]))
+    there, before = pairs_of(graph), graph.number_of_edges()
+    new = (np.r_[src[10:30], 41, 7, 45, 45], np.r_[dst[10:30], 3, 42, 45, 44])
+    some = np.r_[np.arange(24), rng.permutation(24)[:9], 22]
+    sorts.clear()
+    report = graph.insert_edges((new[0][some], new[1][some]))
+    assert not sorts
+    wanted = set(zip(new[0].tolist(), new[1].tolist(), strict=True))
+    both = wanted if directed else wanted | {(v, u) for u, v in wanted}
+    assert pairs_of(graph) == there | both
+    edges = wanted if directed else {(min(pair), max(pair)) for pair in wanted}
+    assert (report.inserted, report.replaced) == (len(edges - there), len(edges & there))
+    assert (report.duplicates, report.path) == (34 - len(edges), "in-place")
+    assert graph.number_of_edges() == before + report.inserted
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_keys_of_one_leaf_come_in_any_order(device, directed, sorted_plans, sorts):
+    """Several rows each of neighbouring leaves, mixed and repeated: slot for slot what sorting them first gives."""
+    rng = np.random.default_rng(12)
+    columns = rng.permutation(1200)[:900]
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, directed=directed, merge_cost=0.0)
+    twin = graph.copy()
+    missing = np.setdiff1d(np.arange(1200), columns)[20:60:3]
+    batch = rng.permutation(np.r_[missing, missing, missing[:5]])
+    sorts.clear()
+    report = graph.insert_edges((batch // 40, batch % 40))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 40, batch % 40))
+    assert sorts
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("rows", [20, 33, 64])
+def test_a_leaf_that_is_too_full_has_the_batch_sorted(device, rows, sorted_plans, sorts):
+    """By its density, and by more rows than a warp has lanes, though they are one key."""
+    graph = DynamicGraph.from_edges(
+        (np.repeat(np.arange(20), 20), np.tile(4 * np.arange(20), 20)), device=device, merge_cost=0.0
+    )
+    twin = graph.copy()
+    batch = (np.full(rows, 5), np.arange(20) * 4 + 1 if rows == 20 else np.full(rows, 41))
+    sorts.clear()
+    report = graph.insert_edges(batch)
+    assert sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges(batch)
+    assert slots_of(graph) == slots_of(twin)
+    assert report.inserted == (20 if rows == 20 else 1)
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_an_unsorted_plan_may_end_in_a_merge(device, directed, sorted_plans):
+    """Where so many leaves are written that a merge is cheaper, and where the root is too dense."""
+    rng = np.random.default_rng(13)
+    edges = (rng.integers(0, 40, 300), rng.integers(0, 40, 300))
+    graph = DynamicGraph.from_edges(edges, device=device, directed=directed)
+    graph.delete_edges((edges[0][:10], edges[1][:10]))
+    twin, grown = graph.copy(), False
+    for _ in range(6):
+        batch = (rng.integers(0, 44, 25), rng.integers(0, 44, 25))
+        reports = []
+        for one in (graph, twin):
+            reports.append(one.insert_edges(batch))
+            sorted_plans.append(True)
+        sorted_plans.clear()
+        assert reports[0] == reports[1]
+        assert reports[0].path == "merge"
+        grown |= reports[0].grown
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
+    assert grown
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -1,0 +1,222 @@
+"""Planning an insertion into a packed memory array on CUDA without sorting it: all that most insertions need.
+
+Keys find their leaf in any order; those of a leaf are a list through memory, which a warp sorts in registers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
+from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.planning import Planned
+from dynstore._cuda.present import d_read_row
+from dynstore._cuda.search import d_find_edge
+from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.windows import Windows
+from dynstore.edge_batch import EdgeBatch
+from dynstore.slots import ABSENT, PRESENT, Located
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.edge_batch import RawEdges
+    from dynstore.slots import SlotArrays
+
+__all__ = ["plan_unsorted"]
+
+# Rows of the sums. Of distinct keys: those present, self-loops among them, dead ones, absent ones, self-loops among the
+# dead and absent. Then leaves with absent keys, rows of absent keys, leaves that cannot take their keys.
+FOUND, FOUND_LOOPS, REVIVED, ADDED, OTHER_LOOPS, LISTED, ROWS, FULL = range(8)
+NO_KEY = np.int64(np.iinfo(np.int64).max)
+
+
+@device
+def d_list_rows(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, heads, following, listed,
+    positions, states, control,
+):  # fmt: skip
+    """Warps stride over the rows: keys that are there or dead are told once, the others put into their leaf's list.
+
+    A slot's bit in ``marks`` says that a row has told it (atomic or). A list is the last row + 1 in ``heads`` (atomic
+    exchange), the row + 1 before each in ``following``; 0 ends it. Returns the keys present and dead, and self-loops.
+    """
+    lane, num_rows = d_lane(), np.int64(following.shape[0])
+    found, found_loops, revived, revived_loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for base in range(cuda.grid(1) - lane, num_rows, cuda.gridsize(1)):
+        i = base + lane
+        leaf, begins = np.int64(0), False
+        if i < num_rows:
+            row, column = d_read_row(edge_src, edge_dst, mirrored, i)
+            position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+            told = np.uint8(ABSENT)
+            if state == ABSENT:
+                leaf = max(position - 1, np.int64(0)) >> 5
+                before = cuda.atomic.exch(heads, leaf, np.int32(i + 1))
+                following[i] = before
+                begins = before == 0
+            else:
+                bit = np.uint32(1) << np.uint32(position & 31)
+                if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
+                    told = np.uint8(state)
+                    if state == PRESENT:
+                        found += 1
+                        found_loops += row == column
+                    else:
+                        revived += 1
+                        revived_loops += row == column
+            positions[i] = position
+            states[i] = told
+        place = d_claim(control, LISTED, begins)
+        if begins:
+            listed[place] = leaf
+    return found, found_loops, revived, revived_loops
+
+
+@device
+def d_count_list(heads, following, leaf):
+    """Return how many rows are in a leaf's list, counted up to 33."""
+    rows, link = np.int64(0), np.int64(heads[leaf])
+    while link != 0 and rows <= WARP:
+        rows += 1
+        link = np.int64(following[link - 1])
+    return rows
+
+
+@device
+def d_sort_list(edge_src, edge_dst, mirrored, heads, following, leaf, rows):
+    """Let a lane have each row of a leaf's list, of at most 32, and its key; all lanes of the warp call.
+
+    Returns the row, whether it is its key's first one, the key's rank among the distinct ones, and their number.
+    """
+    lane, mine, link = d_lane(), np.int64(-1), np.int64(heads[leaf])
+    for other in range(rows):
+        if lane == other:
+            mine = link - 1
+        link = np.int64(following[link - 1])
+    key, repeated, rank = NO_KEY, False, np.int64(0)
+    if mine >= 0:
+        row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
+        key = (row << 32) | column
+    for other in range(rows):
+        if d_shuffle(key, other) == key and other < lane:
+            repeated = True
+    kept = mine >= 0 and not repeated
+    distinct = key if kept else NO_KEY
+    for other in range(rows):
+        if d_shuffle(distinct, other) < key:
+            rank += 1
+    return mine, kept, rank, np.int64(cuda.popc(d_ballot(kept)))
+
+
+@kernel
+def k_plan_unsorted(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, capacity, marks, heads, following,
+    positions, states, first, end, low, high, places, new_src, new_dst, control,
+):  # fmt: skip
+    """Put absent keys into lists of their leaves; then a warp takes 32 leaves at most, and sorts the list of each.
+
+    A leaf that can take its keys is a window; its keys and their places go to a piece of scratch, which has room for
+    the list's rows (atomic add, one a warp). A list of one row needs only a lane. ``capacity``: of a leaf, in edges.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    lane = d_lane()
+    found, found_loops, revived, loops = d_list_rows(
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, heads, following, first,
+        positions, states, control,
+    )  # fmt: skip
+    d_sync_grid(control, 1)
+    num_listed, warps = control[LISTED], np.int64(cuda.gridsize(1) >> 5)
+    share = min((num_listed + warps - 1) // warps, np.int64(WARP))
+    base, added, full = np.int64(cuda.grid(1) >> 5) * share, np.int64(0), np.int64(0)
+    while base < num_listed:
+        window, leaf, rows, room = base + lane, np.int64(0), np.int64(0), np.int64(0)
+        if lane < share and window < num_listed:
+            leaf = first[window]
+            rows = d_count_list(heads, following, leaf)
+            room = capacity - cuda.popc(valid[leaf] | marks[leaf])
+        start = d_claim_many(control, ROWS, rows)
+        if rows > 0:
+            end[window], low[window], high[window] = leaf + 1, start, start + 1
+            full += rows > WARP or (rows == 1 and room < 1)
+        if rows == 1:
+            mine = np.int64(heads[leaf]) - 1
+            row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
+            new_src[start], new_dst[start], places[start] = row, column, positions[mine]
+            added += 1
+            loops += row == column
+        pending = d_ballot(1 < rows <= WARP)
+        while pending != 0:
+            owner = cuda.ffs(np.int32(pending)) - 1
+            mine, kept, rank, num_keys = d_sort_list(
+                edge_src, edge_dst, mirrored, heads, following, d_shuffle(leaf, owner), d_shuffle(rows, owner)
+            )
+            piece = d_shuffle(start, owner)
+            if kept:
+                row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
+                new_src[piece + rank], new_dst[piece + rank], places[piece + rank] = row, column, positions[mine]
+                added += 1
+                loops += row == column
+            if lane == owner:
+                high[window] = start + num_keys
+                full += room < num_keys
+            pending &= pending - np.uint32(1)
+        base += warps * share
+    d_leave_sum(control, FOUND, found, board)
+    d_leave_sum(control, FOUND_LOOPS, found_loops, board)
+    d_leave_sum(control, REVIVED, revived, board)
+    d_leave_sum(control, ADDED, added, board)
+    d_leave_sum(control, OTHER_LOOPS, loops, board)
+    d_leave_sum(control, FULL, full, board)
+
+
+def plan_unsorted(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray) -> Planned | None:
+    """Plan an insertion all of whose leaves can take their keys, and tell the batch how many edges it has.
+
+    ``located`` is of the rows as they came: of equal ones one is PRESENT or DEAD, all others are ABSENT.
+
+    Parameters
+    ----------
+    limits : array
+        The density that no window of each height may pass.
+
+    Returns
+    -------
+    planned : Planned or None
+        None where a leaf cannot take its keys, or has more than 32 rows: the batch has to be sorted. (To plan only
+        those leaves takes what all leaves will hold, in running sums, for the climb; and windows of several leaves want
+        their leaves' pieces one after the other, those of more than 32 rows sorted.)
+    """
+    num_rows, num_leaves, dtype = batch.num_rows, slots.num_slots >> 5, slots.src.dtype
+    if num_rows > slots.num_slots:
+        return None
+    # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
+    control, far_rows, marks, heads, following, positions, first, end, low, high, places, new_src, new_dst, states = (
+        backend.empty_together(
+            (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
+            (num_leaves, np.uint32), (num_leaves, np.int32), (num_rows, np.int32),
+            *(((num_rows, np.int64),) * 6), (num_rows, dtype), (num_rows, dtype), (num_rows, np.uint8), zeroed=4,
+        )
+    )  # fmt: skip
+    k_plan_unsorted.launch_resident(
+        4 * num_rows,
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored,
+        int(limits[0] * 32), marks, heads, following, positions, states, first, end, low, high, places,
+        new_src, new_dst, control,
+    )  # fmt: skip
+    totals = read_totals(backend, control)
+    if totals[FULL]:
+        return None
+    found, added, num_windows = totals[FOUND], totals[ADDED], totals[LISTED]
+    batch.settle_counts(found + totals[REVIVED] + added, totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
+    located = Located(positions, states, found, totals[FOUND_LOOPS])
+    nothing = backend.nothing(np.int64)
+    windows = None
+    if slots.num_edges + totals[REVIVED] + added <= limits[-1] * slots.num_slots:
+        first, end, low, high = (column[:num_windows] for column in (first, end, low, high))
+        windows = Windows(first, end, low, high, nothing, nothing, num_windows, num_windows, 0)
+    edges = EdgeBatch(new_src, new_dst, None)
+    return Planned(located, windows, nothing, nothing, places, far_rows, totals[REVIVED], edges)
