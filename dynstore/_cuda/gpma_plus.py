@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
-from dynstore._cuda.leaf_merge import k_merge_leaves
+from dynstore._cuda.leaf_merge import k_merge_leaves, k_merge_lists
 from dynstore._cuda.leaves import (
     far_rows_size,
     k_clear_located,
@@ -23,7 +23,7 @@ from dynstore._cuda.leaves import (
     k_update_weights,
     k_write_edge_rows,
 )
-from dynstore._cuda.planning import Planned, plan_windows
+from dynstore._cuda.planning import Lists, Planned, plan_windows
 from dynstore._cuda.present import find_present
 from dynstore._cuda.search import locate_edges
 from dynstore._cuda.unsorted import plan_unsorted
@@ -67,7 +67,7 @@ class Writing:
 
     ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
     rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
-    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``; ``edges``: see
+    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``; ``lists``: see
     ``Planned``.
     """
 
@@ -79,7 +79,7 @@ class Writing:
     far_rows: Array
     num_dead: int = 0
     target: Windows | None = None
-    edges: EdgeBatch | None = None
+    lists: Lists | None = None
 
     @property
     def num_leaves(self) -> int:
@@ -96,7 +96,7 @@ def plan_insert(
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
-    Only a batch that a leaf cannot take its keys of has to be sorted.
+    Only a batch that a leaf gets too many keys of has to be sorted.
     """
     if isinstance(batch, RawEdges) and not batch.is_settled:
         planned = plan_unsorted(backend, slots, batch, limits)
@@ -132,7 +132,7 @@ def _reserve(backend: Backend, slots: SlotArrays, planned: Planned) -> Writing |
     scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
     return Writing(
         planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead,
-        edges=planned.edges,
+        lists=planned.lists,
     )  # fmt: skip
 
 
@@ -231,6 +231,12 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
     if windows.num_scratch_leaves:
         _gather(slots, batch, plan, merged=True)
         _spread(slots, plan)
+    if plan.lists is not None and plan.lists.wide.shape[0]:
+        k_merge_lists.launch(
+            plan.lists.wide.shape[0] * THREADS,
+            slots.src, slots.dst, slots.valid, slots.offsets, windows.first, windows.end, windows.low, windows.high,
+            plan.lists.items, plan.lists.wide, plan.places, batch.src, batch.dst, plan.far_rows,
+        )  # fmt: skip
     if windows.num_leaves > windows.num_scratch_leaves:
         k_merge_leaves.launch_warps(
             windows.num_windows,
@@ -251,7 +257,7 @@ def insert_in_place(
             plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
             plan.or_empty(batch.weights), add,
         )  # fmt: skip
-    _write(slots, batch if plan.edges is None else plan.edges, plan)
+    _write(slots, batch if plan.lists is None else plan.lists.edges, plan)
 
 
 def delete_in_place(

@@ -9,6 +9,8 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.testing.invariants import check_graph
 
+LEAF = 32
+
 
 @pytest.fixture
 def device():
@@ -133,21 +135,58 @@ def test_keys_of_one_leaf_come_in_any_order(device, directed, sorted_plans, sort
     check_graph(graph)
 
 
-@pytest.mark.parametrize("rows", [20, 33, 64])
-def test_a_leaf_that_is_too_full_has_the_batch_sorted(device, rows, sorted_plans, sorts):
-    """By its density, and by more rows than a warp has lanes, though they are one key."""
-    graph = DynamicGraph.from_edges(
-        (np.repeat(np.arange(20), 20), np.tile(4 * np.arange(20), 20)), device=device, merge_cost=0.0
-    )
+@pytest.mark.parametrize("directed", [True, False])
+def test_leaves_that_are_too_full_make_windows_of_several(device, directed, sorted_plans, sorts):
+    """Beside leaves that can take their keys, inside such windows and outside, and dead keys."""
+    columns = 4 * np.arange(400)
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, directed=directed, merge_cost=0.0)
+    graph.delete_edges((columns[50:60] // 40, columns[50:60] % 40))
     twin = graph.copy()
-    batch = (np.full(rows, 5), np.arange(20) * 4 + 1 if rows == 20 else np.full(rows, 41))
-    sorts.clear()
-    report = graph.insert_edges(batch)
+    rng = np.random.default_rng(14)
+    for step in range(4):
+        near = 400 * step + np.r_[4 * np.arange(12) + 1, 100, 161, 203, 203]
+        batch = rng.permutation(np.r_[near, columns[50:55]])
+        sorts.clear()
+        report = graph.insert_edges((batch // 40, batch % 40))
+        assert not sorts
+        sorted_plans.append(True)
+        assert report == twin.insert_edges((batch // 40, batch % 40))
+        sorted_plans.clear()
+        assert slots_of(graph) == slots_of(twin)
+        assert report.path == "in-place"
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("keys", [1, 33, 600])
+def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorted_plans, sorts):
+    """More than a warp has lanes, though they may be one key."""
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = 4000 + np.resize(1 + np.arange(keys), max(keys, 33))
+    report = graph.insert_edges((batch // 400, batch % 400))
     assert sorts
     sorted_plans.append(True)
-    assert report == twin.insert_edges(batch)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
     assert slots_of(graph) == slots_of(twin)
-    assert report.inserted == (20 if rows == 20 else 1)
+    check_graph(graph)
+
+
+def test_leaves_that_would_climb_far_have_the_batch_sorted(device, sorted_plans, sorts):
+    """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
+    from dynstore._cuda import leaf_merge
+
+    columns = 40 * np.arange(1300)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = columns[200 : 200 + (LEAF << leaf_merge.MAX_HEIGHT)] + 1
+    sorts.clear()
+    report = graph.insert_edges((batch // 400, batch % 400))
+    assert sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
+    assert slots_of(graph) == slots_of(twin)
+    assert report.inserted == batch.shape[0]
     check_graph(graph)
 
 
