@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["plan_unsorted"]
 
 # Rows of the sums. Of distinct keys: those present, self-loops among them, dead ones, absent ones, self-loops among the
-# dead and absent. Then leaves with absent keys; rows of absent keys; leaves with more than 32 of them; leaves that
+# dead and absent. Then leaves with absent keys; rows of absent keys; whether a leaf has more than 32; leaves that
 # cannot take their keys; those whose window would be too wide; windows of several leaves; leaves of all windows.
 FOUND, FOUND_LOOPS, REVIVED, ADDED, OTHER_LOOPS, LISTED, ROWS, LONG, FULL, TOO_WIDE, WIDE, LEAVES = range(12)
 NO_KEY = np.int64(np.iinfo(np.int64).max)
@@ -38,17 +38,20 @@ NO_KEY = np.int64(np.iinfo(np.int64).max)
 
 @device
 def d_list_rows(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, heads, following, listed,
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, counts, heads, following, listed,
     positions, states, control,
 ):  # fmt: skip
     """Warps stride over the rows: keys that are there or dead are told once, the others put into their leaf's list.
 
-    A slot's bit in ``marks`` says that a row has told it (atomic or). A list is the last row + 1 in ``heads`` (atomic
-    exchange), the row + 1 before each in ``following``; 0 ends it. Returns the keys present and dead, and self-loops.
+    A slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length in ``counts`` (atomic add),
+    the last row + 1 in ``heads`` (atomic exchange), the row + 1 before each in ``following``; 0 ends it. Once a list
+    would have more than 32 rows, nobody goes on. Returns the keys present and dead, and self-loops among both.
     """
     lane, num_rows = d_lane(), np.int64(following.shape[0])
     found, found_loops, revived, revived_loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for base in range(cuda.grid(1) - lane, num_rows, cuda.gridsize(1)):
+        if d_shuffle(control[LONG], 0) > 0:
+            break
         i = base + lane
         leaf, begins = np.int64(0), False
         if i < num_rows:
@@ -57,9 +60,12 @@ def d_list_rows(
             told = np.uint8(ABSENT)
             if state == ABSENT:
                 leaf = max(position - 1, np.int64(0)) >> 5
-                before = cuda.atomic.exch(heads, leaf, np.int32(i + 1))
-                following[i] = before
-                begins = before == 0
+                ticket = cuda.atomic.add(counts, leaf, 1)
+                begins = ticket == 0
+                if ticket < WARP:
+                    following[i] = cuda.atomic.exch(heads, leaf, np.int32(i + 1))
+                else:
+                    control[LONG] = 1
             else:
                 bit = np.uint32(1) << np.uint32(position & 31)
                 if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
@@ -76,16 +82,6 @@ def d_list_rows(
         if begins:
             listed[place] = leaf
     return found, found_loops, revived, revived_loops
-
-
-@device
-def d_count_list(heads, following, leaf):
-    """Return how many rows are in a leaf's list, counted up to 33."""
-    rows, link = np.int64(0), np.int64(heads[leaf])
-    while link != 0 and rows <= WARP:
-        rows += 1
-        link = np.int64(following[link - 1])
-    return rows
 
 
 @device
@@ -175,7 +171,7 @@ def d_widen_windows(heads, first, end, num_listed, num_leaves, top, nodes, wide,
 
 @kernel
 def k_plan_unsorted(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, lower, upper, top, marks, heads, following,
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, lower, upper, top, marks, counts, heads, following,
     positions, states, first, end, low, high, places, new_src, new_dst, nodes, wide, control,
 ):  # fmt: skip
     """Put absent keys into lists of their leaves; then a warp takes 32 leaves at most, and sorts the list of each.
@@ -187,23 +183,22 @@ def k_plan_unsorted(
     board = cuda.shared.array(BOARD, np.int64)
     lane = d_lane()
     found, found_loops, revived, loops = d_list_rows(
-        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, heads, following, first,
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, counts, heads, following, first,
         positions, states, control,
     )  # fmt: skip
     d_sync_grid(control, 1)
-    num_listed, warps = control[LISTED], np.int64(cuda.gridsize(1) >> 5)
+    num_listed, warps = control[LISTED] if control[LONG] == 0 else np.int64(0), np.int64(cuda.gridsize(1) >> 5)
     share = min((num_listed + warps - 1) // warps, np.int64(WARP))
-    base, added, full, long = np.int64(cuda.grid(1) >> 5) * share, np.int64(0), np.int64(0), np.int64(0)
+    base, added, full = np.int64(cuda.grid(1) >> 5) * share, np.int64(0), np.int64(0)
     while base < num_listed:
         window, leaf, rows, room = base + lane, np.int64(0), np.int64(0), 0.0
         if lane < share and window < num_listed:
             leaf = first[window]
-            rows = d_count_list(heads, following, leaf)
+            rows = np.int64(counts[leaf])
             room = lower * 32 - cuda.popc(valid[leaf] | marks[leaf])
         start = d_claim_many(control, ROWS, rows)
         if rows > 0:
             end[window], low[window], high[window] = leaf + 1, start, start + 1
-            long += rows > WARP
         if rows == 1:
             mine = np.int64(heads[leaf]) - 1
             row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
@@ -211,7 +206,7 @@ def k_plan_unsorted(
             added += 1
             loops += row == column
             full += room < 1
-        pending = d_ballot(1 < rows <= WARP)
+        pending = d_ballot(rows > 1)
         while pending != 0:
             owner = cuda.ffs(np.int32(pending)) - 1
             mine, kept, rank, num_keys = d_sort_list(
@@ -235,10 +230,9 @@ def k_plan_unsorted(
     d_leave_sum(control, REVIVED, revived, board)
     d_leave_sum(control, ADDED, added, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
-    d_leave_sum(control, LONG, long, board)
     d_leave_sum(control, FULL, full, board)
     d_sync_grid(control, 2)
-    if control[FULL] > 0 and control[LONG] == 0:
+    if control[FULL] > 0:
         num_leaves = np.int64(dst.shape[0] >> 5)
         too_wide = d_climb_full_leaves(
             valid, marks, heads, first, low, high, num_listed, num_leaves, lower, upper, top, nodes
@@ -270,17 +264,18 @@ def plan_unsorted(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: 
         return None
     # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
     (
-        control, far_rows, marks, nodes, heads, following, positions, first, end, low, high, places, wide,
+        control, far_rows, marks, nodes, counts, heads, following, positions, first, end, low, high, places, wide,
         new_src, new_dst, states,
     ) = backend.empty_together(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
-        (num_leaves, np.uint32), ((2 << top) // 32 + 1, np.uint32), (num_leaves, np.int32), (num_rows, np.int32),
-        *(((num_rows, np.int64),) * 7), (num_rows, dtype), (num_rows, dtype), (num_rows, np.uint8), zeroed=5,
+        (num_leaves, np.uint32), ((2 << top) // 32 + 1, np.uint32), (num_leaves, np.int32), (num_leaves, np.int32),
+        (num_rows, np.int32),
+        *(((num_rows, np.int64),) * 7), (num_rows, dtype), (num_rows, dtype), (num_rows, np.uint8), zeroed=6,
     )  # fmt: skip
     k_plan_unsorted.launch_resident(
         4 * num_rows,
         slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored,
-        float(limits[0]), float(limits[-1]), top, marks, heads, following,
+        float(limits[0]), float(limits[-1]), top, marks, counts, heads, following,
         positions, states, first, end, low, high, places, new_src, new_dst, nodes, wide, control,
     )  # fmt: skip
     totals = read_totals(backend, control)
