@@ -74,7 +74,8 @@ def k_merge_lists(
 ):  # fmt: skip
     """One block owns one window of several leaves: each is merged with its keys, by a warp, to shared memory.
 
-    Then all slots of the window are written, as in ``k_spread_edges``. For ``items`` and ``wide`` see ``Lists``.
+    Then all slots of the window are written, as in ``k_spread_edges``. Edges are int32, without weights. For ``items``
+    and ``wide`` see ``Lists``.
     """
     rows = cuda.shared.array(MAX_SLOTS, np.int32)
     columns = cuda.shared.array(MAX_SLOTS, np.int32)

@@ -116,6 +116,21 @@ def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
     check_graph(graph)
 
 
+def test_an_ordinary_insertion_is_four_launches(device, monkeypatch):
+    """Bounds of the ids, plan, leaves, row starts: no key comes back, no leaf is full."""
+    from dynstore._cuda import compiler
+
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device)
+    launches, start = [], compiler.Kernel._start
+    monkeypatch.setattr(
+        compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
+    )
+    report = graph.insert_edges((columns[100:600:100] // 400, columns[100:600:100] % 400 + 1))
+    assert (report.inserted, report.path) == (5, "in-place")
+    assert launches == ["k_find_bounds", "k_plan_unsorted", "k_merge_leaves", "k_write_edge_rows"]
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_keys_of_one_leaf_come_in_any_order(device, directed, sorted_plans, sorts):
     """Several rows each of neighbouring leaves, mixed and repeated: slot for slot what sorting them first gives."""
