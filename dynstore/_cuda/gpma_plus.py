@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
-from dynstore._cuda.leaf_merge import k_merge_leaves
+from dynstore._cuda.leaf_merge import k_merge_leaves, k_merge_lists
 from dynstore._cuda.leaves import (
     far_rows_size,
     k_clear_located,
@@ -23,8 +23,10 @@ from dynstore._cuda.leaves import (
     k_update_weights,
     k_write_edge_rows,
 )
-from dynstore._cuda.planning import plan_windows
+from dynstore._cuda.planning import Lists, Planned, plan_windows
 from dynstore._cuda.present import find_present
+from dynstore._cuda.search import locate_edges
+from dynstore._cuda.unsorted import plan_unsorted
 from dynstore._cuda.windows import Windows, count_blocks, no_windows, one_window
 from dynstore.edge_batch import RawEdges
 from dynstore.slots import PRESENT, Located
@@ -65,7 +67,8 @@ class Writing:
 
     ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
     rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
-    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``.
+    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``; ``lists``: see
+    ``Planned``.
     """
 
     windows: Windows
@@ -76,6 +79,7 @@ class Writing:
     far_rows: Array
     num_dead: int = 0
     target: Windows | None = None
+    lists: Lists | None = None
 
     @property
     def num_leaves(self) -> int:
@@ -92,8 +96,14 @@ def plan_insert(
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
+    Only a batch that a leaf gets too many keys of has to be sorted.
     """
-    return _plan(backend, slots, batch, limits, inserting=True)
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        planned = plan_unsorted(backend, slots, batch, limits)
+        if planned is not None:
+            return planned.located, _reserve(backend, slots, planned)
+    planned = plan_windows(backend, slots, batch, limits, inserting=True)
+    return planned.located, _reserve(backend, slots, planned)
 
 
 def plan_delete(
@@ -111,20 +121,19 @@ def plan_delete(
             return located, None
         if not num_sparse:
             return located, _nothing_to_write(backend, slots)
-    return _plan(backend, slots, batch, limits, inserting=False)
+    planned = plan_windows(backend, slots, batch, limits, inserting=False)
+    return planned.located, _reserve(backend, slots, planned)
 
 
-def _plan(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
-) -> tuple[Located, Writing | None]:
-    planned = plan_windows(backend, slots, batch, limits, inserting)
+def _reserve(backend: Backend, slots: SlotArrays, planned: Planned) -> Writing | None:
+    """Reserve what writing the windows needs, if there are any."""
     if planned.windows is None:
-        return planned.located, None
+        return None
     scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
-    writing = Writing(
-        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead
-    )
-    return planned.located, writing
+    return Writing(
+        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead,
+        lists=planned.lists,
+    )  # fmt: skip
 
 
 def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
@@ -135,14 +144,20 @@ def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
 def plan_merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
 ) -> Writing:
-    """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
+    """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch.
+
+    Keys that were located as they came are sorted here, and located again.
+    """
     xp = backend.xp
     before = count_blocks(backend, old.valid, old.num_slots >> 5)
     before = xp.cumsum(before)
     keys = places = backend.nothing(np.int64)
     if located is not None:
-        keys = xp.nonzero(located.states != PRESENT)[0]
-        places = located.positions[keys]
+        positions, states = located.positions, located.states
+        if isinstance(batch, RawEdges) and not batch.is_settled:
+            positions, states = locate_edges(backend, old, batch.src, batch.dst)
+        keys = xp.nonzero(states != PRESENT)[0]
+        places = positions[keys]
     windows = one_window(backend, old.num_slots >> 5, int(keys.shape[0]), new.num_edges)
     target = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
     scratch = _scratch(backend, old, new.num_edges)
@@ -216,6 +231,12 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
     if windows.num_scratch_leaves:
         _gather(slots, batch, plan, merged=True)
         _spread(slots, plan)
+    if plan.lists is not None and plan.lists.wide.shape[0]:
+        k_merge_lists.launch(
+            plan.lists.wide.shape[0] * THREADS,
+            slots.src, slots.dst, slots.valid, slots.offsets, windows.first, windows.end, windows.low, windows.high,
+            plan.lists.items, plan.lists.wide, plan.places, batch.src, batch.dst, plan.far_rows,
+        )  # fmt: skip
     if windows.num_leaves > windows.num_scratch_leaves:
         k_merge_leaves.launch_warps(
             windows.num_windows,
@@ -232,11 +253,11 @@ def insert_in_place(
     """Write an insertion into the slots."""
     if plan.num_dead or slots.weights is not None:
         k_set_located.launch(
-            len(batch),
+            located.positions.shape[0],
             plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
             plan.or_empty(batch.weights), add,
         )  # fmt: skip
-    _write(slots, batch, plan)
+    _write(slots, batch if plan.lists is None else plan.lists.edges, plan)
 
 
 def delete_in_place(

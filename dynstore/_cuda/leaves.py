@@ -244,14 +244,14 @@ def k_spread_edges(
 def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
     """Two threads own a window, one each edge: the rows between its neighbour's slots and its own.
 
-    At an edge shared with the next window only that one writes. Then all blocks together write the ranges that were too
-    long for a warp.
+    At an edge shared with the next window only that one writes; none for a window without a leaf. Then all blocks
+    together write the ranges that were too long for a warp.
     """
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, 2 * num_windows, cuda.gridsize(1)):
         window, at_end = (base + lane) >> 1, lane & 1
         low, high, slot = np.int64(0), np.int64(0), np.int64(0)
-        if window < num_windows:
+        if window < num_windows and first[window] < end[window]:
             if at_end == 0:
                 slot = first[window] * 32
                 low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)

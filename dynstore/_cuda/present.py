@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import BOARD
@@ -17,11 +17,20 @@ if TYPE_CHECKING:
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
 
-__all__ = ["find_present"]
+__all__ = ["d_read_row", "find_present"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there; edges whose
 # leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+
+
+@device
+def d_read_row(edge_src, edge_dst, mirrored, i):
+    """Return source and destination of a row: an edge, or with ``mirrored``, behind all edges, a mirror image."""
+    num_edges = np.int64(edge_src.shape[0])
+    if mirrored and i >= num_edges:
+        return np.int64(edge_dst[i - num_edges]), np.int64(edge_src[i - num_edges])
+    return np.int64(edge_src[i]), np.int64(edge_dst[i])
 
 
 @kernel
@@ -37,10 +46,7 @@ def k_find_present(
     num_rows = 2 * num_edges if mirrored else num_edges
     found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-        edge = i if i < num_edges else i - num_edges
-        row, column = np.int64(edge_src[edge]), np.int64(edge_dst[edge])
-        if i >= num_edges:
-            row, column = column, row
+        row, column = d_read_row(edge_src, edge_dst, mirrored, i)
         position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
         told = np.uint8(ABSENT)
         if state == PRESENT:

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 
-__all__ = ["BOARD", "d_claim", "d_scan_tile", "d_sum_block"]
+__all__ = ["BOARD", "d_claim", "d_claim_many", "d_scan_tile", "d_sum_block"]
 
 # Entries of the shared int64 array that a block of at most 1024 threads needs as its ``board``.
 BOARD = 32
@@ -24,6 +24,23 @@ def d_claim(counter, index, wanted):
     if lane == 0 and word != 0:
         start = np.int64(cuda.atomic.add(counter, index, np.int64(cuda.popc(word))))
     return d_shuffle(start, 0) + d_count_lower(word, lane)
+
+
+@device
+def d_claim_many(counter, index, count):
+    """Return the first of this thread's ``count`` places in a list that ``counter[index]`` items are in; int64.
+
+    The list grows by them; one atomic add a warp, the order of warps is open.
+    """
+    lane, before = d_lane(), np.int64(count)
+    for step in (1, 2, 4, 8, 16):
+        other = d_shuffle(before, (lane - step) & 31)
+        if lane >= step:
+            before += other
+    start = np.int64(0)
+    if lane == 31 and before != 0:
+        start = np.int64(cuda.atomic.add(counter, index, before))
+    return d_shuffle(start, 31) + before - np.int64(count)
 
 
 @device

@@ -36,6 +36,7 @@ __all__ = [
     "d_count_blocks",
     "d_count_words",
     "d_cover_leaves",
+    "d_limit",
     "d_scan_counts",
     "no_windows",
     "one_window",
@@ -210,6 +211,12 @@ def d_scan_counts(counts, control, board):
 
 
 @device
+def d_limit(low, high, height, top, num_leaves):
+    """Return how many edges a window of some height may hold: its density goes from ``low`` at a leaf to ``high``."""
+    return (low + (high - low) * height / top) * (num_leaves * 32)
+
+
+@device
 def d_climb_leaves(
     valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
 ):
@@ -229,7 +236,7 @@ def d_climb_leaves(
                 count = d_count_changed(
                     valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting
                 )
-                bound = (low + (high - low) * height / top) * ((end - first) * 32)
+                bound = d_limit(low, high, height, top, end - first)
                 if (inserting and count <= bound) or (not inserting and count >= bound):
                     break
                 height += 1

@@ -204,7 +204,7 @@ def test_a_window_inside_a_block_may_end_with_it():
 
 
 def test_launches_do_not_depend_on_the_batch(monkeypatch):
-    """An in-place insertion takes at most 9 kernels whatever the batch: 3 to sort it, 1 to plan, 5 to write."""
+    """An in-place insertion takes at most 10 kernels, whatever the batch: 2 check and sort it, 2 plan, 6 write."""
     compiler = pytest.importorskip("dynstore._cuda.compiler")
     if not compiler.SIMULATED:
         pytest.skip("counts launches in the simulator")
@@ -220,4 +220,4 @@ def test_launches_do_not_depend_on_the_batch(monkeypatch):
         report = graph.insert_edges((rng.integers(60, 70, size), rng.integers(0, 60, size)))
         assert report.path == "in-place"
         assert report.inserted > 0
-        assert len(launches) == len(set(launches)) <= 9
+        assert len(launches) == len(set(launches)) <= 10

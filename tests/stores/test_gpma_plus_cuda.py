@@ -1,4 +1,4 @@
-"""What of GPMA+ is CUDA's own: deletions as they come, long ranges of rows."""
+"""What of GPMA+ is CUDA's own: insertions and deletions as they come, long ranges of rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.testing.invariants import check_graph
+
+LEAF = 32
 
 
 @pytest.fixture
@@ -62,6 +64,168 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
     valid = graph.backend.to_host(graph.snapshot().mask()).reshape(-1, 32).sum(axis=1)
     assert valid.min() >= 0.08 * 32
     check_graph(graph)
+
+
+def slots_of(graph):
+    slots = graph._out.slots
+    columns = (slots.src, slots.dst, slots.valid, slots.offsets)
+    return [graph.backend.to_host(column).tolist() for column in columns]
+
+
+@pytest.fixture
+def sorted_plans(monkeypatch):
+    """A switch: while on, insertions take the plan that sorts them."""
+    from dynstore._cuda import gpma_plus
+
+    switch, plan = [], gpma_plus.plan_unsorted
+    monkeypatch.setattr(gpma_plus, "plan_unsorted", lambda *args: None if switch else plan(*args))
+    return switch
+
+
+@pytest.fixture
+def sorts(monkeypatch):
+    """The calls that sort a batch."""
+    from dynstore._cuda import runs
+
+    calls, sort = [], runs.sort_keys
+    monkeypatch.setattr(runs, "sort_keys", lambda *args: (calls.append(args), sort(*args))[1])
+    return calls
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
+    """Edges that are there, that were deleted, and new ones, some of them twice, in both orientations."""
+    rng = np.random.default_rng(11)
+    src, dst = rng.integers(0, 40, 600), rng.integers(0, 40, 600)
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed, merge_cost=0.0)
+    graph.snapshot(transposed=True)
+    graph.delete_edges((src[:20], dst[:20]))
+    there, before = pairs_of(graph), graph.number_of_edges()
+    new = (np.r_[src[10:30], 41, 7, 45, 45], np.r_[dst[10:30], 3, 42, 45, 44])
+    some = np.r_[np.arange(24), rng.permutation(24)[:9], 22]
+    sorts.clear()
+    report = graph.insert_edges((new[0][some], new[1][some]))
+    assert not sorts
+    wanted = set(zip(new[0].tolist(), new[1].tolist(), strict=True))
+    both = wanted if directed else wanted | {(v, u) for u, v in wanted}
+    assert pairs_of(graph) == there | both
+    edges = wanted if directed else {(min(pair), max(pair)) for pair in wanted}
+    assert (report.inserted, report.replaced) == (len(edges - there), len(edges & there))
+    assert (report.duplicates, report.path) == (34 - len(edges), "in-place")
+    assert graph.number_of_edges() == before + report.inserted
+    check_graph(graph)
+
+
+def test_an_ordinary_insertion_is_four_launches(device, monkeypatch):
+    """Bounds of the ids, plan, leaves, row starts: no key comes back, no leaf is full."""
+    from dynstore._cuda import compiler
+
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device)
+    launches, start = [], compiler.Kernel._start
+    monkeypatch.setattr(
+        compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
+    )
+    report = graph.insert_edges((columns[100:600:100] // 400, columns[100:600:100] % 400 + 1))
+    assert (report.inserted, report.path) == (5, "in-place")
+    assert launches == ["k_find_bounds", "k_plan_unsorted", "k_merge_leaves", "k_write_edge_rows"]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_keys_of_one_leaf_come_in_any_order(device, directed, sorted_plans, sorts):
+    """Several rows each of neighbouring leaves, mixed and repeated: slot for slot what sorting them first gives."""
+    rng = np.random.default_rng(12)
+    columns = rng.permutation(1200)[:900]
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, directed=directed, merge_cost=0.0)
+    twin = graph.copy()
+    missing = np.setdiff1d(np.arange(1200), columns)[20:60:3]
+    batch = rng.permutation(np.r_[missing, missing, missing[:5]])
+    sorts.clear()
+    report = graph.insert_edges((batch // 40, batch % 40))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 40, batch % 40))
+    assert sorts
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_leaves_that_are_too_full_make_windows_of_several(device, directed, sorted_plans, sorts):
+    """Beside leaves that can take their keys, inside such windows and outside, and dead keys."""
+    columns = 4 * np.arange(400)
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, directed=directed, merge_cost=0.0)
+    graph.delete_edges((columns[50:60] // 40, columns[50:60] % 40))
+    twin = graph.copy()
+    rng = np.random.default_rng(14)
+    for step in range(4):
+        near = 400 * step + np.r_[4 * np.arange(12) + 1, 100, 161, 203, 203]
+        batch = rng.permutation(np.r_[near, columns[50:55]])
+        sorts.clear()
+        report = graph.insert_edges((batch // 40, batch % 40))
+        assert not sorts
+        sorted_plans.append(True)
+        assert report == twin.insert_edges((batch // 40, batch % 40))
+        sorted_plans.clear()
+        assert slots_of(graph) == slots_of(twin)
+        assert report.path == "in-place"
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("keys", [1, 33, 600])
+def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorted_plans, sorts):
+    """More than a warp has lanes, though they may be one key."""
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = 4000 + np.resize(1 + np.arange(keys), max(keys, 33))
+    report = graph.insert_edges((batch // 400, batch % 400))
+    assert sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+
+
+def test_leaves_that_would_climb_far_have_the_batch_sorted(device, sorted_plans, sorts):
+    """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
+    from dynstore._cuda import leaf_merge
+
+    columns = 40 * np.arange(1300)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = columns[200 : 200 + (LEAF << leaf_merge.MAX_HEIGHT)] + 1
+    sorts.clear()
+    report = graph.insert_edges((batch // 400, batch % 400))
+    assert sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
+    assert slots_of(graph) == slots_of(twin)
+    assert report.inserted == batch.shape[0]
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_an_unsorted_plan_may_end_in_a_merge(device, directed, sorted_plans):
+    """Where so many leaves are written that a merge is cheaper, and where the root is too dense."""
+    rng = np.random.default_rng(13)
+    edges = (rng.integers(0, 40, 300), rng.integers(0, 40, 300))
+    graph = DynamicGraph.from_edges(edges, device=device, directed=directed)
+    graph.delete_edges((edges[0][:10], edges[1][:10]))
+    twin, grown = graph.copy(), False
+    for _ in range(6):
+        batch = (rng.integers(0, 44, 25), rng.integers(0, 44, 25))
+        reports = []
+        for one in (graph, twin):
+            reports.append(one.insert_edges(batch))
+            sorted_plans.append(True)
+        sorted_plans.clear()
+        assert reports[0] == reports[1]
+        assert reports[0].path == "merge"
+        grown |= reports[0].grown
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
+    assert grown
 
 
 @pytest.mark.parametrize("directed", [True, False])
