@@ -10,7 +10,7 @@ from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_read_word
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_find_row, fill
-from dynstore.algorithms._cuda.community import count_arc_triangles
+from dynstore.algorithms._cuda.arc_triangles import count_arc_triangles
 from dynstore.algorithms._cuda.link_analysis import CHANGE, advance_rows, iterate_ranks
 from dynstore.algorithms._cuda.orientation import rank_vertices, sort_arcs
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS

@@ -18,6 +18,7 @@ from dynstore.testing.arrays import gapped_csr, random_edges
 
 BACKEND = get_backend("cuda" if cuda_problem() is None else "cuda-sim")
 community = BACKEND.kernels("dynstore.algorithms", "community")
+arc_triangles = BACKEND.kernels("dynstore.algorithms", "arc_triangles")
 orientation = BACKEND.kernels("dynstore.algorithms", "orientation")
 CASES = [(0.5, np.int64), (1.0, np.int32)]
 every_case = pytest.mark.parametrize(("density", "dtype"), CASES, ids=["gaps-int64", "packed-int32"])
@@ -69,10 +70,10 @@ def test_each_edge_becomes_one_arc_to_the_higher_degree(density: float, dtype: A
 
 @pytest.mark.parametrize("max_hubs", [1, 31, 32, 33, 65, 1000])
 def test_hubs_have_a_bit_for_each_arc(monkeypatch: pytest.MonkeyPatch, max_hubs: int) -> None:
-    monkeypatch.setattr(community, "MAX_HUBS", max_hubs)
+    monkeypatch.setattr(arc_triangles, "MAX_HUBS", max_hubs)
     csr = build(skewed(2, 70, 500), 70)
     arcs = orientation.orient_edges(csr)
-    num_hubs, hub_bits = community._mark_hubs(BACKEND, arcs)
+    num_hubs, hub_bits = arc_triangles._mark_hubs(BACKEND, arcs)
     assert num_hubs == min(max_hubs, 70)
     tails, heads = host(arcs.tails), host(arcs.heads)
     words = np.arange(num_hubs) // 32 + 1  # of each row
@@ -84,9 +85,9 @@ def test_hubs_have_a_bit_for_each_arc(monkeypatch: pytest.MonkeyPatch, max_hubs:
 
 
 def test_bits_take_no_more_memory_than_heads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(community, "MAX_HUBS", 1 << 16)
+    monkeypatch.setattr(arc_triangles, "MAX_HUBS", 1 << 16)
     csr = build((np.arange(600), np.arange(600) + 1), 601)
-    num_hubs, hub_bits = community._mark_hubs(BACKEND, orientation.orient_edges(csr))
+    num_hubs, hub_bits = arc_triangles._mark_hubs(BACKEND, orientation.orient_edges(csr))
     assert num_hubs == 195  # sqrt(64 * 600)
     assert hub_bits.nbytes <= 1.2 * 4 * 600
 
@@ -96,7 +97,7 @@ def test_bits_take_no_more_memory_than_heads(monkeypatch: pytest.MonkeyPatch) ->
 def test_any_number_of_hubs_counts_the_same(
     monkeypatch: pytest.MonkeyPatch, max_hubs: int, density: float, dtype: Any
 ) -> None:
-    monkeypatch.setattr(community, "MAX_HUBS", max_hubs)
+    monkeypatch.setattr(arc_triangles, "MAX_HUBS", max_hubs)
     for seed in range(3):
         pairs = skewed(seed, 34, 160)
         got = host(community.count_triangles(build(pairs, 34, density, dtype)))
@@ -108,7 +109,7 @@ def test_any_number_of_hubs_counts_the_same(
 
 @pytest.mark.parametrize("max_hubs", [1, 20, 1000], ids=lambda number: f"{number} hubs")
 def test_rows_of_more_than_a_warp(monkeypatch: pytest.MonkeyPatch, max_hubs: int) -> None:
-    monkeypatch.setattr(community, "MAX_HUBS", max_hubs)
+    monkeypatch.setattr(arc_triangles, "MAX_HUBS", max_hubs)
     counts = host(community.count_triangles(build(clique(38), 40)))
     assert counts.tolist() == [37 * 36 // 2] * 38 + [0, 0]
 
