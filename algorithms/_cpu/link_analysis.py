@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
+from dynstore.algorithms._cpu.rank_iterations import iterate_ranks
 from dynstore.algorithms._cpu.slots import d_has_edge, pack_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["iterate_ranks", "pagerank", "sum_out_weights"]
+__all__ = ["pagerank", "sum_out_weights"]
 
 
 def sum_out_weights(out: GapCSR) -> Array:
@@ -94,37 +93,6 @@ def pagerank(
         return change
 
     return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
-
-
-def iterate_ranks(
-    pull: Callable[[Array, float, Array], float],
-    out_weights: Array,
-    alpha: float,
-    start: Array,
-    max_iter: int,
-    tol: float,
-) -> tuple[Array, int, float]:
-    """Iterate :func:`pagerank` with ``pull(shares, spread, ranks)``, which replaces ranks and returns their change."""
-    ranks, shares = start.copy(), np.empty_like(start)
-    error, iterations = np.inf, 0
-    while iterations < max_iter and not error < tol:
-        dangling = k_divide_ranks(ranks, out_weights, shares)
-        error = pull(shares, alpha * dangling + 1.0 - alpha, ranks)
-        iterations += 1
-    return ranks, iterations, error
-
-
-@njit(cache=True, nogil=True)
-def k_divide_ranks(ranks, out_weights, shares):
-    """Write what each vertex gives per unit of weight; return the rank of those without out-edges."""
-    dangling = 0.0
-    for v in range(ranks.shape[0]):
-        if out_weights[v] == 0:
-            dangling += ranks[v]
-            shares[v] = 0
-        else:
-            shares[v] = ranks[v] / out_weights[v]
-    return dangling
 
 
 @njit(cache=True, nogil=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from dynstore.algorithms._cpu.community import k_count_forward
-from dynstore.algorithms._cpu.link_analysis import iterate_ranks
+from dynstore.algorithms._cpu.rank_iterations import iterate_ranks
 from dynstore.slabs import BUCKETS, DEGREE, EMPTY, END, FIRST, HEAD_WORDS, TOMBSTONE
 
 if TYPE_CHECKING:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.warp import d_lane, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
 from dynstore.algorithms._cuda._rows import (
-    LOW_BITS,
     STEP_SLOTS,
     CutRows,
     count_warps,
@@ -22,21 +21,21 @@ from dynstore.algorithms._cuda._rows import (
     d_open_piece,
     d_read_bits,
 )
+from dynstore.algorithms._cuda.rank_iterations import (
+    BOARD_SIZE,
+    CHANGE,
+    DANGLING,
+    d_advance_rank,
+    d_spread,
+    iterate_ranks,
+    k_advance_split_rows,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dynstore.backend import Backend
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["advance_rows", "iterate_ranks", "pagerank", "sum_out_weights"]
-
-# Iterations started before the host looks whether one has converged; those after it write nothing.
-WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
-BOARD_SIZE = THREADS // WARP
-# What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
-DANGLING, CHANGE = range(2)
+__all__ = ["pagerank", "sum_out_weights"]
 
 
 @kernel
@@ -120,26 +119,6 @@ def sum_out_weights(out: GapCSR) -> Array:
 
 
 @device
-def d_share_rank(rank, weight, shares, vertex):
-    """Write what ``vertex`` gives per unit of weight; return the rank that it has no edge to give along."""
-    if weight == 0:
-        shares[vertex] = 0
-        return np.float64(rank)
-    shares[vertex] = rank / weight
-    return 0.0
-
-
-@kernel
-def k_share_ranks(ranks, out_weights, shares, history):
-    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block."""
-    board = cuda.shared.array(BOARD_SIZE, np.float64)
-    dangling = 0.0
-    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
-    d_add_block(dangling, board, history, DANGLING)
-
-
-@device
 def d_read_term(indices, valid, shares, base, first, last, position):
     """Return the share that comes from a position of a piece, in float64, without branches."""
     place, live = d_find_slot(valid, base, first, last, position)
@@ -204,26 +183,6 @@ def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
     return total
 
 
-@device
-def d_spread(history, iteration, alpha, uniform, num_vertices):
-    """Return what all vertices get apart from their in-edges: each, or together where there are targets."""
-    spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
-    if uniform:
-        spread /= num_vertices
-    return spread
-
-
-@device
-def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
-    """Write a vertex's next rank and share; return by how much the rank changed, and the rank that dangles."""
-    given = spread
-    if not uniform:
-        given = spread * np.float64(targets[vertex])
-    ranks[vertex] = alpha * total + given
-    rank = ranks[vertex]
-    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
-
-
 @kernel
 def k_pull_ranks(
     offsets, indices, valid, weights, weighted, rows, begins, lengths, shares, history, iteration, tol, alpha, uniform,
@@ -268,29 +227,6 @@ def k_pull_ranks(
             change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
             changes += change
             dangling += lost
-    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
-    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
-
-
-@kernel
-def k_advance_split_rows(
-    split, lengths, history, iteration, tol, alpha, uniform, targets, out_weights, ranks, next_shares, sums
-):
-    """Stride over the rows of several pieces: advance their ranks as :func:`k_pull_ranks` does, and clear the sums."""
-    board = cuda.shared.array(BOARD_SIZE, np.float64)
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
-        return
-    spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
-    changes = 0.0
-    dangling = 0.0
-    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
-        row = int(split[i])
-        change, lost = d_advance_rank(
-            row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
-        )
-        sums[row] = 0.0
-        changes += change
-        dangling += lost
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 
@@ -347,66 +283,3 @@ def pagerank(
         k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
 
     return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
-
-
-def advance_rows(rows: Array, count: Array, step: tuple[Any, ...]) -> None:
-    """Advance rows whose in-edges are added up in the last array of a step of :func:`iterate_ranks`; clear the sums.
-
-    Parameters
-    ----------
-    count : array, shape (1,), int64
-        How many rows.
-    """
-    k_advance_split_rows.launch_strided(rows.shape[0], rows, count, *step)
-
-
-def iterate_ranks(
-    backend: Backend,
-    advance: Callable[[Array, tuple[Any, ...]], None],
-    out_weights: Array,
-    alpha: float,
-    personalization: Array | None,
-    start: Array,
-    max_iter: int,
-    tol: float,
-) -> tuple[Array, int, float]:
-    """Iterate :func:`pagerank` with ``advance(shares, step)``, which starts the kernels of an iteration."""
-    num_vertices = start.shape[0]
-    ranks = start.copy()
-    shares, next_shares = (backend.empty(num_vertices, start.dtype) for _ in range(2))
-    sums = backend.zeros(num_vertices, np.float64)
-    uniform = int(personalization is None)
-    # What the kernels do not read is stood for by what none writes.
-    targets = start if personalization is None else personalization
-    block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
-    last, iterations, error = None, 0, np.inf
-    while iterations < max_iter and not error < tol:
-        block = min(block, max_iter - iterations)
-        history = backend.zeros(2 * (block + 1), np.float64)
-        if last is None:
-            history[CHANGE] = np.inf
-            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
-        else:
-            history[:2] = last[-2:]
-        for iteration in range(block):
-            step = (
-                history,
-                iteration,
-                float(tol),
-                float(alpha),
-                uniform,
-                targets,
-                out_weights,
-                ranks,
-                next_shares,
-                sums,
-            )
-            advance(shares, step)
-            shares, next_shares = next_shares, shares
-        changes = backend.to_host(history)[2 + CHANGE :: 2]
-        converged = np.flatnonzero(changes < tol)
-        done = int(converged[0]) + 1 if converged.shape[0] else block
-        error = float(changes[done - 1])
-        iterations += done
-        last = history
-    return ranks, iterations, error

@@ -11,8 +11,8 @@ from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_rea
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_find_row, fill
 from dynstore.algorithms._cuda.arc_triangles import count_arc_triangles
-from dynstore.algorithms._cuda.link_analysis import CHANGE, advance_rows, iterate_ranks
 from dynstore.algorithms._cuda.orientation import rank_vertices, sort_arcs
+from dynstore.algorithms._cuda.rank_iterations import CHANGE, iterate_ranks, k_advance_split_rows
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
 
 if TYPE_CHECKING:
@@ -300,6 +300,6 @@ def pagerank(
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
         history, iteration, sums = step[0], step[1], step[-1]
         k_pull_chains.launch_warps(-(-num_chains // WARP_CHAINS), *chains, shares, history, iteration, tol, sums)
-        advance_rows(all_rows, count, step)
+        k_advance_split_rows.launch_strided(num_vertices, all_rows, count, *step)
 
     return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)

@@ -154,8 +154,9 @@ def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None)
     names = [f"v{number}" for number in range(length)]
     graph = make(backend_name, renumber=True)
     graph.insert_edges((names[:-1], names[1:]))
-    table = columns(graph, dynstore.bfs(graph, names[0]))
-    by_name = dict(zip(table["vertex"].tolist(), table["distance"].tolist(), strict=True))
+    table = dynstore.bfs(graph, names[0])
+    distances = graph.backend.to_host(table["distance"].values)
+    by_name = dict(zip(table["vertex"].tolist(), distances.tolist(), strict=True))
     assert by_name == {name: number for number, name in enumerate(names)}
 
 
