@@ -43,6 +43,10 @@ class EdgeBatch:
     def __len__(self) -> int:
         return int(self._settle()[0].shape[0])
 
+    def count_edges(self) -> int:
+        """Return the length, for who need not know which edges there are."""
+        return len(self)
+
     def num_edges(self, directed: bool) -> int:
         """Count the edges, undirected pairs once: loops are stored once, all others twice."""
         return len(self) if directed else (len(self) + self.num_loops) // 2
@@ -77,6 +81,7 @@ class RawEdges(EdgeBatch):
         self.mirrored = mirrored
         self._backend = backend
         self._keys: Array | None = None
+        self._keys_are_distinct = False
         self._settled = None
         self._counts: tuple[int, int] | None = None
 
@@ -87,10 +92,23 @@ class RawEdges(EdgeBatch):
 
     @property
     def keys(self) -> Array:
-        """All keys, sorted; int64, shape (``num_rows``,): source in the high half, destination in the low one."""
+        """All keys, sorted; int64: source in the high half, destination in the low one."""
         if self._keys is None:
             self._keys = self._kernels.sort_keys(self._backend, *self.columns, self.mirrored)
         return self._keys
+
+    def distinct_keys(self) -> Array:
+        """Return :attr:`keys`, of which each is there once from then on; tells in passing how many edges there are."""
+        if not self._keys_are_distinct:
+            self._keys, num_loops = self._kernels.keep_keys(self._backend, self.keys)
+            self._keys_are_distinct = True
+            self.settle_counts(int(self._keys.shape[0]), num_loops)
+        return self.keys
+
+    def count_edges(self) -> int:
+        if not self.is_settled and self._counts is None:
+            self.distinct_keys()
+        return len(self)
 
     @property
     def is_settled(self) -> bool:

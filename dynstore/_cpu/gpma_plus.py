@@ -129,8 +129,8 @@ def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Scratch:
 
 def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
-    last_row = edges[0][new.num_edges - 1]  # fresh offsets are right for the rows behind it
-    weights = or_none(new.weights)
+    new.clear_rows()  # right for the rows behind the last one, and ``spread`` asks what is there
+    weights, last_row = or_none(new.weights), edges[0][new.num_edges - 1]
     spread(new.src, new.dst, weights, new.valid, new.offsets, 0, new.num_slots, new.num_edges, last_row, *edges)
 
 

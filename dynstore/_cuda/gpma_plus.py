@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.building import Building, plan_keys, spread_keys
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
 from dynstore._cuda.leaf_merge import k_merge_leaves, k_merge_lists
 from dynstore._cuda.leaves import (
@@ -164,8 +165,10 @@ def plan_merge(
     return Writing(windows, before, keys, places, scratch, _no_far_rows(backend, new), target=target)
 
 
-def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing:
-    """Reserve what spreading a batch over fresh slots needs: nothing but the window."""
+def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing | Building:
+    """Reserve what spreading a batch over fresh slots needs."""
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        return plan_keys(backend, batch, new)
     windows = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
     weights = backend.nothing(np.float32) if batch.weights is None else batch.weights
     nothing, scratch = windows.first, Scratch(batch.src, batch.dst, weights)
@@ -293,7 +296,10 @@ def merge(
     _write_edge_rows(new, plan)
 
 
-def build(backend: Backend, new: SlotArrays, plan: Writing) -> None:
+def build(backend: Backend, new: SlotArrays, plan: Writing | Building) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
-    _spread(new, plan)
-    _write_edge_rows(new, plan)
+    if isinstance(plan, Building):
+        spread_keys(new, plan)
+    else:
+        _spread(new, plan)
+        _write_edge_rows(new, plan)

@@ -17,6 +17,7 @@ __all__ = [
     "d_count_not_above",
     "d_divide",
     "d_find_window",
+    "d_write_far_rows",
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",
@@ -89,7 +90,7 @@ def d_count_before_by_warp(valid, before, first, leaf):
 def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
     """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together.
 
-    One too long for a warp is left to ``k_write_edge_rows``: it goes to ``far_rows``, by one atomic add.
+    One too long for a warp is left to ``d_write_far_rows``: it goes to ``far_rows``, by one atomic add.
     """
     if high - low <= WARP:
         for row in range(low + 1, high + 1):
@@ -106,6 +107,16 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
             offsets[row] = shared_slot
             row += WARP
         pending &= pending - np.uint32(1)
+
+
+@device
+def d_write_far_rows(offsets, far_rows):
+    """Let all blocks together write the ranges that were too long for a warp, once no block finds more of them."""
+    d_sync_grid(far_rows, 1)
+    for i in range(far_rows[0]):
+        place = FAR_START + 3 * i
+        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
+            offsets[row] = far_rows[place + 2]
 
 
 @kernel
@@ -196,12 +207,18 @@ def k_update_weights(valid, before, places, positions, states, new_weights, add,
 
 @device
 def d_divide(dividend, divisor):
-    """Return the floor of a quotient of int64 that are not negative, the dividend below 2^53.
+    """Return the floor of a quotient of int64 that are not negative, the quotient below 2^50.
 
-    By one division of float64, whose floor is right or, where the quotient rounds up to a whole number, one too large.
+    By one division of float64, whose floor is right, one too large where the quotient rounds up to a whole number, or
+    one too small where a dividend from 2^53 on rounds down.
     """
     quotient = np.int64(np.float64(dividend) / np.float64(divisor))
-    return quotient - 1 if quotient * divisor > dividend else quotient
+    rest = dividend - quotient * divisor
+    if rest < 0:
+        quotient -= 1
+    elif rest >= divisor:
+        quotient += 1
+    return quotient
 
 
 @kernel
@@ -261,8 +278,4 @@ def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
                 low = np.int64(src[slot - 1])
                 high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
         d_write_rows_by_warp(offsets, low, high, slot, far_rows)
-    d_sync_grid(far_rows, 1)
-    for i in range(far_rows[0]):
-        place = FAR_START + 3 * i
-        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
-            offsets[row] = far_rows[place + 2]
+    d_write_far_rows(offsets, far_rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import (
     CONTROL_SIZE,
     d_chunk,
@@ -16,32 +16,58 @@ from dynstore._cuda.grid import (
     read_totals,
 )
 from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_pairs", "sort_keys"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_keys", "keep_pairs", "sort_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
 
 
+# Keys that a thread has of a tile, at most as many as a warp has lanes.
+KEYS_EACH = 2 if SIMULATED else 16
+# Indices are unsigned, which saves a test for negative ones, and so are the steps between them.
+ONE, STEP = np.uint64(1), np.uint64(THREADS)
+
+
+@device
+def d_tell_run(keys, i):
+    """Return whether sorted key ``i``, not the very last, is the last of its run, and whether it is a self-loop's, too.
+
+    Nothing is read behind a branch, so that a thread's reads of several keys wait together.
+    """
+    key, following = keys[i], keys[i + ONE]
+    return following != key, following != key and (key >> 32) == (key & 0xFFFFFFFF)
+
+
 @device
 def d_ends_run(keys, i):
     """Return whether a sorted key is the last of its run."""
-    return i + 1 == keys.shape[0] or keys[i + 1] != keys[i]
+    return i + ONE == np.uint64(keys.shape[0]) or keys[i + ONE] != keys[i]
 
 
 @device
 def d_count_runs(keys, control, board):
     """Leave how many runs end in the block's share of sorted keys, and how many of them are self-loops."""
     first, end = d_chunk(np.int64(keys.shape[0]))
-    runs, loops = np.int64(0), np.int64(0)
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+    i, runs, loops = np.uint64(first + cuda.threadIdx.x), np.int64(0), np.int64(0)
+    while np.int64(i) + 3 * THREADS < min(end, keys.shape[0] - 1):
+        ends_0, loop_0 = d_tell_run(keys, i)
+        ends_1, loop_1 = d_tell_run(keys, i + STEP)
+        ends_2, loop_2 = d_tell_run(keys, i + STEP + STEP)
+        ends_3, loop_3 = d_tell_run(keys, i + STEP + STEP + STEP)
+        runs += np.int64(ends_0) + np.int64(ends_1) + np.int64(ends_2) + np.int64(ends_3)
+        loops += np.int64(loop_0) + np.int64(loop_1) + np.int64(loop_2) + np.int64(loop_3)
+        i += STEP + STEP + STEP + STEP
+    while np.int64(i) < end:
         if d_ends_run(keys, i):
             runs += 1
             loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
+        i += STEP
     d_leave_sum(control, RUNS, runs, board)
     d_leave_sum(control, RUN_LOOPS, loops, board)
 
@@ -50,21 +76,38 @@ def d_count_runs(keys, control, board):
 def d_keep_runs(keys, kept, src, dst, control, board):
     """Write the last of each run to its rank: to ``kept`` if that has room, else its halves to ``src`` and ``dst``.
 
-    Blocks have counted their shares.
+    Blocks have counted their shares. A warp has neighbouring rows of a tile, a key a lane in each: lane ``r`` keeps
+    which keys of row ``r`` are the last of their run.
     """
-    rank = d_sum_blocks_before(control, RUNS, board)
-    base, end = d_chunk(np.int64(keys.shape[0]))
-    while base < end:
-        i = base + cuda.threadIdx.x
-        ends = i < end and d_ends_run(keys, i)
-        before, total = d_scan_tile(1 if ends else 0, board)
-        if ends and kept.shape[0] > 0:
-            kept[rank + before] = keys[i]
-        elif ends:
-            src[rank + before] = keys[i] >> 32
-            dst[rank + before] = keys[i] & 0xFFFFFFFF
-        rank += total
-        base += cuda.blockDim.x
+    place = np.uint64(d_sum_blocks_before(control, RUNS, board))
+    first, stop = d_chunk(np.int64(keys.shape[0]))
+    lane, warp = d_lane(), cuda.threadIdx.x >> 5
+    rows = np.int32(min((stop - first + THREADS - 1) // THREADS, np.int64(KEYS_EACH)))
+    tile, end, step = np.uint64(first), np.uint64(stop), np.uint64(rows * THREADS)
+    i = np.uint64(first + warp * rows * WARP + lane)
+    while tile < end:
+        mine, ending = np.int32(0), np.int32(0)
+        for row in range(rows):
+            at = i + np.uint64(row * WARP)
+            word = d_ballot(at < end and d_ends_run(keys, at))
+            if lane == row:
+                mine = np.int32(word)
+            ending = np.int32(ending + cuda.popc(word))
+        before, total = d_scan_tile(ending if lane == WARP - 1 else np.int32(0), board)
+        rank = place + np.uint64(before)
+        for row in range(rows):
+            word = np.uint32(d_shuffle(mine, row))
+            if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+                key, to = keys[i + np.uint64(row * WARP)], rank + np.uint64(d_count_lower(word, lane))
+                if kept.shape[0] > 0:
+                    kept[to] = key
+                else:
+                    src[to] = np.int32(key >> 32)
+                    dst[to] = np.int32(key & 0xFFFFFFFF)
+            rank += np.uint64(cuda.popc(word))
+        place += np.uint64(total)
+        tile += step
+        i += step
 
 
 @kernel
@@ -80,11 +123,15 @@ def k_pack_keys(src, dst, mirrored, keys):
 
 @kernel
 def k_keep_runs(keys, kept, src, dst, control):
-    """Each of sorted keys is kept once, see ``d_keep_runs``; blocks count their share first, and wait."""
+    """Each of sorted keys is kept once, see ``d_keep_runs``; blocks count their share first, and wait.
+
+    Nothing is written to ``kept`` where all keys are distinct.
+    """
     board = cuda.shared.array(BOARD, np.int64)
     d_count_runs(keys, control, board)
     d_sync_grid(control, 1)
-    d_keep_runs(keys, kept, src, dst, control, board)
+    if kept.shape[0] == 0 or control[RUNS] < keys.shape[0]:
+        d_keep_runs(keys, kept, src, dst, control, board)
 
 
 def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
@@ -113,11 +160,17 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
     return first[: totals[RUNS]], second[: totals[RUNS]], totals[RUN_LOOPS]
 
 
-def keep_distinct(backend: Backend, keys: Array) -> Array:
-    """Sort int64 keys in place and return the distinct ones."""
-    keys.sort()
+def keep_keys(backend: Backend, keys: Array) -> tuple[Array, int]:
+    """Return the distinct ones of sorted int64 keys, the same array where all are; how many have equal halves."""
     count = int(keys.shape[0])
     control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     halves = backend.nothing(np.int32)
     k_keep_runs.launch_resident(count, keys, kept, halves, halves, control)
-    return kept[: read_totals(backend, control)[RUNS]]
+    totals = read_totals(backend, control)
+    return keys if totals[RUNS] == count else kept[: totals[RUNS]], totals[RUN_LOOPS]
+
+
+def keep_distinct(backend: Backend, keys: Array) -> Array:
+    """Sort int64 keys in place and return the distinct ones."""
+    keys.sort()
+    return keep_keys(backend, keys)[0]

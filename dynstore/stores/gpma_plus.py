@@ -57,9 +57,9 @@ class GPMAPlusStore(PackedArrayStore):
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
+        if self.num_edges == 0:
+            return self._plan_build(batch, max(num_vertices, self.num_vertices))
         slots = self.slots.with_vertices(backend, num_vertices)
-        if slots.num_edges == 0:
-            return self._plan_build(batch, slots.num_vertices)
         limits = self._upper_limits
         located, windows = kernels.plan_insert(backend, slots, batch, limits)
         total = slots.num_edges + len(batch) - located.found

@@ -101,9 +101,9 @@ class PackedArrayStore(Store):
 
     def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
         """Plan to spread a batch over fresh slots, nothing else being there."""
-        new = self._fresh(len(batch), num_vertices)
+        new = self._fresh(batch.count_edges(), num_vertices)
         kernels, backend = self._kernels, self.backend
-        building = kernels.plan_build(backend, batch, new) if len(batch) else None
+        building = kernels.plan_build(backend, batch, new) if new.num_edges else None
 
         def commit() -> None:
             if building is not None:
@@ -127,11 +127,10 @@ class PackedArrayStore(Store):
         return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
 
     def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
-        """Reserve slots for so many edges at the build density; their rows are those of a table without edges."""
+        """Reserve slots for so many edges at the build density; without edges their rows are written, too."""
         num_slots = self._slots_for(num_edges)
         make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
         new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
-        new.clear_rows()
         new.num_edges = num_edges
         return new
 
