@@ -22,7 +22,7 @@ __all__ = ["Building", "plan_keys", "spread_keys"]
 # Leaves that a warp writes at a time, so that its reads of their keys wait together.
 LEAVES = 4
 ONE = np.uint32(1)
-STEP_1, STEP_2, STEP_3 = np.uint64(WARP), np.uint64(2 * WARP), np.uint64(3 * WARP)
+ZERO, STEP_1, STEP_2, STEP_3 = np.uint64(0), np.uint64(WARP), np.uint64(2 * WARP), np.uint64(3 * WARP)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,11 @@ def k_spread_keys(keys, src, dst, valid, offsets, far_rows):
         element_3, rest_3 = d_advance(element_2, rest_2, whole, part, size)
         key_0, key_1 = keys[element], keys[min(element_1, final)]
         key_2, key_3 = keys[min(element_2, final)], keys[min(element_3, final)]
+        key_before = keys[np.uint32(element - ONE) if lane == 0 and slot > ZERO and rest < count else element]
         row_0, row_1, row_2, row_3 = d_row_of(key_0), d_row_of(key_1), d_row_of(key_2), d_row_of(key_3)
-        before_0 = d_shuffle(row_0, left)
+        before_0, first_before = d_shuffle(row_0, left), d_shuffle(d_row_of(key_before), 0)  # so all lanes read it
         if lane == 0:
-            before_0 = np.int32(-1)
-            if slot > np.uint64(0):
-                before_0 = d_row_of(keys[np.uint32(element - ONE) if rest < count else element])
+            before_0 = first_before if slot > ZERO else np.int32(-1)
         before_1 = d_shuffle(row_0 if last else row_1, left)
         before_2 = d_shuffle(row_1 if last else row_2, left)
         before_3 = d_shuffle(row_2 if last else row_3, left)

@@ -228,33 +228,45 @@ def k_spread_edges(
 ):  # fmt: skip
     """Warps stride over the windows' leaves and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
-    The ballot of "first slot to show it" is the leaf's word. Rows that begin inside the window get their start;
-    those at its first slot are left to ``k_write_edge_rows``.
+    The first slot to show it is the one whose remainder is below n; quotient and remainder come from those of the
+    warp's leaf before, if that was of the same window. Rows that begin inside the window get their start; those at its
+    first slot are left to ``k_write_edge_rows``.
     """
-    lane = d_lane()
-    warp = cuda.grid(1) >> 5
+    lane, held = d_lane(), np.int64(-1)
+    warp, warps = np.int64(cuda.grid(1) >> 5), np.int64(cuda.gridsize(1) >> 5)
+    shift, base, size, elements = np.int64(0), np.int64(0), np.int64(1), np.int64(0)
+    element, rest, whole, part = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while warp < num_leaves:
         window = d_find_window(start, num_windows, warp)
-        a, elements = first[window], count[window]
-        size = (end[window] - a) * 32
-        place = (warp - start[window]) * 32 + lane
-        base = start[window] * 32
-        element = d_divide((place + 1) * elements - 1, size)
-        previous = d_shuffle(element, (lane - 1) & 31)
-        if lane == 0:
-            previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
-        slot = a * 32 + place
-        row = np.int64(t_src[base + element])
-        src[slot] = row
-        dst[slot] = t_dst[base + element]
+        if window == held:
+            element += whole
+            rest += part
+            if rest >= size:
+                element += 1
+                rest -= size
+        else:
+            held, base, elements = window, start[window] * 32, count[window]
+            shift, size = first[window] * 32 - base + lane, (end[window] - first[window]) * 32
+            dividend = (warp * 32 - base + lane + 1) * elements - 1
+            element = d_divide(dividend, size)
+            rest = dividend - element * size
+            whole = d_divide(warps * 32 * elements, size)
+            part = warps * 32 * elements - whole * size
+        slot, source, begins = np.uint64(shift + warp * 32), np.uint64(base + element), rest < elements
+        row, column = np.int64(t_src[source]), t_dst[source]
+        first_before = np.int64(t_src[np.uint64(base + element - (lane == 0 and begins and element > 0))])
         if weights.shape[0] > 0:
-            weights[slot] = t_weights[base + element]
-        word = d_ballot(element != previous)
+            weights[slot] = t_weights[source]
+        row_before = d_shuffle(row, (lane - 1) & 31)
         if lane == 0:
-            valid[slot >> 5] = word
-        row_before = np.int64(t_src[base + previous]) if place > 0 else row
-        d_write_rows_by_warp(offsets, row_before, row, slot, far_rows)
-        warp += cuda.gridsize(1) >> 5
+            row_before = first_before
+        src[slot] = row
+        dst[slot] = column
+        word = d_ballot(begins)
+        if lane == 0:
+            valid[slot >> np.uint64(5)] = word
+        d_write_rows_by_warp(offsets, row_before, row, np.int64(slot), far_rows)
+        warp += warps
 
 
 @kernel
