@@ -28,8 +28,8 @@ __all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", 
 RUNS, RUN_LOOPS = 8, 9
 
 
-# Keys that a thread has of a tile, at most as many as a warp has lanes.
-KEYS_EACH = 2 if SIMULATED else 16
+# Keys that a thread has of a tile: even, and at most as many as a warp has lanes.
+KEYS_EACH = 4 if SIMULATED else 16
 # Indices are unsigned, which saves a test for negative ones, and so are the steps between them.
 ONE, STEP = np.uint64(1), np.uint64(THREADS)
 
@@ -45,9 +45,11 @@ def d_tell_run(keys, i):
 
 
 @device
-def d_ends_run(keys, i):
-    """Return whether a sorted key is the last of its run."""
-    return i + ONE == np.uint64(keys.shape[0]) or keys[i + ONE] != keys[i]
+def d_ends_run(keys, i, end):
+    """Return whether a sorted key, if it is before ``end``, is the last of its run; nothing is read behind a branch."""
+    final = np.uint64(keys.shape[0] - 1)
+    key, following = keys[min(i, final)], keys[min(i + ONE, final)]
+    return (i < end) & ((i == final) | (following != key))
 
 
 @device
@@ -64,7 +66,7 @@ def d_count_runs(keys, control, board):
         loops += np.int64(loop_0) + np.int64(loop_1) + np.int64(loop_2) + np.int64(loop_3)
         i += STEP + STEP + STEP + STEP
     while np.int64(i) < end:
-        if d_ends_run(keys, i):
+        if d_ends_run(keys, i, np.uint64(end)):
             runs += 1
             loops += (keys[i] >> 32) == (keys[i] & 0xFFFFFFFF)
         i += STEP
@@ -76,23 +78,26 @@ def d_count_runs(keys, control, board):
 def d_keep_runs(keys, kept, src, dst, control, board):
     """Write the last of each run to its rank: to ``kept`` if that has room, else its halves to ``src`` and ``dst``.
 
-    Blocks have counted their shares. A warp has neighbouring rows of a tile, a key a lane in each: lane ``r`` keeps
-    which keys of row ``r`` are the last of their run.
+    Blocks have counted their shares. A warp has neighbouring rows of a tile, a key a lane in each, and reads two rows
+    at a time: lane ``r`` keeps which keys of row ``r`` are the last of their run.
     """
     place = np.uint64(d_sum_blocks_before(control, RUNS, board))
     first, stop = d_chunk(np.int64(keys.shape[0]))
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    rows = np.int32(min((stop - first + THREADS - 1) // THREADS, np.int64(KEYS_EACH)))
+    rows = np.int32(min((stop - first + 2 * THREADS - 1) // (2 * THREADS) * 2, np.int64(KEYS_EACH)))
     tile, end, step = np.uint64(first), np.uint64(stop), np.uint64(rows * THREADS)
     i = np.uint64(first + warp * rows * WARP + lane)
     while tile < end:
         mine, ending = np.int32(0), np.int32(0)
-        for row in range(rows):
+        for row in range(0, rows, 2):
             at = i + np.uint64(row * WARP)
-            word = d_ballot(at < end and d_ends_run(keys, at))
+            ends, ends_next = d_ends_run(keys, at, end), d_ends_run(keys, at + np.uint64(WARP), end)
+            word, word_next = d_ballot(ends), d_ballot(ends_next)
             if lane == row:
                 mine = np.int32(word)
-            ending = np.int32(ending + cuda.popc(word))
+            elif lane == row + 1:
+                mine = np.int32(word_next)
+            ending = np.int32(ending + cuda.popc(word) + cuda.popc(word_next))
         before, total = d_scan_tile(ending if lane == WARP - 1 else np.int32(0), board)
         rank = place + np.uint64(before)
         for row in range(rows):
