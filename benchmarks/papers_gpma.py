@@ -17,7 +17,7 @@ from dynstore.benchmarks.papers_printed import ANALYTICS
 from dynstore.benchmarks.papers_show import papers_suite
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 

@@ -14,7 +14,7 @@ from dynstore.benchmarks.papers_show import papers_suite
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -93,8 +93,8 @@ def _neighbours(bench: Bench) -> None:
 
 
 def _vertices(bench: Bench) -> None:
-    graph = bench.built()
-    most = bench.ring.num_vertices
+    whole, most = bench.built(), bench.ring.num_vertices
+    graph = whole.copy()
     for paper, batch in sizes_that_fit(bench, BATCHES, most):
         for step in bench.steps(min(VERTEX_STEPS, bench.job.steps), paper, "insert"):
             ids = bench.xp.arange(batch, dtype=np.int32) + graph.number_of_vertices()
@@ -102,7 +102,7 @@ def _vertices(bench: Bench) -> None:
             if step >= 0:
                 bench.note("insert", passed_ms, batch, paper, len(bench.ring), "insert")
     for paper, batch in sizes_that_fit(bench, BATCHES, most):
-        graph = bench.built()
+        graph = whole.copy()
         for step in bench.steps(min(VERTEX_STEPS, bench.job.steps), paper, "delete"):
             ids = bench.random_ids(batch, step + 1)
             report, passed_ms = bench.timed(graph.delete_vertices, ids)

@@ -11,7 +11,7 @@ from dynstore.benchmarks.answers import make_query
 from dynstore.benchmarks.papers_printed import BULK
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -46,8 +46,9 @@ def bulk_build(bench: Bench) -> None:
 
 def convert_to_csr(bench: Bench) -> None:
     """A packed CSR with sorted rows, of a graph that was just built."""
+    whole = bench.built()
     for step in bench.steps(BUILDS, BULK):
-        graph = bench.built()
+        graph = whole.copy()
         packed, passed_ms = bench.timed(_packed, graph)
         if step >= 0:
             bench.note("convert", passed_ms, len(bench.ring), BULK, packed.num_edges)
