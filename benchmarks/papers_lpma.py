@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.benchmarks.papers_contest import Experiment
 from dynstore.benchmarks.papers_measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
+from dynstore.benchmarks.papers_mixed import mixed_batches
 from dynstore.benchmarks.papers_printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
 from dynstore.benchmarks.papers_show import papers_suite
 
@@ -21,6 +22,7 @@ __all__ = ["EXPERIMENTS", "SUITE"]
 DATA = ("orkut", "graph500-120", "livejournal", "pokec", "cit-patents", "road-tx", "stack", "wiki")
 LPMA = ("lpma-b", "lpma-t", "lpma-h")
 LOADERS = (*LPMA, "gpma+ level", "gpma+", "slab-hash", "rebuild")
+MIXERS = ("lpma-h", "gpma+", "slab-hash")
 READERS = ("lpma-h", "gpma+ level", "gpma+", "slab-hash", "rebuild")
 BATCHES = (10_000, 100_000)
 THROUGHPUT_BATCHES = (1_000, 10_000, 100_000, 1_000_000)
@@ -118,6 +120,7 @@ EXPERIMENTS = (
     ),
     Experiment("lpma/fig12", "Fig. 12: batches in the host's memory", DATA, ("lpma-h", "gpma+"), _transfers),
     Experiment("lpma/csr", "Figs. 14, 15: conversion into a sorted CSR", DATA, READERS, convert_to_csr),
+    Experiment("lpma/fig16", "Fig. 16: updates and queries mixed", DATA, MIXERS, mixed_batches),
     Experiment("lpma/edges", "Fig. 17: edge queries", DATA, READERS, _edge_queries),
     Experiment("lpma/neighbours", "Fig. 17: sorted neighbours of vertices", DATA, READERS, _neighbours),
     Experiment("lpma/fig18", "Fig. 18: triangles", DATA, READERS, ask_loaded("triangle_count"), directed=False),

@@ -13,11 +13,13 @@ from dynstore.benchmarks.papers_page import Table, render_papers
 from dynstore.benchmarks.papers_printed import (
     BULK,
     CLAIMS,
+    CUT,
     FROM_DEVICE,
     FROM_HOST,
     MEAN,
     PAPERS,
     PRINTED,
+    TOGETHER,
     Claim,
     Printed,
     Value,
@@ -37,6 +39,8 @@ Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
 # Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
 MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
+# Kinds of claims that compare two rows of one contestant: the shorter one as stated, the longer one.
+ROWS_OF = {"transfer": (FROM_DEVICE, FROM_HOST), "mixed": (TOGETHER, CUT)}
 SHARES = ("saved", "left", "transfer")  # kinds of claims that are shares
 
 
@@ -200,10 +204,12 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     if claim.kind == "left":
         pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
         return [left / (left + moved) for left, moved in pairs if left + moved]
-    if claim.kind == "transfer":
-        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_DEVICE}
-        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_HOST}
-        return [1 - near[key].mean_ms / figure.mean_ms for key, figure in far.items() if key in near]
+    if claim.kind in ROWS_OF:
+        one, other_one = ROWS_OF[claim.kind]
+        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == one}
+        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == other_one}
+        pairs_ms = [(near[key].mean_ms, figure.mean_ms) for key, figure in far.items() if key in near]
+        return [1 - short / long if claim.kind == "transfer" else long / short for short, long in pairs_ms]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}

@@ -13,7 +13,18 @@ from typer.testing import CliRunner
 from dynstore.benchmarks import papers, papers_run, papers_slab_hash
 from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Figure, PapersResult
 from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_printed import BULK, CLAIMS, FROM_DEVICE, FROM_HOST, MEAN, PAPERS, PRINTED, Claim
+from dynstore.benchmarks.papers_printed import (
+    BULK,
+    CLAIMS,
+    CUT,
+    FROM_DEVICE,
+    FROM_HOST,
+    MEAN,
+    PAPERS,
+    PRINTED,
+    TOGETHER,
+    Claim,
+)
 from dynstore.benchmarks.papers_show import claim_table, find_ratios, tables
 from dynstore.benchmarks.schema import check_document
 from dynstore.cli import app
@@ -82,6 +93,7 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         (Claim("x", "p", "t", "saved", "a", "b"), []),
         (Claim("x", "p", "t", "left", "a"), [0.5]),
         (Claim("x", "p", "t", "transfer", "d"), [0.75]),
+        (Claim("x", "p", "t", "mixed", "e"), [3.0]),
     ],
 )
 def test_ratios(claim: Claim, ratios: list[float]) -> None:
@@ -91,6 +103,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
         figure("b", 20.0, batch=100), figure("c", 1.0, counts={"segments_moved": 4, "segments_saved": 1}),
     ]  # fmt: skip
     figures += [figure("d", 1.0, row=FROM_DEVICE), figure("d", 4.0, row=FROM_HOST)]
+    figures += [figure("e", 2.0, row=TOGETHER), figure("e", 6.0, row=CUT), figure("e", 6.0, row=CUT, batch=100)]
     assert find_ratios(claim, figures) == pytest.approx(ratios)
 
 
