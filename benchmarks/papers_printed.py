@@ -13,12 +13,15 @@ from dataclasses import dataclass, field
 __all__ = [
     "ALL_UPDATES",
     "ANALYTICS",
+    "BESIDE",
     "BULK",
     "CLAIMS",
+    "COPIES",
     "CUT",
     "EXPANSIONS",
     "FROM_DEVICE",
     "FROM_HOST",
+    "IN_TURN",
     "MEAN",
     "PAPERS",
     "PRINTED",
@@ -34,6 +37,7 @@ MEAN = "mean of its sets"
 # Rows of our tables that claims are about.
 ALL_UPDATES, EXPANSIONS, ANALYTICS = "all batches", "batches that expand", "analytics"
 FROM_DEVICE, FROM_HOST = "batches from the device", "batches from the host"
+COPIES, IN_TURN, BESIDE = "copies", "one after the other", "copies beside the work"
 CUT, TOGETHER = "cut at each query", "updates and queries together"
 
 
@@ -85,11 +89,12 @@ class Claim:
     experiment : str
         Ours that measures it.
     place, text : str
-    kind : {"faster", "saved", "left", "transfer", "mixed", "growth", "spike"}
+    kind : {"faster", "saved", "left", "transfer", "hidden", "mixed", "growth", "spike"}
         faster: ``over``'s time / ``of``'s; saved: the share of ``over``'s re-balances that ``of`` does not make; left:
         the share that ``of`` leaves out when it grows; transfer: the share of time that a batch saves by lying in the
-        device's memory; mixed: time of batches that are cut at each query / of batches answered together; growth:
-        throughput of ``of`` from one batch size to the tenfold; spike: largest time of ``of`` / its median.
+        device's memory; hidden: the share of the copies' time that is gone when they run beside the work; mixed: time
+        of batches that are cut at each query / of batches answered together; growth: throughput of ``of`` from one
+        batch size to the tenfold; spike: largest time of ``of`` / its median.
     of, over : str
         Contestants.
     low, high : float or None
@@ -375,6 +380,7 @@ CLAIMS = (
         "gpma/fig8", f"Fig. 8, {_GPMA}", "BFS on GPMA+ as on a CSR", "faster", "gpma+ level", "rebuild", 1.0, 1.0,
         row=ANALYTICS,
     ),
+    Claim("gpma/fig11", f"Fig. 11, {_GPMA}", "GPMA+: transfers hidden", "hidden", "gpma+ level", "", 1.0, 1.0),
     *_lpma_expansions(),
     Claim(
         "lpma/load", f"Fig. 8, {_LPMA}", "LPMA-B: re-balances saved, batches that expand", "left", "lpma-b", "",

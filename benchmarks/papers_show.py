@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,14 @@ import numpy as np
 from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
 from dynstore.benchmarks.papers_page import Table, render_papers
 from dynstore.benchmarks.papers_printed import (
+    BESIDE,
     BULK,
     CLAIMS,
+    COPIES,
     CUT,
     FROM_DEVICE,
     FROM_HOST,
+    IN_TURN,
     MEAN,
     PAPERS,
     PRINTED,
@@ -39,9 +42,13 @@ Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
 # Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
 MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
-# Kinds of claims that compare two rows of one contestant: the shorter one as stated, the longer one.
-ROWS_OF = {"transfer": (FROM_DEVICE, FROM_HOST), "mixed": (TOGETHER, CUT)}
-SHARES = ("saved", "left", "transfer")  # kinds of claims that are shares
+# Kinds of claims that compare rows of one contestant: which, and what of their times.
+OF_ROWS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
+    "transfer": ((FROM_DEVICE, FROM_HOST), lambda device, host: 1 - device / host),
+    "mixed": ((TOGETHER, CUT), lambda together, cut: cut / together),
+    "hidden": ((IN_TURN, BESIDE, COPIES), lambda in_turn, beside, copies: (in_turn - beside) / copies),
+}
+SHARES = ("saved", "left", "transfer", "hidden")  # kinds of claims that are shares
 
 
 def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
@@ -204,12 +211,14 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     if claim.kind == "left":
         pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
         return [left / (left + moved) for left, moved in pairs if left + moved]
-    if claim.kind in ROWS_OF:
-        one, other_one = ROWS_OF[claim.kind]
-        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == one}
-        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == other_one}
-        pairs_ms = [(near[key].mean_ms, figure.mean_ms) for key, figure in far.items() if key in near]
-        return [1 - short / long if claim.kind == "transfer" else long / short for short, long in pairs_ms]
+    if claim.kind in OF_ROWS:
+        rows, ratio = OF_ROWS[claim.kind]
+        keys = dict.fromkeys((data, batch) for data, _, batch in mine)
+        return [
+            ratio(*(mine[data, row, batch].mean_ms for row in rows))
+            for data, batch in keys
+            if all((data, row, batch) in mine for row in rows)
+        ]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}

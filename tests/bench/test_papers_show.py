@@ -14,11 +14,14 @@ from dynstore.benchmarks import papers, papers_run, papers_slab_hash
 from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Figure, PapersResult
 from dynstore.benchmarks.papers_data import DATA_SETS
 from dynstore.benchmarks.papers_printed import (
+    BESIDE,
     BULK,
     CLAIMS,
+    COPIES,
     CUT,
     FROM_DEVICE,
     FROM_HOST,
+    IN_TURN,
     MEAN,
     PAPERS,
     PRINTED,
@@ -94,6 +97,7 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         (Claim("x", "p", "t", "left", "a"), [0.5]),
         (Claim("x", "p", "t", "transfer", "d"), [0.75]),
         (Claim("x", "p", "t", "mixed", "e"), [3.0]),
+        (Claim("x", "p", "t", "hidden", "f"), [0.75]),
     ],
 )
 def test_ratios(claim: Claim, ratios: list[float]) -> None:
@@ -104,6 +108,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
     ]  # fmt: skip
     figures += [figure("d", 1.0, row=FROM_DEVICE), figure("d", 4.0, row=FROM_HOST)]
     figures += [figure("e", 2.0, row=TOGETHER), figure("e", 6.0, row=CUT), figure("e", 6.0, row=CUT, batch=100)]
+    figures += [figure("f", 10.0, row=IN_TURN), figure("f", 7.0, row=BESIDE), figure("f", 4.0, row=COPIES)]
     assert find_ratios(claim, figures) == pytest.approx(ratios)
 
 
