@@ -15,7 +15,16 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.backend import Backend
 
-__all__ = ["CONTESTANTS", "Contestant", "Experiment", "Figure", "PapersJob", "PapersResult", "make_graph"]
+__all__ = [
+    "CONTESTANTS",
+    "Contestant",
+    "Experiment",
+    "Figure",
+    "PapersJob",
+    "PapersResult",
+    "make_graph",
+    "name_together",
+]
 
 
 @dataclass(frozen=True)
@@ -70,13 +79,16 @@ class Experiment:
         Labels, or contestants that exist only here.
     measure : callable
         ``measure(bench)`` does it once, for one data set and one contestant; a
-        :class:`~dynstore.benchmarks.papers_run.Bench`.
+        :class:`~dynstore.benchmarks.papers_bench.Bench`. Experiments on the same data and contestants that name the
+        same one are measured together.
     unit : {"ms", "MEdge/s", "MVertex/s", "MB"}
         In which its table is shown.
     directed : bool
         Of the graphs.
     curves : bool
         Spikes are its subject: the table has p99 and maximum too, the page a curve of all times.
+    operations : tuple of str
+        Those of the measurement that it shows; empty for all.
     """
 
     name: str
@@ -87,6 +99,7 @@ class Experiment:
     unit: str = "ms"
     directed: bool = True
     curves: bool = False
+    operations: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +116,10 @@ class PapersJob:
         Names of data sets by comma; None: all of each experiment.
     data_dir : Path or None
         Where files of data sets are.
+    tables : sequence of str or None
+        Only these experiments, by name or by what stands behind its slash; None: all.
+    limit_s : float or None
+        After so many seconds nothing more is begun; None: no limit.
     shrink : int
         Stand-ins and all batches are a ``shrink``-th of the papers'.
     steps : int
@@ -118,6 +135,8 @@ class PapersJob:
     store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     data: str | None = None
     data_dir: Path | None = None
+    tables: Sequence[str] | None = None
+    limit_s: float | None = None
     shrink: int = 64
     steps: int = 20
     device: str = "auto"
@@ -148,16 +167,31 @@ class Figure:
     def mean_ms(self) -> float:
         return float(np.mean(self.times))
 
+    def row_of_json(self) -> dict[str, Any]:
+        """Return its row; ``store`` is contestant, data set, experiment and row of its table."""
+        return {
+            "store": ", ".join(filter(None, (self.contestant, self.label, self.experiment, self.row))),
+            "device": self.device,
+            "operation": self.operation,
+            "algorithm": self.algorithm,
+            "batch": self.batch,
+            "edges": self.edges,
+            "steps": len(self.times),
+            **percentiles(self.times),
+            "bytes": self.num_bytes,
+        }
+
 
 @dataclass
 class PapersResult:
-    """What came out; ``figures`` in the order measured."""
+    """What came out; ``figures`` in the order measured, and ``rows``, those of the JSON, of what is finished."""
 
     device: str
     experiments: list[Experiment]
     seed: int
     shrink: int
     figures: list[Figure] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     sets: dict[str, tuple[str, int, int]] = field(default_factory=dict)  # name -> label, vertices, edges
     disagreement: str | None = None
     remarks: dict[str, list[str]] = field(default_factory=dict)  # what -> of which data sets or contestants
@@ -169,23 +203,9 @@ class PapersResult:
         edges = sum(edges for _, _, edges in self.sets.values())
         return {"name": ", ".join(self.sets), "vertices": vertices, "edges": edges, "seed": self.seed}
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the JSON's rows; ``store`` is contestant, data set, experiment and row of its table."""
-        return [
-            {
-                "store": ", ".join(filter(None, (found.contestant, found.label, found.experiment, found.row))),
-                "device": found.device,
-                "operation": found.operation,
-                "algorithm": found.algorithm,
-                "batch": found.batch,
-                "edges": found.edges,
-                "steps": len(found.times),
-                **percentiles(found.times),
-                "bytes": found.num_bytes,
-            }
-            for found in self.figures
-        ]
+    def finish(self, figures: Sequence[Figure]) -> None:
+        """Make rows of figures that get no further time."""
+        self.rows += [found.row_of_json() for found in figures]
 
     @property
     def notes(self) -> list[str]:
@@ -212,3 +232,9 @@ def make_graph(contestant: Contestant, backend: Backend, directed: bool, **optio
     """
     device: Any = backend.name
     return DynamicGraph(directed=directed, store=contestant.store, device=device, **contestant.options, **options)
+
+
+def name_together(experiments: Sequence[Experiment]) -> str:
+    """Return the name of experiments that are measured together: PAPER/WHAT+WHAT."""
+    first, *others = (found.name for found in experiments)
+    return "+".join((first, *(name.partition("/")[2] for name in others)))

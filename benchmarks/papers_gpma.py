@@ -1,4 +1,4 @@
-"""GPMA's experiments: a window slides; updates by size of batch (Fig. 7), updates and analytics (Figs. 8 to 10)."""
+"""GPMA's experiments: a window slides; updates by size of batch (Fig. 7), updates and analytics (Figs. 8 to 11)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from dynstore.benchmarks.papers_data import DATA_SETS
 from dynstore.benchmarks.papers_measures import sizes_that_fit
 from dynstore.benchmarks.papers_printed import ANALYTICS
 from dynstore.benchmarks.papers_show import papers_suite
+from dynstore.benchmarks.papers_transfers import hidden_transfers
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
@@ -108,5 +109,6 @@ EXPERIMENTS = (
         _with_analytics("weakly_connected_components"), directed=False,
     ),
     Experiment("gpma/fig10", "Fig. 10: updates and PageRank", DATA, STORES, _with_analytics("pagerank")),
+    Experiment("gpma/fig11", "Fig. 11: transfers beside updates and BFS", DATA, STORES[:2], hidden_transfers),
 )  # fmt: skip
 SUITE = papers_suite("gpma", EXPERIMENTS)

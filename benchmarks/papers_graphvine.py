@@ -12,7 +12,7 @@ from dynstore.benchmarks.papers_show import papers_suite
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
     from dynstore.graph import DynamicGraph
 
 __all__ = ["EXPERIMENTS", "SUITE"]
@@ -40,7 +40,7 @@ def _initialisation(bench: Bench) -> None:
             bench.note("build", passed_ms, len(bench.ring), BULK, 0)
 
 
-def _batches(deleting: bool, most: int) -> Callable[[Bench], None]:
+def _batches(most: int) -> Callable[[Bench], None]:
     """Return a measurement of the first batches of the ring, inserted and then deleted in that order."""
 
     def measure(bench: Bench) -> None:
@@ -52,11 +52,10 @@ def _batches(deleting: bool, most: int) -> Callable[[Bench], None]:
             for number in range(count):
                 rows = bench.rows(number * batch, (number + 1) * batch)
                 _, passed_ms = bench.timed(graph.insert_edges, rows)
-                if not deleting:
-                    num_bytes = graph.memory_usage()["total"]
-                    bench.note("insert", passed_ms, batch, paper, (number + 1) * batch, num_bytes=num_bytes)
+                num_bytes = graph.memory_usage()["total"]
+                bench.note("insert", passed_ms, batch, paper, (number + 1) * batch, num_bytes=num_bytes)
             bench.check_edges(graph, 0, count * batch)
-            for number in range(count if deleting else 0):
+            for number in range(count):
                 rows = bench.rows(number * batch, (number + 1) * batch)
                 report, passed_ms = bench.timed(graph.delete_edges, rows)
                 bench.agree(f"deleted of {batch}, {number}", report.deleted)
@@ -65,10 +64,17 @@ def _batches(deleting: bool, most: int) -> Callable[[Bench], None]:
     return measure
 
 
+_both_ways = _batches(STEPS)
 EXPERIMENTS = (
     Experiment("graphvine/table2", "Table 2: initialisation", DATA, STORES, _initialisation),
-    Experiment("graphvine/table3", "Table 3: insertion by size of batch", DATA, STORES, _batches(False, STEPS)),
-    Experiment("graphvine/table4", "Table 4: deletion by size of batch", DATA, STORES, _batches(True, STEPS)),
-    Experiment("graphvine/table5", "Table 5: memory after one batch", DATA, STORES, _batches(False, 1), "MB"),
+    Experiment(
+        "graphvine/table3", "Table 3: insertion by size of batch", DATA, STORES, _both_ways, operations=("insert",)
+    ),
+    Experiment(
+        "graphvine/table4", "Table 4: deletion by size of batch", DATA, STORES, _both_ways, operations=("delete",)
+    ),
+    Experiment(
+        "graphvine/table5", "Table 5: memory after one batch", DATA, STORES, _batches(1), "MB", operations=("insert",)
+    ),
 )
 SUITE = papers_suite("graphvine", EXPERIMENTS)

@@ -8,19 +8,21 @@ import numpy as np
 
 from dynstore.benchmarks.papers_contest import Experiment
 from dynstore.benchmarks.papers_measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
+from dynstore.benchmarks.papers_mixed import mixed_batches
 from dynstore.benchmarks.papers_printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
 from dynstore.benchmarks.papers_show import papers_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 
 DATA = ("orkut", "graph500-120", "livejournal", "pokec", "cit-patents", "road-tx", "stack", "wiki")
 LPMA = ("lpma-b", "lpma-t", "lpma-h")
 LOADERS = (*LPMA, "gpma+ level", "gpma+", "slab-hash", "rebuild")
+MIXERS = ("lpma-h", "gpma+", "slab-hash")
 READERS = ("lpma-h", "gpma+ level", "gpma+", "slab-hash", "rebuild")
 BATCHES = (10_000, 100_000)
 THROUGHPUT_BATCHES = (1_000, 10_000, 100_000, 1_000_000)
@@ -93,8 +95,8 @@ def _neighbours(bench: Bench) -> None:
 
 
 def _vertices(bench: Bench) -> None:
-    graph = bench.built()
-    most = bench.ring.num_vertices
+    whole, most = bench.built(), bench.ring.num_vertices
+    graph = whole.copy()
     for paper, batch in sizes_that_fit(bench, BATCHES, most):
         for step in bench.steps(min(VERTEX_STEPS, bench.job.steps), paper, "insert"):
             ids = bench.xp.arange(batch, dtype=np.int32) + graph.number_of_vertices()
@@ -102,7 +104,7 @@ def _vertices(bench: Bench) -> None:
             if step >= 0:
                 bench.note("insert", passed_ms, batch, paper, len(bench.ring), "insert")
     for paper, batch in sizes_that_fit(bench, BATCHES, most):
-        graph = bench.built()
+        graph = whole.copy()
         for step in bench.steps(min(VERTEX_STEPS, bench.job.steps), paper, "delete"):
             ids = bench.random_ids(batch, step + 1)
             report, passed_ms = bench.timed(graph.delete_vertices, ids)
@@ -118,6 +120,7 @@ EXPERIMENTS = (
     ),
     Experiment("lpma/fig12", "Fig. 12: batches in the host's memory", DATA, ("lpma-h", "gpma+"), _transfers),
     Experiment("lpma/csr", "Figs. 14, 15: conversion into a sorted CSR", DATA, READERS, convert_to_csr),
+    Experiment("lpma/fig16", "Fig. 16: updates and queries mixed", DATA, MIXERS, mixed_batches),
     Experiment("lpma/edges", "Fig. 17: edge queries", DATA, READERS, _edge_queries),
     Experiment("lpma/neighbours", "Fig. 17: sorted neighbours of vertices", DATA, READERS, _neighbours),
     Experiment("lpma/fig18", "Fig. 18: triangles", DATA, READERS, ask_loaded("triangle_count"), directed=False),

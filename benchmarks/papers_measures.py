@@ -11,12 +11,21 @@ from dynstore.benchmarks.answers import make_query
 from dynstore.benchmarks.papers_printed import BULK
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_run import Bench
+    from dynstore.benchmarks.papers_bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["BUILDS", "ask_loaded", "bulk_build", "convert_to_csr", "gather_rows", "sizes_that_fit"]
+__all__ = [
+    "BUILDS",
+    "ask_loaded",
+    "bulk_build",
+    "convert_to_csr",
+    "gather_pairs",
+    "gather_rows",
+    "list_ranges",
+    "sizes_that_fit",
+]
 
 BUILDS = 3
 RUNS = 3  # of an algorithm on one graph
@@ -46,8 +55,9 @@ def bulk_build(bench: Bench) -> None:
 
 def convert_to_csr(bench: Bench) -> None:
     """A packed CSR with sorted rows, of a graph that was just built."""
+    whole = bench.built()
     for step in bench.steps(BUILDS, BULK):
-        graph = bench.built()
+        graph = whole.copy()
         packed, passed_ms = bench.timed(_packed, graph)
         if step >= 0:
             bench.note("convert", passed_ms, len(bench.ring), BULK, packed.num_edges)
@@ -82,12 +92,20 @@ def gather_rows(view: GapCSR, vertices: Array) -> Array:
     view : GapCSR
     vertices : array, shape (B,), int32
     """
-    xp: Any = view.backend.xp
+    return gather_pairs(view, vertices)[1]
+
+
+def gather_pairs(view: GapCSR, vertices: Array) -> tuple[Array, Array]:
+    """Return the neighbours of vertices as :func:`gather_rows` does, behind the place of each one's vertex."""
     starts = view.offsets[vertices].astype(np.int64)
-    lengths = view.offsets[vertices + 1] - starts
+    numbers, slots = list_ranges(view.backend.xp, starts, view.offsets[vertices + 1] - starts)
+    held = (view.valid[slots >> 5] >> (slots & 31).astype(np.uint32) & np.uint32(1)).astype(np.bool_)
+    return numbers[held], view.indices[slots[held]]
+
+
+def list_ranges(xp: Any, starts: Array, lengths: Array) -> tuple[Array, Array]:
+    """Return the numbers that ranges hold, one range after the other, behind the numbers of their ranges."""
     ends = xp.cumsum(lengths)
     places = xp.arange(int(lengths.sum()), dtype=np.int64)
-    rows = xp.searchsorted(ends, places, side="right")
-    slots = places - (ends - lengths)[rows] + starts[rows]
-    held = view.valid[slots >> 5] >> (slots & 31).astype(np.uint32) & np.uint32(1)
-    return view.indices[slots[held.astype(np.bool_)]]
+    numbers = xp.searchsorted(ends, places, side="right")
+    return numbers, places - (ends - lengths)[numbers] + starts[numbers]

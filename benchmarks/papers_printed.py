@@ -13,14 +13,19 @@ from dataclasses import dataclass, field
 __all__ = [
     "ALL_UPDATES",
     "ANALYTICS",
+    "BESIDE",
     "BULK",
     "CLAIMS",
+    "COPIES",
+    "CUT",
     "EXPANSIONS",
     "FROM_DEVICE",
     "FROM_HOST",
+    "IN_TURN",
     "MEAN",
     "PAPERS",
     "PRINTED",
+    "TOGETHER",
     "Claim",
     "Paper",
     "Printed",
@@ -32,6 +37,8 @@ MEAN = "mean of its sets"
 # Rows of our tables that claims are about.
 ALL_UPDATES, EXPANSIONS, ANALYTICS = "all batches", "batches that expand", "analytics"
 FROM_DEVICE, FROM_HOST = "batches from the device", "batches from the host"
+COPIES, IN_TURN, BESIDE = "copies", "one after the other", "copies beside the work"
+CUT, TOGETHER = "cut at each query", "updates and queries together"
 
 
 @dataclass(frozen=True)
@@ -82,11 +89,12 @@ class Claim:
     experiment : str
         Ours that measures it.
     place, text : str
-    kind : {"faster", "saved", "left", "transfer", "growth", "spike"}
+    kind : {"faster", "saved", "left", "transfer", "hidden", "mixed", "growth", "spike"}
         faster: ``over``'s time / ``of``'s; saved: the share of ``over``'s re-balances that ``of`` does not make; left:
         the share that ``of`` leaves out when it grows; transfer: the share of time that a batch saves by lying in the
-        device's memory; growth: throughput of ``of`` from one batch size to the tenfold; spike: largest time of ``of``
-        / its median.
+        device's memory; hidden: the share of the copies' time that is gone when they run beside the work; mixed: time
+        of batches that are cut at each query / of batches answered together; growth: throughput of ``of`` from one
+        batch size to the tenfold; spike: largest time of ``of`` / its median.
     of, over : str
         Contestants.
     low, high : float or None
@@ -372,6 +380,7 @@ CLAIMS = (
         "gpma/fig8", f"Fig. 8, {_GPMA}", "BFS on GPMA+ as on a CSR", "faster", "gpma+ level", "rebuild", 1.0, 1.0,
         row=ANALYTICS,
     ),
+    Claim("gpma/fig11", f"Fig. 11, {_GPMA}", "GPMA+: transfers hidden", "hidden", "gpma+ level", "", 1.0, 1.0),
     *_lpma_expansions(),
     Claim(
         "lpma/load", f"Fig. 8, {_LPMA}", "LPMA-B: re-balances saved, batches that expand", "left", "lpma-b", "",
@@ -395,6 +404,10 @@ CLAIMS = (
     ),
     Claim("lpma/fig12", f"Fig. 12, {_LPMA}", "LPMA-H: transfers and waiting", "transfer", "lpma-h", "", 0.22, 0.38),
     *_lpma_pair("Fig. 13", "LPMA-H over GPMA+, all updates", "faster", "lpma-h", "gpma+ level", (6, 9), (10, 20)),
+    *(
+        Claim("lpma/fig16", f"Fig. 16, {_LPMA}", "mixed batches: Opera over none", "mixed", "lpma-h", "", *ends, batch)
+        for batch, ends in ((_SMALL, (2, 6)), (_LARGE, (4, 11)))
+    ),
     Claim("lpma/csr", f"Fig. 14, {_LPMA}", "CSR: LPMA as GPMA+", "faster", "lpma-h", "gpma+ level", 1.0, 1.0),
     Claim(
         "lpma/csr", f"Fig. 15, {_LPMA}", "CSR: LPMA over the slab hash, sorted on the GPU", "faster",

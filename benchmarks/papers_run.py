@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import gc
+from collections.abc import Callable, Sequence
+from time import monotonic as read_clock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import make_query
+from dynstore.benchmarks.papers_bench import Bench
 from dynstore.benchmarks.papers_contest import (
     CONTESTANTS,
     Contestant,
@@ -17,173 +20,37 @@ from dynstore.benchmarks.papers_contest import (
     PapersJob,
     PapersResult,
     make_graph,
+    name_together,
 )
-from dynstore.benchmarks.papers_data import DATA_SETS, Ring, check_data_dir, find_file, fingerprint, load_ring
-from dynstore.benchmarks.timing import Stopwatch, quiet
+from dynstore.benchmarks.papers_data import DATA_SETS, Ring, check_data_dir, find_file, load_ring
+from dynstore.benchmarks.timing import quiet
 from dynstore.errors import DynstoreError, InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.stores import STORES
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.benchmarks.answers import Query
-    from dynstore.graph import DynamicGraph
-    from dynstore.typing import Array
 
-__all__ = ["Bench", "check_papers", "run_experiments"]
+__all__ = ["check_papers", "run_experiments"]
 
 Progress = Callable[[str, int, int], None]
+Finished = Callable[[PapersResult, list[Figure]], None]
 WARM_UP_ROWS, WARM_UP_VERTICES = 32768, 4096
-PATIENCE_S = 5.0  # a contestant that has used so much for one row of a table gets no further step there
-
-
-class Bench:
-    """One experiment, one data set, one contestant: what ``measure`` works with."""
-
-    def __init__(self, lab: _Lab, experiment: Experiment, ring: Ring, contestant: Contestant) -> None:
-        self.experiment, self.contestant, self.job = experiment, contestant, lab.job
-        self.backend = lab.backend_of(contestant)
-        self.xp = self.backend.xp
-        self.ring = ring.on(self.backend, lab.backend)
-        self.watch = Stopwatch(self.backend)
-        self._lab = lab
-        self._figures: dict[tuple[str, str, str | None, int], Figure] = {}
-        self._spent_ms: dict[tuple[str, int], float] = {}
-
-    def scaled(self, size: int) -> int:
-        """Return a paper's size as this run has it."""
-        return max(1, size // self.job.shrink)
-
-    def graph(self, directed: bool | None = None, **options: Any) -> DynamicGraph:
-        """Return a graph without edges."""
-        return make_graph(
-            self.contestant,
-            self.backend,
-            self.experiment.directed if directed is None else directed,
-            max_vertices=2 * self.ring.num_vertices + (1 << 24),
-            **options,
-        )
-
-    def built(self, low: int = 0, high: int | None = None) -> DynamicGraph:
-        """Return a graph of the ring's rows ``low`` to ``high`` (default: all)."""
-        graph = self.graph()
-        graph.insert_edges(self.rows(low, len(self.ring) if high is None else high))
-        return graph
-
-    def rows(self, low: int, high: int) -> tuple[Array, Array]:
-        return self.ring.rows(self.xp, low, high)
-
-    def random_ids(self, size: int, number: int) -> Array:
-        """Return vertices drawn uniformly, int32; the same ones for the same number."""
-        rng = np.random.default_rng([self.job.seed, size, number])
-        return self.backend.asarray(rng.integers(0, self.ring.num_vertices, size, dtype=np.int32))
-
-    def random_rows(self, size: int, number: int) -> tuple[Array, Array]:
-        """Return edges between vertices that exist, drawn uniformly; some may be there twice."""
-        ids = self.random_ids(2 * size, number)
-        return ids[:size], ids[size:]
-
-    def timed(self, call: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
-        """Return what a call returns and its ms."""
-        self.watch.start()
-        result = call(*arguments)
-        return result, self.watch.lap()
-
-    def steps(self, total: int, paper_batch: int = 0, row: str = "", warm_up: bool = True) -> Iterator[int]:
-        """Yield -1 to warm up, then 0, 1, ... ``total - 1`` while the row has not used up its time."""
-        if warm_up:
-            yield -1
-        for step in range(total):
-            if self.was_slow(paper_batch, row):
-                batch = f", batch {self.scaled(paper_batch):,}" if paper_batch else ""
-                self.remark(f"{self.contestant.label} had time for {step} of {total} steps{batch}")
-                return
-            yield step
-
-    def was_slow(self, paper_batch: int = 0, row: str = "") -> bool:
-        """Whether a row has used up its time, so that a larger one need not begin."""
-        return self._spent_ms.get((row, paper_batch), 0.0) > PATIENCE_S * 1e3
-
-    def note(
-        self,
-        operation: str,
-        passed_ms: float,
-        batch: int,
-        paper_batch: int,
-        edges: int,
-        row: str = "",
-        algorithm: str | None = None,
-        num_bytes: int | None = None,
-        counts: Mapping[str, int] | None = None,
-    ) -> None:
-        """Add one time to a row."""
-        key = (row, operation, algorithm, paper_batch)
-        found = self._figures.get(key)
-        if found is None:
-            found = self._figures[key] = Figure(
-                self.experiment.name, self.ring.name, self.ring.label, self.contestant.label, self.backend.name,
-                row, operation, algorithm, batch, paper_batch, edges,
-            )  # fmt: skip
-            self._lab.result.figures.append(found)
-        found.times.append(passed_ms)
-        found.edges = edges
-        self._spent_ms[row, paper_batch] = self._spent_ms.get((row, paper_batch), 0.0) + passed_ms
-        if num_bytes is not None:
-            found.num_bytes = max(num_bytes, found.num_bytes or 0)
-        for name, count in (counts or {}).items():
-            found.counts[name] = found.counts.get(name, 0) + count
-
-    def remark(self, line: str) -> None:
-        """Tell the reader something about this data set, once for all contestants that say the same."""
-        self._lab.result.note(f"{self.experiment.name}: {line}", self.ring.name)
-
-    def check_edges(self, graph: DynamicGraph, low: int, high: int) -> None:
-        """Compare what a graph holds with the ring's rows."""
-        wanted = fingerprint(self.xp, *self.rows(low, high))
-        self._compare("holds", self.held(graph), wanted)
-
-    def held(self, graph: DynamicGraph) -> tuple[int, int]:
-        """Return the fingerprint of a graph's edges."""
-        columns = graph.edge_columns()
-        found = fingerprint(self.xp, columns["source"], columns["destination"])
-        self._compare("counts", graph.number_of_edges(), found[0])
-        return found
-
-    def agree(self, what: str, value: Any, difference: Callable[[Any, Any], str | None] | None = None) -> None:
-        """Compare a value with that of the contestants before, under a name that says of what it is."""
-        key = (self.experiment.name, self.ring.name, what)
-        if key not in self._lab.answers:
-            self._lab.answers[key] = self.contestant.label, value
-            return
-        other, wanted = self._lab.answers[key]
-        problem = difference(wanted, value) if difference else None if wanted == value else f"{wanted} against {value}"
-        if problem is not None:
-            self._disagree(f"{what} of {other} and of it: {problem}")
-
-    def ask(self, graph: DynamicGraph, query: Query, what: str) -> float:
-        """Run an algorithm, compare its answer, return its ms."""
-        frame, passed_ms = self.timed(query.call, graph)
-        self.agree(what, query.values(frame), query.difference)
-        return passed_ms
-
-    def _compare(self, what: str, got: Any, wanted: Any) -> None:
-        if got != wanted:
-            self._disagree(f"{what} {got}; wanted {wanted}")
-
-    def _disagree(self, line: str) -> None:
-        self._lab.result.disagree(f"{self.experiment.name}, {self.ring.name}, {self.contestant.label}: {line}")
+NOT_RUN = "not run, because the time was up"
 
 
 class _Lab:
     """One run of experiments."""
 
-    def __init__(self, experiments: Sequence[Experiment], job: PapersJob, progress: Progress) -> None:
-        self.job, self.progress = job, progress
+    def __init__(self, experiments: Sequence[Experiment], job: PapersJob) -> None:
+        self.job = job
         self.backend = get_backend(job.device)
+        experiments = _chosen_tables(experiments, job.tables)
         self.result = PapersResult(self.backend.name, list(experiments), job.seed, job.shrink)
         self.answers: dict[tuple[str, str, str], tuple[str, Any]] = {}
         self._warm: set[tuple[str, bool]] = set()
+        self._deadline_s = np.inf if job.limit_s is None else read_clock() + job.limit_s
         self._check_options(experiments)
-        self.plan = [(found, self.contestants_of(found)) for found in experiments]
+        self.plan = [(found, self.contestants_of(found[0])) for found in _measured_together(experiments)]
         self.names = self._chosen_names(experiments)
 
     def _check_options(self, experiments: Sequence[Experiment]) -> None:
@@ -243,30 +110,48 @@ class _Lab:
                 raise unknown_name("bench", "data set", name, used)
         return [name for name in used if name in names]
 
-    def run(self) -> PapersResult:
-        cells = [
-            (name, experiment, contestant)
+    def run(self, progress: Progress, finished: Finished) -> PapersResult:
+        parts = [
+            (name, together, contestants)
             for name in self.names
             for directed in (True, False)
-            for experiment, contestants in self.plan
-            if name in experiment.data and experiment.directed == directed
-            for contestant in contestants
+            for together, contestants in self.plan
+            if name in together[0].data and together[0].directed == directed and contestants
         ]
-        if not cells:
+        if not parts:
             raise InputError("bench: nothing to run; no store of these experiments is in this build")
         ring: Ring | None = None
         made: tuple[str, bool] | None = None
-        for number, (name, experiment, contestant) in enumerate(cells):
-            self.progress(f"{experiment.name} {name}", number, len(cells))
-            if number and cells[number - 1][:2] != (name, experiment):
+        done, total = 0, sum(len(contestants) for _, _, contestants in parts)
+        try:
+            for name, together, contestants in parts:
+                what, directed = f"{name_together(together)} {name}", together[0].directed
+                if self._is_over():
+                    self.result.note(NOT_RUN, what)
+                    continue
+                if made != (name, directed):
+                    ring = None  # its memory goes before the next one's comes
+                    ring = self._ring(name, directed)
+                    made = name, directed
+                assert ring is not None
+                before = len(self.result.figures)
                 self.answers.clear()
-            if made != (name, experiment.directed):
-                ring = None  # its memory goes before the next one's comes
-                ring = self._ring(name, experiment.directed)
-                made = name, experiment.directed
-            assert ring is not None
-            self._measure(experiment, ring, contestant)
+                for contestant in contestants:
+                    progress(what, done, total)
+                    done += 1
+                    if self._is_over():
+                        self.result.note(NOT_RUN, f"{what} ({contestant.label})")
+                    else:
+                        self._measure(together, ring, contestant)
+                figures = self.result.figures[before:]
+                self.result.finish(figures)
+                finished(self.result, figures)
+        finally:
+            gc.unfreeze()
         return self.result
+
+    def _is_over(self) -> bool:
+        return read_clock() > self._deadline_s
 
     def _ring(self, name: str, directed: bool) -> Ring:
         job = self.job
@@ -279,17 +164,17 @@ class _Lab:
             self.result.sets[name] = ring.label, ring.num_vertices, len(ring)
         return ring
 
-    def _measure(self, experiment: Experiment, ring: Ring, contestant: Contestant) -> None:
-        before = len(self.result.figures)
+    def _measure(self, together: Sequence[Experiment], ring: Ring, contestant: Contestant) -> None:
+        before, name = len(self.result.figures), name_together(together)
         try:
-            self._warm_up(contestant, experiment.directed)
+            self._warm_up(contestant, together[0].directed)
             with quiet():
-                experiment.measure(Bench(self, experiment, ring, contestant))
+                together[0].measure(Bench(self, together, ring, contestant))
         except (OutOfMemoryError, LimitError) as error:
-            self.result.note(f"{experiment.name}: {contestant.label} does not fit", f"{ring.name} ({error})")
+            self.result.note(f"{name}: {contestant.label} does not fit", f"{ring.name} ({error})")
         except DynstoreError as error:
             del self.result.figures[before:]
-            self.result.disagree(f"{experiment.name}, {ring.name}, {contestant.label}: {error}")
+            self.result.disagree(f"{name}, {ring.name}, {contestant.label}: {error}")
 
     def _warm_up(self, contestant: Contestant, directed: bool) -> None:
         """Compile on a throw-away graph what updates and algorithms need."""
@@ -313,6 +198,29 @@ class _Lab:
         for name in names:
             query = make_query(name, 0, WARM_UP_VERTICES)
             query.values(query.call(graph))
+        # What was imported and compiled stays: each contestant's collection need not look at all of it again.
+        gc.collect()
+        gc.freeze()
+
+
+def _measured_together(experiments: Sequence[Experiment]) -> list[list[Experiment]]:
+    """Return experiments in groups that show different figures of one measurement."""
+    groups: dict[tuple[Any, ...], list[Experiment]] = {}
+    for found in experiments:
+        key = (found.measure, found.data, tuple(map(str, found.contestants)), found.directed)
+        groups.setdefault(key, []).append(found)
+    return list(groups.values())
+
+
+def _chosen_tables(experiments: Sequence[Experiment], wanted: Sequence[str] | None) -> Sequence[Experiment]:
+    """Return the experiments of some names, or of what stands behind the slash of their names."""
+    if wanted is None:
+        return experiments
+    short = {found.name: found.name.partition("/")[2] for found in experiments}
+    for name in wanted:
+        if name not in short and name not in short.values():
+            raise unknown_name("bench", "table", name, list(short))
+    return [found for found in experiments if found.name in wanted or short[found.name] in wanted]
 
 
 def check_papers(experiments: Sequence[Experiment], job: PapersJob) -> None:
@@ -321,7 +229,8 @@ def check_papers(experiments: Sequence[Experiment], job: PapersJob) -> None:
     Raises
     ------
     InputError
-        For a device, store, option, data set, folder, number of steps or shrink factor that cannot be used.
+        For a device, store, option, data set, table, folder, number of steps, shrink factor or limit that cannot be
+        used.
     """
     if job.steps < 1:
         raise InputError(f"steps: got {job.steps}; wanted at least 1")
@@ -329,15 +238,29 @@ def check_papers(experiments: Sequence[Experiment], job: PapersJob) -> None:
         raise InputError(f"shrink: got {job.shrink}; wanted at least 1")
     if job.seed < 0:
         raise InputError(f"seed: got {job.seed}; wanted at least 0")
+    if job.limit_s is not None and not job.limit_s > 0:
+        raise InputError(f"limit-seconds: got {job.limit_s:g}; wanted more than 0")
     check_data_dir(job.data_dir)
-    _Lab(experiments, job, lambda what, done, total: None)
+    _Lab(experiments, job)
 
 
-def run_experiments(experiments: Sequence[Experiment], job: PapersJob, progress: Progress) -> PapersResult:
+def run_experiments(
+    experiments: Sequence[Experiment], job: PapersJob, progress: Progress, finished: Finished = lambda *part: None
+) -> PapersResult:
     """Run experiments, data set by data set.
+
+    Parameters
+    ----------
+    experiments : sequence of Experiment
+    job : PapersJob
+    progress : callable
+        ``progress(what, done, total)`` before each contestant.
+    finished : callable
+        ``finished(result, figures)`` after the last contestant of each data set in each experiment: what there is so
+        far, and what has just come.
 
     Raises
     ------
     InputError
     """
-    return _Lab(experiments, job, progress).run()
+    return _Lab(experiments, job).run(progress, finished)

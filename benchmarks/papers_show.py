@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,18 @@ import numpy as np
 from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
 from dynstore.benchmarks.papers_page import Table, render_papers
 from dynstore.benchmarks.papers_printed import (
+    BESIDE,
     BULK,
     CLAIMS,
+    COPIES,
+    CUT,
     FROM_DEVICE,
     FROM_HOST,
+    IN_TURN,
     MEAN,
     PAPERS,
     PRINTED,
+    TOGETHER,
     Claim,
     Printed,
     Value,
@@ -31,13 +36,19 @@ if TYPE_CHECKING:
 
     from dynstore.io import EventTable
 
-__all__ = ["claim_table", "find_ratios", "papers_suite", "tables"]
+__all__ = ["claim_table", "find_ratios", "papers_suite", "part_tables", "tables"]
 
 Key = tuple[str, str, int]  # data set, row, the paper's batch
 STATISTICS = ("mean", "p99", "maximum")
 # Counts of lpma's statistics: what it moved, what the paper's bottom-up would have moved besides, and growth elsewhere.
 MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by_growth"
-SHARES = ("saved", "left", "transfer")  # kinds of claims that are shares
+# Kinds of claims that compare rows of one contestant: which, and what of their times.
+OF_ROWS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
+    "transfer": ((FROM_DEVICE, FROM_HOST), lambda device, host: 1 - device / host),
+    "mixed": ((TOGETHER, CUT), lambda together, cut: cut / together),
+    "hidden": ((IN_TURN, BESIDE, COPIES), lambda in_turn, beside, copies: (in_turn - beside) / copies),
+}
+SHARES = ("saved", "left", "transfer", "hidden")  # kinds of claims that are shares
 
 
 def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: bool = False) -> Suite:
@@ -46,30 +57,49 @@ def papers_suite(name: str, experiments: Sequence[Experiment], skip_missing: boo
     def check(job: PapersJob) -> None:
         check_papers(experiments, job)
 
-    def run(events: EventTable | None, job: PapersJob, progress: Any) -> PapersResult:
-        return run_experiments(experiments, job, progress)
+    def run(events: EventTable | None, job: PapersJob, progress: Any, finished: Any) -> PapersResult:
+        return run_experiments(experiments, job, progress, finished)
 
     def render(document: Mapping[str, Any], job: PapersJob, result: PapersResult) -> str:
         return render_papers(document, result, tables(result))
 
-    return Suite(name, partial(PapersJob, skip_missing=skip_missing), check, run, _print, render, own_data=True)
+    make_job = partial(PapersJob, skip_missing=skip_missing)
+    return Suite(name, make_job, check, run, _print, render, own_data=True, show_part=_print_part)
 
 
-def tables(result: PapersResult) -> list[Table]:
-    """Return the data sets, a table for each experiment, and the stated ratios."""
+def tables(result: PapersResult, after_parts: bool = False) -> list[Table]:
+    """Return the data sets, a table for each experiment, and the stated ratios.
+
+    After the parts have been shown, only the tables that say more: several data sets side by side, or means of them.
+    """
     sets = [(label, f"{vertices:,}", f"{edges:,}") for label, vertices, edges in result.sets.values()]
     found = [Table("Data", ("data set, or what stands in for it", "vertices", "edges"), sets)]
     for experiment in result.experiments:
         figures = [figure for figure in result.figures if figure.experiment == experiment.name]
-        if figures:
+        if len({figure.data for figure in figures}) > 1 or (
+            figures and (not after_parts or _means_printed(experiment.name))
+        ):
             found.append(_table(experiment, figures, result.shrink))
     claims = claim_table(result)
     return [*found, claims] if claims.lines else found
 
 
-def _table(experiment: Experiment, figures: list[Figure], shrink: int) -> Table:
+def part_tables(result: PapersResult, figures: list[Figure]) -> list[Table]:
+    """Return what one data set adds to the tables of experiments."""
+    added = {name: [found for found in figures if found.experiment == name] for name in (f.experiment for f in figures)}
+    named = {found.name: found for found in result.experiments}
+    return [_table(named[name], of_it, result.shrink, with_means=False) for name, of_it in added.items()]
+
+
+def _means_printed(name: str) -> bool:
+    """Whether a paper prints means over data sets."""
+    return name in PRINTED and any(data == MEAN for data, _, _ in PRINTED[name].values)
+
+
+def _table(experiment: Experiment, figures: list[Figure], shrink: int, with_means: bool = True) -> Table:
     contestants = list(dict.fromkeys(figure.contestant for figure in figures))
-    printed = PRINTED.get(experiment.name)
+    means = _means_printed(experiment.name)
+    printed = PRINTED.get(experiment.name) if with_means or not means else None
     cells: dict[tuple[Key, str], float] = {}
     batches: dict[Key, int] = {}
     for statistic in STATISTICS if experiment.curves else STATISTICS[:1]:
@@ -78,7 +108,7 @@ def _table(experiment: Experiment, figures: list[Figure], shrink: int) -> Table:
             cells[key, figure.contestant] = _shown(experiment, figure, statistic)
             batches[key] = figure.batch
     labels = {figure.data: figure.label for figure in figures} | {MEAN: MEAN}
-    if printed is not None and any(data == MEAN for data, _, _ in printed.values):
+    if means and with_means:
         _add_means(cells, batches, contestants)
     lines = []
     for key, batch in batches.items():
@@ -181,10 +211,14 @@ def find_ratios(claim: Claim, figures: Sequence[Figure]) -> list[float]:
     if claim.kind == "left":
         pairs = [(figure.counts.get(LEFT, 0), figure.counts.get(MOVED, 0)) for figure in mine.values()]
         return [left / (left + moved) for left, moved in pairs if left + moved]
-    if claim.kind == "transfer":
-        near = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_DEVICE}
-        far = {(data, batch): figure for (data, row, batch), figure in mine.items() if row == FROM_HOST}
-        return [1 - near[key].mean_ms / figure.mean_ms for key, figure in far.items() if key in near]
+    if claim.kind in OF_ROWS:
+        rows, ratio = OF_ROWS[claim.kind]
+        keys = dict.fromkeys((data, batch) for data, _, batch in mine)
+        return [
+            ratio(*(mine[data, row, batch].mean_ms for row in rows))
+            for data, batch in keys
+            if all((data, row, batch) in mine for row in rows)
+        ]
     if claim.kind == "spike":
         return [max(figure.times) / float(np.median(figure.times)) for figure in mine.values()]
     larger = {key: (key[0], key[1], 10 * key[2]) for key in mine}
@@ -221,11 +255,20 @@ def _ratio_text(value: float, share: bool) -> str:
     return f"{100 * value:.0f} %" if share else f"{value:.3g}x"
 
 
+def _print_part(console: Console, job: PapersJob, result: PapersResult, figures: list[Figure]) -> None:
+    _print_tables(console, part_tables(result, figures))
+
+
 def _print(console: Console, job: PapersJob, result: PapersResult) -> None:
+    """Print what is more than the parts: data sets side by side, and ratios over all of them."""
+    _print_tables(console, tables(result, after_parts=True))
+
+
+def _print_tables(console: Console, shown_tables: Sequence[Table]) -> None:
     from rich.markup import escape as escape_markup
     from rich.table import Table as RichTable
 
-    for found in tables(result):
+    for found in shown_tables:
         text = [found.head, *found.lines]
         empty = {number for number in range(len(found.head)) if not any(line[number] for line in found.lines)}
         shown = RichTable(

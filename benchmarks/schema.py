@@ -10,7 +10,7 @@ from typing import Any
 from dynstore.benchmarks.machine import describe_machine, find_commit, find_versions
 from dynstore.errors import InputError
 
-__all__ = ["OPERATIONS", "SCHEMA", "check_document", "make_document"]
+__all__ = ["OPERATIONS", "SCHEMA", "check_document", "extend_document", "make_document"]
 
 SCHEMA = 1
 OPERATIONS = ("update", "delete", "insert", "snapshot", "algorithm", "total", "build", "convert")
@@ -72,6 +72,17 @@ def make_document(
     }
     check_document(document)
     return document
+
+
+def extend_document(
+    document: Mapping[str, Any], dataset: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], agree: bool
+) -> dict[str, Any]:
+    """Return the document of the same run some time later; the machine is not looked at again."""
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    rows = [dict(row) for row in rows]
+    later = {**document, "date": date, "dataset": dict(dataset), "agree": agree, "rows": rows}
+    check_document(later)
+    return later
 
 
 def check_document(document: Any) -> None:

@@ -42,7 +42,10 @@ class Suite:
         ``render(document, job, result)``: the page.
     own_data : bool
         The suite has data sets of its own: ``make_job`` takes what chooses them, ``run`` gets None for events, and the
-        result has ``dataset``.
+        result has ``dataset``. ``run`` takes ``finished`` as well, and calls ``finished(result, part)`` with the result
+        so far and what has just been added.
+    show_part : callable
+        ``show_part(console, job, result, part)`` prints what has been added; of suites with data sets of their own.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Suite:
     show: Callable[..., None]
     render: Callable[..., str]
     own_data: bool = False
+    show_part: Callable[..., None] = lambda *part: None
 
 
 def get_suite(name: str) -> Suite:

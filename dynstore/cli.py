@@ -1,7 +1,9 @@
 """The ``dynstore`` command.
 
 Exit codes: 0 done; 1 the stores disagreed, or the machine could not do it; 2 the input cannot be used. What goes
-wrong is one line on stderr, ``dynstore: error: ...``. Output files are written whole, at the end, or not at all.
+wrong is one line on stderr, ``dynstore: error: ...``. Output files are written whole, at the end, or not at
+all; but the JSON of a paper's suite is written whole whenever a part is finished, so that a run that is stopped keeps
+what it has.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,7 +35,7 @@ _OF_STREAMS = (
     *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header"),
     *("algorithm", "warm_start", "directed"),
 )
-_OF_PAPERS = ("data_dir", "shrink")
+_OF_PAPERS = ("data_dir", "shrink", "table", "limit_seconds")
 
 app = typer.Typer(
     add_completion=False,
@@ -56,7 +58,7 @@ def main() -> None:
     except (DynstoreError, MemoryError) as error:
         code = _complain(str(error) or "memory ran out", 1)
     except (KeyboardInterrupt, typer.Abort):
-        code = _complain("interrupted; nothing was written", INTERRUPTED)
+        code = _complain("interrupted; what was not finished was not written", INTERRUPTED)
     except BrokenPipeError:  # the reader of our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
@@ -201,6 +203,16 @@ def bench(
     shrink: Annotated[
         int, typer.Option(help="Stand-ins and batches are so many times smaller.", rich_help_panel=_PAPERS)
     ] = 64,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Table or figure, as fig7 or gpma/fig7, repeatable; all by default.", rich_help_panel=_PAPERS
+        ),
+    ] = None,
+    limit_seconds: Annotated[
+        float | None,
+        typer.Option(help="Begin nothing more after so long; what is not run is named.", rich_help_panel=_PAPERS),
+    ] = None,
     json: Annotated[Path | None, typer.Option(help="Write the result as JSON.", rich_help_panel=_OUTPUT)] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the result as one self-contained HTML page.", rich_help_panel=_OUTPUT)
@@ -216,7 +228,7 @@ def bench(
     _check_outputs(json, report)
     from rich.console import Console
 
-    from dynstore.benchmarks.schema import make_document
+    from dynstore.benchmarks.schema import extend_document, make_document
     from dynstore.benchmarks.suites import get_suite
     from dynstore.datasets import resolve
     from dynstore.datasets.names import is_generated
@@ -229,6 +241,7 @@ def bench(
     options: dict[str, Any] = {"steps": steps, "device": device}
     if chosen.own_data:
         options |= {"stores": store, "data": data, "data_dir": data_dir, "shrink": shrink, "seed": seed}
+        options |= {"tables": table, "limit_s": limit_seconds}
         options["store_options"] = _read_store_options(store_option or [], store or [])
     else:
         algorithms = algorithm or ["bfs", "pagerank", "triangle_count"]
@@ -248,8 +261,25 @@ def bench(
     chosen.check(job)
     data = data or "mathoverflow"
     events = None
-    with _progress() as advance:
-        if not chosen.own_data:
+    console = Console()
+    document: dict[str, Any] = {}
+    with _progress() as (advance, aside):
+        if chosen.own_data:
+
+            def keep(result: Any, part: Any) -> None:
+                """Print what has been finished; write all that has been so far."""
+                nonlocal document
+                agree = result.disagreement is None
+                if document:
+                    document = extend_document(document, result.dataset, result.rows, agree)
+                else:
+                    document = make_document(suite, _command(), result.dataset, result.rows, agree)
+                with aside():
+                    chosen.show_part(console, job, result, part)
+                _write_outputs(document, {}, json, say=False)
+
+            result = chosen.run(None, job, advance, keep)
+        else:
             advance("reading", 0, steps)
             events = resolve(
                 data,
@@ -262,8 +292,7 @@ def bench(
                 delimiter="\t" if delimiter in ("\\t", "tab") else delimiter,
                 header=header,
             )
-        result = chosen.run(events, job, advance)
-    console = Console()
+            result = chosen.run(events, job, advance)
     if events is None:
         dataset = result.dataset
         console.print(f"{suite}: {len(result.rows)} figures on {result.device}", highlight=False)
@@ -361,7 +390,9 @@ def _part_of(path: Path) -> Path:
     return real.with_name(f".{real.name}.{os.getpid()}.part")
 
 
-def _write_outputs(document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None) -> None:
+def _write_outputs(
+    document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None, say: bool = True
+) -> None:
     """Write each file beside its place, then move it there."""
     import json
 
@@ -375,7 +406,8 @@ def _write_outputs(document: Mapping[str, Any], texts: dict[Path, str], json_pat
         except OSError as error:
             part.unlink(missing_ok=True)
             raise DynstoreError(f"could not write {str(path)!r}: {error.strerror or error}") from error
-        typer.echo(f"wrote {path}")
+        if say:
+            typer.echo(f"wrote {path}")
 
 
 def _command() -> str:
@@ -386,8 +418,8 @@ def _command() -> str:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Show on stderr, if that is a terminal, how far the run is."""
+def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], AbstractContextManager[None]]]]:
+    """Show on stderr, if that is a terminal, how far the run is; and what steps aside for other output."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -399,7 +431,13 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         def advance(what: str, done: int, total: int) -> None:
             bar.update(task, description=what, completed=done, total=total)
 
-        yield advance
+        @contextmanager
+        def aside() -> Iterator[None]:
+            bar.stop()
+            yield
+            bar.start()
+
+        yield advance, aside
 
 
 if __name__ == "__main__":

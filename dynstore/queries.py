@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.arguments import check_count
+from dynstore.errors import InputError, StaleSnapshotError
 from dynstore.frames import make_frame
 from dynstore.snapshot import GapCSR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dynstore.arrays import EdgeColumns
     from dynstore.backend import Backend
     from dynstore.snapshot import Lease
@@ -140,15 +144,31 @@ class Queries:
         chosen = self.snapshot().mask()
         if not self._directed:
             chosen = chosen & (slots.src <= slots.dst)
-        src, dst = slots.src[chosen], slots.dst[chosen]
-        if self.ids.renumbered:
-            src, dst = (self.ids.of(numbers, self.number_of_vertices()) for numbers in (src, dst))
-            if not self._directed:
-                src, dst = self._in_order(src, dst)
-        columns = {"source": src, "destination": dst}
-        if slots.weights is not None:
-            columns["weight"] = slots.weights[chosen]
-        return columns
+        weights = None if slots.weights is None else slots.weights[chosen]
+        return self._columns_of(slots.src[chosen], slots.dst[chosen], weights)
+
+    def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
+        """Yield the :meth:`edge_columns` in pieces; a store with rows of its own makes no table of all edges for them.
+
+        Vertices come in the order of the snapshot's rows; the edges of one are in one piece, ascending but for
+        ``store="slab_hash"``, which keeps them in no order.
+
+        Parameters
+        ----------
+        max_edges : int
+            Entries (both directions of undirected edges) that a piece reads at most; a vertex that has more is a piece
+            of its own.
+
+        Raises
+        ------
+        InputError
+            For a ``max_edges`` below 1.
+        StaleSnapshotError
+            From the iterator, when the graph was updated after its first piece.
+        """
+        if not check_count("iterate_edges", "max_edges", max_edges):
+            raise InputError(f"iterate_edges: max_edges is {max_edges}; wanted 1 or more")
+        return self._pieces(max_edges)
 
     def snapshot(self, transposed: bool = False) -> GapCSR:
         """Return the present version as a gap-aware CSR: no copy, readable until the next update.
@@ -201,6 +221,36 @@ class Queries:
         return parts | {"total": sum(parts.values())}
 
     # ------------------------------------------------------------------ inside
+
+    def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:
+        store, version, xp = self._out, self.version, self.backend.xp
+        ends, low, before = store.row_ends(), 0, 0
+        while low < store.num_vertices:
+            if version != self.version:
+                raise StaleSnapshotError(
+                    f"iterate_edges: it began at version {version} of the graph, which is now at version "
+                    f"{self.version}; begin again after an update"
+                )
+            wanted = self.backend.asarray(np.array([before + max_edges]))
+            high = max(int(xp.searchsorted(ends, wanted, side="right")[0]), low + 1)
+            src, dst, weights = store.read_rows(low, high)
+            if not self._directed:
+                once = src <= dst
+                src, dst, weights = src[once], dst[once], None if weights is None else weights[once]
+            low, before = high, int(ends[high - 1])
+            if src.shape[0]:
+                yield self._columns_of(src, dst, weights)
+
+    def _columns_of(self, src: Array, dst: Array, weights: Array | None) -> dict[str, Array]:
+        """Return edges under the names of columns, by their ids."""
+        if self.ids.renumbered:
+            src, dst = (self.ids.of(numbers, self.number_of_vertices()) for numbers in (src, dst))
+            if not self._directed:
+                src, dst = self._in_order(src, dst)
+        columns = {"source": src, "destination": dst}
+        if weights is not None:
+            columns["weight"] = weights
+        return columns
 
     def _look_up(self, who: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
         columns = self._find_edges(who, edges, source, destination)

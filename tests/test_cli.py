@@ -181,7 +181,8 @@ def test_interruption_is_one_line(command, monkeypatch: pytest.MonkeyPatch, tmp_
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dynstore.datasets.resolve", interrupt)
-    assert command("bench", "--json", "out.json") == (130, "", "dynstore: error: interrupted; nothing was written\n")
+    said = "dynstore: error: interrupted; what was not finished was not written\n"
+    assert command("bench", "--json", "out.json") == (130, "", said)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
 from dynstore.slots import SlotArrays
-from dynstore.stores.base import Plan, StoreOptions
-from dynstore.stores.row_store import Columns, RowStore
+from dynstore.stores.base import Columns, Plan, StoreOptions
+from dynstore.stores.row_store import RowStore
 from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["AdjListsOptions", "AdjListsStore", "Lists"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["NativeRows", "Plan", "Store", "StoreOptions"]
+__all__ = ["Columns", "NativeRows", "Plan", "Store", "StoreOptions"]
+
+# Sources, destinations and weights (None where unweighted) of some edges.
+Columns: TypeAlias = tuple[Array, Array, Array | None]
 
 
 @dataclass(frozen=True)
@@ -169,10 +172,33 @@ class Store(ABC):
         """Return the destinations of one row's edges, ascending; an array of the caller's own."""
         slots = self.slots
         start, end = (int(slots.offsets[number + k]) for k in (0, 1))
+        kept: Array = slots.dst[start:end][self._held(slots, start, end)]
+        return kept
+
+    def row_ends(self) -> Array:
+        """Return how many entries the rows up to each one have at most, shape (V,), int64; brings no slots up to date.
+
+        At most, because gaps may count.
+        """
+        return self.slots.offsets[1:].astype(np.int64)
+
+    def read_rows(self, low: int, high: int) -> Columns:
+        """Return the edges of the rows ``low`` to ``high`` (exclusive), row after row; brings no slots up to date.
+
+        They are arrays of the caller's own. Within a row they are in the structure's order, which may be none.
+        """
+        slots = self.slots
+        start, end = (int(slots.offsets[number]) for number in (low, high))
+        held = self._held(slots, start, end)
+        weights = None if slots.weights is None else slots.weights[start:end][held]
+        return slots.src[start:end][held], slots.dst[start:end][held], weights
+
+    def _held(self, slots: SlotArrays, start: int, end: int) -> Array:
+        """Return which slots of a range hold an edge, bool."""
         first = start >> 5
         bits = self.backend.xp.unpackbits(slots.valid[first : (end + 31) >> 5].view(np.uint8), bitorder="little")
-        kept: Array = slots.dst[start:end][bits[start - 32 * first : end - 32 * first].view(np.bool_)]
-        return kept
+        held: Array = bits[start - 32 * first : end - 32 * first].view(np.bool_)
+        return held
 
     def native_rows(self) -> NativeRows | None:
         """Return the store's own rows where sorted slots would first have to be made; None where they are there.

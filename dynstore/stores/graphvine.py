@@ -16,8 +16,8 @@ from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.slots import SlotArrays
-from dynstore.stores.base import Plan, StoreOptions
-from dynstore.stores.row_store import Columns, RowStore
+from dynstore.stores.base import Columns, Plan, StoreOptions
+from dynstore.stores.row_store import RowStore
 from dynstore.typing import Array, OnDuplicate, Path
 
 __all__ = ["Blocks", "GraphVineOptions", "GraphVineStore"]

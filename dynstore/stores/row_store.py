@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypeAlias
 
 import numpy as np
 
 from dynstore.bits import full_words
 from dynstore.errors import OutOfMemoryError
 from dynstore.slots import SlotArrays
-from dynstore.stores.base import Plan, Store
+from dynstore.stores.base import Columns, Plan, Store
 from dynstore.typing import Array
 
-__all__ = ["Columns", "RowStore"]
-
-# Sources, destinations and weights (None where unweighted) of some edges.
-Columns: TypeAlias = tuple[Array, Array, Array | None]
+__all__ = ["RowStore"]
 
 
 class RowStore(Store):
@@ -66,6 +62,12 @@ class RowStore(Store):
     def slots(self, slots: SlotArrays) -> None:
         self._shown, self._touched = slots, False
         self._dirty = self.backend.zeros(slots.num_vertices, np.bool_)
+
+    def row_ends(self) -> Array:
+        return self.backend.xp.cumsum(self._degrees(), dtype=np.int64) if self._touched else super().row_ends()
+
+    def read_rows(self, low: int, high: int) -> Columns:
+        return self._read_rows(self.backend.xp.arange(low, high)) if self._touched else super().read_rows(low, high)
 
     @abstractmethod
     def _degrees(self) -> Array:

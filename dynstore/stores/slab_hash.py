@@ -19,7 +19,7 @@ from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputError, LimitError
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.slots import SlotArrays
-from dynstore.stores.base import NativeRows, Plan, Store, StoreOptions
+from dynstore.stores.base import Columns, NativeRows, Plan, Store, StoreOptions
 from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["SlabHashOptions", "SlabHashStore"]
@@ -172,6 +172,12 @@ class SlabHashStore(Store):
         dst = self._gather(self.backend.asarray(np.array([number])))[1]
         dst.sort()
         return dst
+
+    def row_ends(self) -> Array:
+        return self.backend.xp.cumsum(self._table.column(DEGREE)[: self._num_vertices], dtype=np.int64)
+
+    def read_rows(self, low: int, high: int) -> Columns:
+        return self._gather(self.backend.xp.arange(low, high))
 
     def native_rows(self) -> NativeRows | None:
         if not self._stale:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,16 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks import papers, papers_gpma, papers_graphvine, papers_lpma, papers_run, papers_slab_hash
-from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Experiment, PapersJob, PapersResult
+from dynstore.benchmarks import (
+    papers,
+    papers_bench,
+    papers_gpma,
+    papers_graphvine,
+    papers_lpma,
+    papers_run,
+    papers_slab_hash,
+)
+from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
 from dynstore.benchmarks.papers_measures import gather_rows
 from dynstore.benchmarks.papers_run import check_papers, run_experiments
 from dynstore.benchmarks.schema import make_document
@@ -92,6 +102,7 @@ def test_stores_and_options_of_the_user() -> None:
         ({"steps": 0}, "steps: got 0"),
         ({"shrink": 0}, "shrink: got 0"),
         ({"seed": -1}, "seed: got -1"),
+        ({"limit_s": 0.0}, "limit-seconds: got 0; wanted more than 0"),
         ({"data": "pokek"}, "unknown data set 'pokek'; known: .* Did you mean 'pokec'"),
         ({"device": "tpu"}, "unknown device 'tpu'"),
         ({"store_options": {"no": {}}}, "an option for store 'no', which is not among the stores: adjlists, "),
@@ -148,10 +159,72 @@ def test_what_fails_costs_only_its_own_figures(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_slow_contestant_gets_no_further_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(papers_run, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(papers_bench, "PATIENCE_S", 0.0)
     result = run(only("gpma/fig7"), data="pokec", stores=("gpma+",), steps=5)
     assert {len(found.times) for found in result.figures} == {1}
     assert "gpma/fig7: gpma+ had time for 1 of 5 steps, batch 1: pokec" in result.notes
+
+
+def test_every_part_is_told_when_it_is_finished() -> None:
+    told: list[tuple[int, list[tuple[str, str]]]] = []
+
+    def finished(result: PapersResult, part: list[Figure]) -> None:
+        told.append((len(result.rows), sorted({(found.experiment, found.data) for found in part})))
+
+    job = replace(TINY, data="pokec,reddit", stores=("merge",), tables=("fig7", "fig8"))
+    result = run_experiments(papers_gpma.EXPERIMENTS, job, ignore, finished)
+    wanted = [[(name, data)] for data in ("reddit", "pokec") for name in ("gpma/fig7", "gpma/fig8")]
+    assert [part for _, part in told] == wanted
+    assert [count for count, _ in told] == sorted({count for count, _ in told})
+    assert len(result.rows) == len(result.figures) == told[-1][0]
+
+
+def test_tables_are_chosen_by_name_or_by_what_is_behind_the_slash() -> None:
+    for tables, wanted in (
+        (("table2",), {"slab-hash/table2", "graphvine/table2"}),
+        (("slab-hash/table2", "fig7"), {"slab-hash/table2", "gpma/fig7"}),
+    ):
+        data = "pokec,luxembourg_osm" if "fig7" in tables else "luxembourg_osm,coPapersDBLP"
+        result = run(papers.EXPERIMENTS, tables=tables, data=data, stores=("merge",))
+        assert {found.experiment for found in result.figures} == wanted
+        assert {found.name for found in result.experiments} == wanted
+    with pytest.raises(InputError, match=r"unknown table 'fig6'; known: .*'gpma/fig7'"):
+        check_papers(papers_gpma.EXPERIMENTS, replace(TINY, tables=("fig6",)))
+    with pytest.raises(InputError, match=r"unknown data set 'reddit'; known: 'delaunay_n23', 'ldoor', "):
+        check_papers(papers.EXPERIMENTS, replace(TINY, tables=("slab-hash/table6",), data="reddit"))
+
+
+def test_experiments_that_show_figures_of_one_measurement_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    insert, seen = DynamicGraph.insert_edges, []
+    monkeypatch.setattr(DynamicGraph, "insert_edges", lambda *given: seen.append(1) or insert(*given))
+    job, counts = {"data": "luxembourg_osm", "stores": ("merge",)}, []
+    for tables in (("table2",), ("table3",), ("table2", "table3")):
+        seen.clear()
+        result = run(papers_slab_hash.EXPERIMENTS, tables=tables, **job)
+        counts.append(len(seen))
+        shown = {(found.experiment.rpartition("/")[2], found.operation) for found in result.figures}
+        assert shown == {(table, {"table2": "insert", "table3": "delete"}[table]) for table in tables}
+        assert all(note.startswith(f"slab-hash/{'+'.join(tables)}: too few edges") for note in result.notes)
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_what_is_not_reached_in_time_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.0, 1.0, 9.0, 9.0])  # the start; then before each part and contestant
+    monkeypatch.setattr(papers_run, "read_clock", lambda: next(now))
+    job = {"data": "pokec", "stores": ("gpma+", "merge"), "limit_s": 5.0}
+    result = run(
+        (*only("slab-hash/table5"), *only("gpma/fig7"), *only("gpma/fig8")), **job, store_options={"gpma+": {}}
+    )
+    assert {(found.experiment, found.contestant) for found in result.figures} == {("gpma/fig7", "gpma+")}
+    assert result.notes[-1] == "not run, because the time was up: gpma/fig7 pokec (merge), gpma/fig8 pokec"
+
+
+def test_a_collection_between_contestants_does_not_look_at_what_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(papers_run, "quiet", lambda: frozen.append(gc.get_freeze_count()) or nullcontext())
+    run(only("gpma/fig7"), data="pokec", stores=("merge",))
+    assert frozen[0] > 10_000
+    assert gc.get_freeze_count() == 0
 
 
 def test_host_baselines_run_on_the_host_beside_cuda(monkeypatch: pytest.MonkeyPatch) -> None:

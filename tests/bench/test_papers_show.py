@@ -10,10 +10,24 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dynstore.benchmarks import papers, papers_slab_hash
+from dynstore.benchmarks import papers, papers_run, papers_slab_hash
 from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Figure, PapersResult
 from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_printed import BULK, CLAIMS, FROM_DEVICE, FROM_HOST, MEAN, PAPERS, PRINTED, Claim
+from dynstore.benchmarks.papers_printed import (
+    BESIDE,
+    BULK,
+    CLAIMS,
+    COPIES,
+    CUT,
+    FROM_DEVICE,
+    FROM_HOST,
+    IN_TURN,
+    MEAN,
+    PAPERS,
+    PRINTED,
+    TOGETHER,
+    Claim,
+)
 from dynstore.benchmarks.papers_show import claim_table, find_ratios, tables
 from dynstore.benchmarks.schema import check_document
 from dynstore.cli import app
@@ -82,6 +96,8 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         (Claim("x", "p", "t", "saved", "a", "b"), []),
         (Claim("x", "p", "t", "left", "a"), [0.5]),
         (Claim("x", "p", "t", "transfer", "d"), [0.75]),
+        (Claim("x", "p", "t", "mixed", "e"), [3.0]),
+        (Claim("x", "p", "t", "hidden", "f"), [0.75]),
     ],
 )
 def test_ratios(claim: Claim, ratios: list[float]) -> None:
@@ -91,6 +107,8 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
         figure("b", 20.0, batch=100), figure("c", 1.0, counts={"segments_moved": 4, "segments_saved": 1}),
     ]  # fmt: skip
     figures += [figure("d", 1.0, row=FROM_DEVICE), figure("d", 4.0, row=FROM_HOST)]
+    figures += [figure("e", 2.0, row=TOGETHER), figure("e", 6.0, row=CUT), figure("e", 6.0, row=CUT, batch=100)]
+    figures += [figure("f", 10.0, row=IN_TURN), figure("f", 7.0, row=BESIDE), figure("f", 4.0, row=COPIES)]
     assert find_ratios(claim, figures) == pytest.approx(ratios)
 
 
@@ -141,6 +159,40 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
     assert "PVLDB 11(1), 2017" in text
 
 
+def test_a_run_that_is_stopped_keeps_what_it_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    document, load, arguments = tmp_path / "out.json", papers_run.load_ring, ["bench", "pokec,random", "--suite"]
+
+    def load_one(backend: object, name: str, *more: object) -> object:
+        if name == "random":
+            raise KeyboardInterrupt
+        return load(backend, name, *more)
+
+    monkeypatch.setattr(papers_run, "load_ring", load_one)
+    arguments += ["gpma", "--store", "merge", "--table", "fig7", "--json", str(document), *SHORT]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 130
+    assert done.output.count("gpma/fig7, Fig. 7") == 1
+    read = json.loads(document.read_text())
+    check_document(read)
+    assert (read["dataset"]["name"], len(read["rows"])) == ("pokec", len({row["batch"] for row in read["rows"]}))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.json"]
+
+
+def test_a_part_is_printed_once_and_sets_side_by_side_at_the_end() -> None:
+    arguments = ["bench", "--suite", "slab-hash", "--store", "merge", "--limit-seconds", "60", *SHORT]
+    # Table VI is printed as means, which come on top at the end.
+    for table, data, titles in (
+        ("table5", "ldoor", 1),
+        ("table5", "ldoor,road_usa", 3),
+        ("table6", "ldoor", 2),
+        ("table6", "ldoor,road_usa", 3),
+    ):
+        done = CliRunner().invoke(app, [*arguments, data, "--table", table])
+        assert done.exit_code == 0, done.output
+        assert done.output.count(f"slab-hash/{table}, Table V") == titles
+        assert ("mean of its sets" in done.output) == (table == "table6")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -148,6 +200,8 @@ def test_the_command_prints_and_writes(tmp_path: Path, monkeypatch: pytest.Monke
         (["--suite", "lpma", "--algorithm", "bfs"], "--algorithm: --suite lpma does not take it"),
         (["collegemsg", "--shrink", "2"], "--shrink: --suite window does not take it"),
         (["--suite", "updates", "--data-dir", "."], "--data-dir: --suite updates does not take it"),
+        (["collegemsg", "--table", "fig7"], "--table: --suite window does not take it"),
+        (["collegemsg", "--limit-seconds", "9"], "--limit-seconds: --suite window does not take it"),
         (["--suite", "gpma", "--data-dir", "no"], "data-dir: 'no' is no folder"),
         (["collegemsg", "--suite", "gpma"], "unknown data set 'collegemsg'; known: 'graph500-200', 'pokec', "),
         (["--suite", "gpma", "--store-option", "build_density=0.6"], "wanted STORE:KEY=VALUE"),

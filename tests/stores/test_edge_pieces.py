@@ -1,0 +1,107 @@
+"""Edges in pieces: all of them once, whole vertices, from the structure, until the next update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore.backend import Backend
+from dynstore.errors import InputError, StaleSnapshotError
+from dynstore.graph import DynamicGraph
+from dynstore.stores import STORES, get_store
+
+OWN_ROWS = ("slab_hash", "graphvine", "adjlists")
+
+
+def make(backend: Backend, store: str, **options: Any) -> DynamicGraph:
+    if backend.family not in get_store(store).families:
+        pytest.skip(f"{store} runs on the host only")
+    return DynamicGraph(store=store, device=backend.name, **options)
+
+
+def fill(graph: DynamicGraph, rng: np.random.Generator, name: Any = lambda ids: ids) -> None:
+    """A hub, rows with and without edges, gaps and touched rows."""
+    src, dst = rng.integers(0, 24, (2, 120))
+    src[:40], weights = 5, rng.integers(1, 9, 120).astype(np.float32)
+    graph.insert_edges((name(src), name(dst), *((weights,) if graph.is_weighted() else ())))
+    graph.delete_edges((name(src[::4]), name(dst[::4])))
+    if not graph.is_renumbered():
+        graph.insert_vertices([40])
+
+
+def rows_of(graph: DynamicGraph, columns: dict[str, Any]) -> list[tuple[Any, ...]]:
+    return list(zip(*(graph.backend.to_host(column).tolist() for column in columns.values()), strict=True))
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("most", [1, 17, 1000])
+@pytest.mark.parametrize("kind", [{}, {"weighted": True, "weight_dtype": "float64"}, {"directed": False}])
+def test_pieces_are_the_edge_table(
+    backend: Backend, store: str, kind: dict[str, Any], most: int, rng: np.random.Generator
+) -> None:
+    graph = make(backend, store, **kind)
+    fill(graph, rng)
+    pieces = [rows_of(graph, piece) for piece in graph.iterate_edges(most)]
+    wanted = rows_of(graph, graph.edge_columns())
+    assert sorted(row for piece in pieces for row in piece) == wanted
+    assert all(pieces), "an empty piece"
+    starts = [{row[0] for row in piece} for piece in pieces]
+    assert sum(map(len, starts)) == len(set().union(*starts)), "a vertex in two pieces"
+    assert all(len(piece) <= most or len(sources) == 1 for piece, sources in zip(pieces, starts, strict=True))
+    if store != "slab_hash":
+        assert [row for piece in pieces for row in piece] == wanted
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_table_that_is_there_is_read_as_well(backend: Backend, store: str, rng: np.random.Generator) -> None:
+    graph = make(backend, store)
+    fill(graph, rng)
+    wanted = rows_of(graph, graph.edge_columns())
+    assert sorted(row for piece in graph.iterate_edges(9) for row in rows_of(graph, piece)) == wanted
+
+
+@pytest.mark.parametrize("store", OWN_ROWS)
+def test_no_table_of_all_edges_is_made(
+    backend: Backend, store: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = make(backend, store)
+    fill(graph, rng)
+    before = graph.memory_usage()
+    monkeypatch.setattr(type(graph._out), "slots", property(lambda store: pytest.fail("the table was made")))
+    assert sum(piece["source"].shape[0] for piece in graph.iterate_edges(10)) == graph.number_of_edges()
+    assert graph.memory_usage() == before
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_ids_of_the_users_own(backend: Backend, directed: bool, rng: np.random.Generator) -> None:
+    graph = make(backend, "slab_hash", renumber=True, directed=directed)
+    fill(graph, rng, lambda ids: ids * 1000 + 7)
+    pieces = [row for piece in graph.iterate_edges(8) for row in rows_of(graph, piece)]
+    assert sorted(pieces) == sorted(rows_of(graph, graph.edge_columns()))
+    assert directed or all(low <= high for low, high in pieces)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_graph_without_edges_has_no_piece(backend: Backend, store: str) -> None:
+    graph = make(backend, store)
+    assert list(graph.iterate_edges()) == []
+    graph.insert_vertices([3])
+    assert list(graph.iterate_edges()) == []
+
+
+def test_an_update_ends_the_pieces(backend: Backend) -> None:
+    graph = make(backend, "slab_hash")
+    graph.insert_edges(([0, 1], [1, 2]))
+    pieces = graph.iterate_edges(1)
+    assert rows_of(graph, next(pieces)) == [(0, 1)]
+    graph.insert_edges(([0], [3]))
+    with pytest.raises(StaleSnapshotError, match=r"iterate_edges: it began at version 1 of the graph, .* version 2"):
+        next(pieces)
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5, "all"])
+def test_a_size_that_cannot_be_used(most: Any) -> None:
+    with pytest.raises(InputError, match=r"iterate_edges: .*max_edges"):
+        DynamicGraph(device="cpu").iterate_edges(most)
