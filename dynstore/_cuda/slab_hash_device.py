@@ -9,13 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_pause, d_shuffle
-from dynstore.slabs import EMPTY, END, FREE, LOCKED, TOMBSTONE, USED
+from dynstore._cuda.warp import d_ballot, d_lane, d_pause, d_shuffle
+from dynstore.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HEAD_WORDS, LOCKED, TOMBSTONE, USED
 
 __all__ = [
     "d_add_slab",
     "d_append_key",
-    "d_count_up",
+    "d_find_base",
     "d_find_bucket",
     "d_flush_chain",
     "d_mix",
@@ -39,6 +39,15 @@ def d_find_bucket(key, buckets):
     if buckets > 1:
         bucket = (d_mix((key ^ (key >> 32)) & 0xFFFFFFFF) * buckets) >> 32
     return bucket
+
+
+@device
+def d_find_base(heads, row, key):
+    """Return the base slab of a key's chain, END where the row has none, or does not exist."""
+    base, buckets = np.int64(END), np.int64(0)
+    if row < heads.shape[0] // HEAD_WORDS:
+        base, buckets = np.int64(heads[HEAD_WORDS * row + FIRST]), np.int64(heads[HEAD_WORDS * row + BUCKETS])
+    return base + d_find_bucket(key, buckets)  # rows without a table have no buckets
 
 
 @device
@@ -111,28 +120,6 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
                 place = np.int64(read) * words + match
         pending = d_ballot(slab != END)
     return place, np.int64(target), spare, np.int64(room), np.int64(length)
-
-
-@device
-def d_count_up(counters, at, active):
-    """Return how often a counter, from -1 on, had been counted up before: each active lane of the warp counts one up.
-
-    Lanes with the first active lane's counter make one atomic add between them, all others one each.
-    """
-    lane, word = d_lane(), d_ballot(active)
-    leader = cuda.ffs(word) - 1 if word != 0 else 0
-    shared = d_shuffle(at, leader)
-    same = d_ballot(active and at == shared)
-    start = np.int64(0)
-    if word != 0 and lane == leader:
-        start = np.int64(cuda.atomic.add(counters, at, cuda.popc(same))) + 1
-    start = d_shuffle(start, leader)
-    if active:
-        if at == shared:
-            start += d_count_lower(same, lane)
-        else:
-            start = np.int64(cuda.atomic.add(counters, at, 1)) + 1
-    return start
 
 
 @device
