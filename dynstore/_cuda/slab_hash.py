@@ -10,10 +10,10 @@ from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.slab_hash_device import (
     d_add_slab,
     d_append_key,
-    d_find_base,
     d_find_bucket,
     d_flush_chain,
     d_probe_chains,
+    d_read_head,
 )
 from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, d_edge, plan_update
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
@@ -65,7 +65,8 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
     key, base = np.int64(0), np.int64(END)
     if t < src.shape[0]:
         row, key = np.int64(src[t]), np.int64(dst[t])
-        base = d_find_base(heads, row, key)
+        first, buckets = d_read_head(heads, row)
+        base = first + d_find_bucket(key, buckets)
     place, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
     if t < src.shape[0]:
         places[t] = place

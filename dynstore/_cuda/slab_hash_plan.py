@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.slab_hash_device import d_find_base, d_mix, d_probe_chains
+from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.edge_batch import RawEdges
@@ -121,11 +121,23 @@ def d_rank_keys(table, mask, bucket, active):
 
 
 @device
-def d_tally(board, row, counted):
-    """Count the lanes of the warp for which it is so (atomic)."""
-    word = d_ballot(counted)
-    if d_lane() == 0 and word != 0:
-        cuda.atomic.add(board, row, np.int32(cuda.popc(word)))
+def d_tally(board, keys, loops, found, needed):
+    """Add to the block's tallies how many lanes of the warp say so of each (atomic): one lane writes one of them."""
+    lane, mine = d_lane(), d_ballot(keys)
+    word = d_ballot(found)
+    if lane == FOUND:
+        mine = word
+    word = d_ballot(needed)
+    if lane == NEEDED:
+        mine = word
+    word = d_ballot(loops)
+    if lane == LOOPS:
+        mine = word
+    word = d_ballot(loops and found)
+    if lane == FOUND_LOOPS:
+        mine = word
+    if lane < TALLIES and mine != 0:
+        cuda.atomic.add(board, lane, np.int32(cuda.popc(mine)))
 
 
 @device
@@ -157,18 +169,16 @@ def k_plan_update(
     chosen, loop, key, base = False, False, np.int64(0), np.int64(END)
     if t < places.shape[0]:
         row, key, _ = d_edge(src, dst, t)
-        base = d_find_base(heads, row, key)
+        first, buckets = d_read_head(heads, row)  # on its way while the edge is claimed
         chosen = repeats == 0 or d_claim_edge(table, mask, row, key)
         loop = chosen and counts_loops != 0 and row == key
-        if not chosen:
-            base = np.int64(END)
-    d_tally(board, KEYS, chosen)
-    d_tally(board, LOOPS, loop)
+        if chosen:
+            base = first + d_find_bucket(key, buckets)
+    adds = False
     place, target, spare, room, length = d_probe_chains(slabs, words, keys, reuse, key, base)
-    d_tally(board, FOUND, place >= 0)
-    d_tally(board, FOUND_LOOPS, loop and place >= 0)
+    found = place >= 0
     if max_chain > 0:
-        absent = chosen and place < 0
+        absent = chosen and not found
         bucket = base
         if absent and base == END:
             bucket = -1 - d_edge(src, dst, t)[0]
@@ -181,14 +191,15 @@ def k_plan_update(
             if spills:
                 listed[at] = (np.int64(target) << 32) | t
             over = rank - room
-            adds = spills and over >= 0 and over % keys == 0
-            d_tally(board, NEEDED, adds)
-            too_long = adds and length + over // keys + 1 > max_chain
+            more = max(over, 0) // keys
+            adds = spills and over == more * keys
+            too_long = adds and length + more + 1 > max_chain
             at = d_claim(control, OVERLONG, too_long)
             if too_long:
                 listed[places.shape[0] + at] = d_edge(src, dst, t)[0]
     if t < places.shape[0]:
         places[t] = place if chosen else NOT_CHOSEN
+    d_tally(board, chosen, loop, found, adds)
     cuda.syncthreads()
     if cuda.threadIdx.x < TALLIES and board[cuda.threadIdx.x] != 0:
         cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
