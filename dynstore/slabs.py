@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -117,12 +118,12 @@ class SlabTable:
         clear_heads(table.heads)
         return table
 
-    @property
+    @cached_property
     def words(self) -> int:
         """Words of a slab."""
         return SLAB_BYTES // int(self.slabs.dtype.itemsize)
 
-    @property
+    @cached_property
     def keys(self) -> int:
         """Keys that a slab holds."""
         return (self.words - 2) // (1 + self.weight_words)
