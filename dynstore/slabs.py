@@ -37,7 +37,7 @@ SLAB_BYTES = 128
 EMPTY, TOMBSTONE = -1, -2
 # What stands for a slab's number: the end of a chain, and a chain that somebody is about to lengthen.
 END, LOCKED = -1, -2
-# Words of a row's head; COUNTER is -1 but while a plan counts.
+# Words of a row's head; COUNTER is -1 but while a plan counts on the host.
 FIRST, BUCKETS, DEGREE, COUNTER = 0, 1, 2, 3
 HEAD_WORDS = 4
 # Words of a pool's state.
@@ -80,7 +80,8 @@ class SlabTable:
     Attributes
     ----------
     slabs : array, shape (N * words,), vertex dtype
-        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts) and the next slab's number.
+        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts on the host)
+        and the next slab's number.
     heads : array, shape (4 * R,), int32
         First base slab (END for a row without a table), buckets, degree and a counter of each row.
     dirty : array, shape (R,), uint8
