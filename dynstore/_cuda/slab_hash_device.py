@@ -60,33 +60,50 @@ def d_read_word(slabs, words, slab, lane):
 
 
 @device
+def d_read_slabs(slabs, words, slab, turn):
+    """The warp reads the slabs of four lanes, from lane ``turn`` on; return each lane's word of each."""
+    part, size = np.uint64(d_lane() & (words - 1)), np.uint64(np.uint32(words))
+    at_0, at_1 = np.uint32(d_shuffle(slab, turn)), np.uint32(d_shuffle(slab, turn + 1))
+    at_2, at_3 = np.uint32(d_shuffle(slab, turn + 2)), np.uint32(d_shuffle(slab, turn + 3))
+    word_0, word_1 = slabs[np.uint64(at_0) * size + part], slabs[np.uint64(at_1) * size + part]
+    word_2, word_3 = slabs[np.uint64(at_2) * size + part], slabs[np.uint64(at_3) * size + part]
+    return word_0, word_1, word_2, word_3
+
+
+@device
+def d_match_words(read, key, tombstone, turn, found, free):
+    """The warp compares the words read of four lanes' slabs; these lanes get new bits of where keys are found and free.
+
+    A TOMBSTONE is EMPTY but for its last bit, which is set in ``tombstone`` where one counts as free.
+    """
+    lane = np.int32(d_lane())
+    found_0, free_0 = d_ballot(read[0] == d_shuffle(key, turn)), d_ballot((read[0] | tombstone) == EMPTY)
+    found_1, free_1 = d_ballot(read[1] == d_shuffle(key, turn + 1)), d_ballot((read[1] | tombstone) == EMPTY)
+    found_2, free_2 = d_ballot(read[2] == d_shuffle(key, turn + 2)), d_ballot((read[2] | tombstone) == EMPTY)
+    found_3, free_3 = d_ballot(read[3] == d_shuffle(key, turn + 3)), d_ballot((read[3] | tombstone) == EMPTY)
+    if lane == turn:
+        found, free = found_0, free_0
+    if lane == turn + 1:
+        found, free = found_1, free_1
+    if lane == turn + 2:
+        found, free = found_2, free_2
+    if lane == turn + 3:
+        found, free = found_3, free_3
+    return found, free
+
+
+@device
 def d_search_slabs(slabs, words, reuse, key, slab):
     """The warp reads each lane's slab, four of them at once. Slab 0 exists, so lanes without one (END) name that.
 
     Returns the words that are the lane's key, and those that are free, as bits; of all words, also behind the keys.
     """
-    lane, pending = np.int32(d_lane()), d_ballot(slab != END)
-    part, size, mine = np.uint64(lane & (words - 1)), np.uint64(np.uint32(words)), np.int32(max(slab, 0))
+    pending, named, tombstone = d_ballot(slab != END), np.int32(max(slab, 0)), slabs.dtype.type(reuse)
     found, free, turn = np.uint32(0), np.uint32(0), np.int32(0)
     while turn < WARP:
         if (pending >> np.uint32(turn)) & np.uint32(15) != 0:
-            at_0, at_1 = np.uint32(d_shuffle(mine, turn)), np.uint32(d_shuffle(mine, turn + 1))
-            at_2, at_3 = np.uint32(d_shuffle(mine, turn + 2)), np.uint32(d_shuffle(mine, turn + 3))
-            word_0, word_1 = slabs[np.uint64(at_0) * size + part], slabs[np.uint64(at_1) * size + part]
-            word_2, word_3 = slabs[np.uint64(at_2) * size + part], slabs[np.uint64(at_3) * size + part]
-            # A TOMBSTONE is EMPTY but for its last bit.
-            found_0, free_0 = d_ballot(word_0 == d_shuffle(key, turn)), d_ballot((word_0 | reuse) == EMPTY)
-            found_1, free_1 = d_ballot(word_1 == d_shuffle(key, turn + 1)), d_ballot((word_1 | reuse) == EMPTY)
-            found_2, free_2 = d_ballot(word_2 == d_shuffle(key, turn + 2)), d_ballot((word_2 | reuse) == EMPTY)
-            found_3, free_3 = d_ballot(word_3 == d_shuffle(key, turn + 3)), d_ballot((word_3 | reuse) == EMPTY)
-            if lane == turn:
-                found, free = found_0, free_0
-            if lane == turn + 1:
-                found, free = found_1, free_1
-            if lane == turn + 2:
-                found, free = found_2, free_2
-            if lane == turn + 3:
-                found, free = found_3, free_3
+            read = d_read_slabs(slabs, words, named, turn)
+            found, free = d_match_words(read, key, tombstone, turn, found, free)
         turn = np.int32(turn + 4)
     return found, free
 
@@ -125,10 +142,14 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
 
 @device
 def d_take_slab(unused, state):
-    """Return a slab from the stack, or one that was never used; FREE is below 0 after where the stack was empty."""
-    free = np.int64(cuda.atomic.add(state, FREE, -1))
-    if free > 0:
-        return np.int64(unused[free - 1])
+    """Return a slab from the stack, or one that was never used; FREE may be below 0 after where the stack got empty.
+
+    The plain read saves an atomic add where the stack is empty: what it may miss is that it has become so.
+    """
+    if state[FREE] > 0:
+        free = np.int64(cuda.atomic.add(state, FREE, -1))
+        if free > 0:
+            return np.int64(unused[free - 1])
     return np.int64(cuda.atomic.add(state, USED, 1))
 
 
