@@ -21,6 +21,7 @@ __all__ = [
     "d_probe_chains",
     "d_read_head",
     "d_read_word",
+    "d_touch_slab",
 ]
 
 
@@ -57,6 +58,21 @@ def d_read_word(slabs, words, slab, lane):
     if slab != END and lane < words:
         word = np.int64(slabs[slab * words + lane])
     return word
+
+
+@device
+def d_touch_slab(slabs, words, keys, slab):
+    """Return four keys of a slab, one a sector where keys fill it: who reads the slab later does not wait for it."""
+    first = slabs.dtype.type(EMPTY)
+    second, third, fourth = first, first, first
+    if slab != END:
+        start, step = np.uint64(np.uint32(slab)) * np.uint64(np.uint32(words)), words >> 2
+        first, second = slabs[start], slabs[start + np.uint64(min(step, keys - 1))]
+        third, fourth = (
+            slabs[start + np.uint64(min(2 * step, keys - 1))],
+            slabs[start + np.uint64(min(3 * step, keys - 1))],
+        )
+    return first, second, third, fourth
 
 
 @device

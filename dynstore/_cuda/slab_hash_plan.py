@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head
+from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.edge_batch import RawEdges
-from dynstore.slabs import END, FREE, USED, Probe
+from dynstore.slabs import END, FREE, TOMBSTONE, USED, Probe
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -74,14 +74,17 @@ def d_edge(src, dst, t):
 
 
 @device
-def d_claim_edge(table, mask, row, key):
-    """Return whether nobody has claimed the edge before; it is claimed after. Slots hold 1 + an edge, 0 if free."""
-    edge = ((row << 32) | key) + 1
-    slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
-    other = cuda.atomic.cas(table, slot, 0, edge)
-    while other != 0 and other != edge:
+def d_try_claim(table, edge, slot):
+    """Claim an edge in a slot that is free; return what was there: 1 + an edge, or 0."""
+    return np.int64(cuda.atomic.cas(table, slot, 0, edge + 1))
+
+
+@device
+def d_end_claim(table, mask, edge, slot, other):
+    """Return whether nobody else has claimed the edge, given its first slot and what was there; it is claimed after."""
+    while other != 0 and other != edge + 1:
         slot = (slot + 1) & mask
-        other = cuda.atomic.cas(table, slot, 0, edge)
+        other = d_try_claim(table, edge, slot)
     return other == 0
 
 
@@ -169,11 +172,18 @@ def k_plan_update(
     chosen, loop, key, base = False, False, np.int64(0), np.int64(END)
     if t < places.shape[0]:
         row, key, _ = d_edge(src, dst, t)
-        first, buckets = d_read_head(heads, row)  # on its way while the edge is claimed
-        chosen = repeats == 0 or d_claim_edge(table, mask, row, key)
+        # The head, then the slab are on their way while the edge is claimed.
+        first, buckets = d_read_head(heads, row)
+        edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
+        if repeats != 0:
+            slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
+            other = d_try_claim(table, edge, slot)
+        base = first + d_find_bucket(key, buckets)
+        touched = d_touch_slab(slabs, words, keys, base)
+        chosen = d_end_claim(table, mask, edge, slot, other)
         loop = chosen and counts_loops != 0 and row == key
-        if chosen:
-            base = first + d_find_bucket(key, buckets)
+        if not chosen or min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
+            base = np.int64(END)
     adds = False
     place, target, spare, room, length = d_probe_chains(slabs, words, keys, reuse, key, base)
     found = place >= 0
