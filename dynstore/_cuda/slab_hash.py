@@ -83,6 +83,9 @@ def k_insert_edges(
     the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
     """
     t, lane = np.int64(cuda.grid(1)), d_lane()
+    warp, spilled = t >> 5, np.int64(0)
+    if warp < num_spilled:
+        spilled = listed[warp]  # on its way meanwhile
     row, placed = np.int64(0), False
     if t < places.shape[0]:
         row, key, i = d_edge(src, dst, t)
@@ -95,20 +98,19 @@ def k_insert_edges(
             dirty[row] = 1
             d_write_weight(slabs, words, keys, place, weight_words, weights, i)
     d_add_degree(heads, row, 1, placed)
-    warp = t >> 5
     if warp < num_spilled:
-        row, key, i = d_edge(src, dst, listed[warp] & 0xFFFFFFFF)
-        head, slab = HEAD_WORDS * row, listed[warp] >> 32
+        row, key, i = d_edge(src, dst, spilled & 0xFFFFFFFF)
+        head, slab = HEAD_WORDS * row, spilled >> 32
         if lane == 0:
             if slab != END:
                 slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
             else:
-                slab = np.int64(heads[head + FIRST])
-                if slab < 0:
-                    slab = d_add_slab(heads, head + FIRST, unused, state)
-                    heads[head + BUCKETS] = 1
                 # A row that has just got its only base slab may not show yet that it has one.
-                slab += d_find_bucket(key, np.int64(heads[head + BUCKETS]))
+                buckets = np.int64(heads[head + BUCKETS])
+                slab = d_add_slab(heads, head + FIRST, unused, state)
+                if buckets == 0:
+                    heads[head + BUCKETS] = 1
+                slab += d_find_bucket(key, buckets)
         place = d_append_key(slabs, unused, state, words, keys, reuse, d_shuffle(slab, 0), key)
         if lane == 0:
             dirty[row] = 1
