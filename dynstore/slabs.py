@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ SLAB_BYTES = 128
 EMPTY, TOMBSTONE = -1, -2
 # What stands for a slab's number: the end of a chain, and a chain that somebody is about to lengthen.
 END, LOCKED = -1, -2
-# Words of a row's head; COUNTER is -1 but while a plan counts.
+# Words of a row's head; COUNTER is -1 but while a plan counts on the host.
 FIRST, BUCKETS, DEGREE, COUNTER = 0, 1, 2, 3
 HEAD_WORDS = 4
 # Words of a pool's state.
@@ -79,7 +80,8 @@ class SlabTable:
     Attributes
     ----------
     slabs : array, shape (N * words,), vertex dtype
-        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts) and the next slab's number.
+        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts on the host)
+        and the next slab's number.
     heads : array, shape (4 * R,), int32
         First base slab (END for a row without a table), buckets, degree and a counter of each row.
     dirty : array, shape (R,), uint8
@@ -117,12 +119,12 @@ class SlabTable:
         clear_heads(table.heads)
         return table
 
-    @property
+    @cached_property
     def words(self) -> int:
         """Words of a slab."""
         return SLAB_BYTES // int(self.slabs.dtype.itemsize)
 
-    @property
+    @cached_property
     def keys(self) -> int:
         """Keys that a slab holds."""
         return (self.words - 2) // (1 + self.weight_words)

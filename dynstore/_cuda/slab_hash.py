@@ -13,8 +13,9 @@ from dynstore._cuda.slab_hash_device import (
     d_find_bucket,
     d_flush_chain,
     d_probe_chains,
+    d_read_head,
 )
-from dynstore._cuda.slab_hash_plan import NOT_PLACED, d_edge, plan_update
+from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, d_edge, plan_update
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS, TOMBSTONE
 
@@ -64,10 +65,8 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
     key, base = np.int64(0), np.int64(END)
     if t < src.shape[0]:
         row, key = np.int64(src[t]), np.int64(dst[t])
-        if row < heads.shape[0] // HEAD_WORDS:
-            base = np.int64(heads[HEAD_WORDS * row + FIRST])
-            if base != END:
-                base += d_find_bucket(key, np.int64(heads[HEAD_WORDS * row + BUCKETS]))
+        first, buckets = d_read_head(heads, row)
+        base = first + d_find_bucket(key, buckets)
     place, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
     if t < src.shape[0]:
         places[t] = place
@@ -75,8 +74,8 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
 
 @kernel
 def k_insert_edges(
-    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, spilled, behind, num_spilled,
-    weight_words, weights
+    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, listed, num_spilled, weight_words,
+    weights
 ):  # fmt: skip
     """One thread owns one edge, then a warp one of those without a place.
 
@@ -84,6 +83,9 @@ def k_insert_edges(
     the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
     """
     t, lane = np.int64(cuda.grid(1)), d_lane()
+    warp, spilled = t >> 5, np.int64(0)
+    if warp < num_spilled:
+        spilled = listed[warp]  # on its way meanwhile
     row, placed = np.int64(0), False
     if t < places.shape[0]:
         row, key, i = d_edge(src, dst, t)
@@ -96,20 +98,19 @@ def k_insert_edges(
             dirty[row] = 1
             d_write_weight(slabs, words, keys, place, weight_words, weights, i)
     d_add_degree(heads, row, 1, placed)
-    warp = t >> 5
     if warp < num_spilled:
-        row, key, i = d_edge(src, dst, spilled[warp])
-        head, slab = HEAD_WORDS * row, behind[warp]
+        row, key, i = d_edge(src, dst, spilled & 0xFFFFFFFF)
+        head, slab = HEAD_WORDS * row, spilled >> 32
         if lane == 0:
             if slab != END:
                 slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
             else:
-                slab = np.int64(heads[head + FIRST])
-                if slab < 0:
-                    slab = d_add_slab(heads, head + FIRST, unused, state)
-                    heads[head + BUCKETS] = 1
                 # A row that has just got its only base slab may not show yet that it has one.
-                slab += d_find_bucket(key, np.int64(heads[head + BUCKETS]))
+                buckets = np.int64(heads[head + BUCKETS])
+                slab = d_add_slab(heads, head + FIRST, unused, state)
+                if buckets == 0:
+                    heads[head + BUCKETS] = 1
+                slab += d_find_bucket(key, buckets)
         place = d_append_key(slabs, unused, state, words, keys, reuse, d_shuffle(slab, 0), key)
         if lane == 0:
             dirty[row] = 1
@@ -118,7 +119,7 @@ def k_insert_edges(
 
 
 @kernel
-def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, num_emptied):
+def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, control):
     """One thread owns one edge: a tombstone takes its place. Rows that lose their last edge are listed (atomic)."""
     t = np.int64(cuda.grid(1))
     row, there = np.int64(0), False
@@ -131,22 +132,22 @@ def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, num_emptied):
     before, gone = d_add_degree(heads, row, -1, there)
     if gone > 0 and before == gone:
         if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
-            emptied[emptied.shape[0] - 1 - cuda.atomic.add(num_emptied, 1, 1)] = row
+            emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
         else:
-            emptied[cuda.atomic.add(num_emptied, 0, 1)] = row
+            emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
 
 
 @kernel
-def k_flush_rows(slabs, heads, unused, state, words, emptied, num_emptied):
+def k_flush_rows(slabs, heads, unused, state, words, emptied, control):
     """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
     first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
     r = first
-    while r < num_emptied[0]:
+    while r < control[SHORT_ROWS]:
         head = HEAD_WORDS * emptied[r]
         for bucket in range(heads[head + BUCKETS]):
             d_flush_chain(slabs, unused, state, words, np.int64(heads[head + FIRST]) + bucket, 1)
         r += step
-    for k in range(num_emptied[1]):
+    for k in range(control[SHORT_ROWS + 1]):
         head = HEAD_WORDS * emptied[emptied.shape[0] - 1 - k]
         chain = first
         while chain < heads[head + BUCKETS]:
@@ -187,11 +188,11 @@ def insert_absent(
 ) -> None:
     """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
     tasks = probe.tasks
-    words = table.slabs[:0] if weights is None else table.weights_as_words(weights)
+    words = backend.nothing(table.slabs.dtype) if weights is None else table.weights_as_words(weights)
     k_insert_edges.launch(
-        max(tasks.num_tasks, WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
-        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.spilled,
-        tasks.behind, tasks.num_spilled, table.weight_words, words,
+        max(int(probe.places.shape[0]), WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
+        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.listed,
+        tasks.num_spilled, table.weight_words, words,
     )  # fmt: skip
 
 
@@ -200,12 +201,12 @@ def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Pr
     tasks = probe.tasks
     if probe.found:
         k_delete_edges.launch(
-            tasks.num_tasks, table.slabs, table.heads, table.dirty, tasks.src, tasks.dst, probe.places, tasks.emptied,
-            tasks.num_emptied,
+            probe.places.shape[0], table.slabs, table.heads, table.dirty, tasks.src, tasks.dst, probe.places,
+            tasks.listed, tasks.control,
         )  # fmt: skip
         k_flush_rows.launch_strided(
-            tasks.num_tasks, table.slabs, table.heads, table.unused, table.state, table.words, tasks.emptied,
-            tasks.num_emptied,
+            probe.places.shape[0], table.slabs, table.heads, table.unused, table.state, table.words, tasks.listed,
+            tasks.control,
         )  # fmt: skip
 
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_pause, d_shuffle
-from dynstore.slabs import EMPTY, END, FREE, LOCKED, TOMBSTONE, USED
+from dynstore._cuda.compiler import WARP, cuda, device
+from dynstore._cuda.warp import d_ballot, d_lane, d_pause, d_shuffle
+from dynstore.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HEAD_WORDS, LOCKED, TOMBSTONE, USED
 
 __all__ = [
     "d_add_slab",
     "d_append_key",
-    "d_count_up",
     "d_find_bucket",
     "d_flush_chain",
     "d_mix",
     "d_probe_chains",
+    "d_read_head",
     "d_read_word",
+    "d_touch_slab",
 ]
 
 
@@ -42,6 +43,15 @@ def d_find_bucket(key, buckets):
 
 
 @device
+def d_read_head(heads, row):
+    """Return a row's first base slab and its buckets: END and 0 where it has no table, or does not exist."""
+    first, buckets = np.int64(END), np.int64(0)
+    if row < heads.shape[0] // HEAD_WORDS:
+        first, buckets = np.int64(heads[HEAD_WORDS * row + FIRST]), np.int64(heads[HEAD_WORDS * row + BUCKETS])
+    return first, buckets
+
+
+@device
 def d_read_word(slabs, words, slab, lane):
     """Return a lane's word of a slab, EMPTY where there is none."""
     word = np.int64(EMPTY)
@@ -51,96 +61,111 @@ def d_read_word(slabs, words, slab, lane):
 
 
 @device
+def d_touch_slab(slabs, words, keys, slab):
+    """Return four keys of a slab, one a sector where keys fill it: who reads the slab later does not wait for it."""
+    first = slabs.dtype.type(EMPTY)
+    second, third, fourth = first, first, first
+    if slab != END:
+        start, step = np.uint64(np.uint32(slab)) * np.uint64(np.uint32(words)), words >> 2
+        first, second = slabs[start], slabs[start + np.uint64(min(step, keys - 1))]
+        third, fourth = (
+            slabs[start + np.uint64(min(2 * step, keys - 1))],
+            slabs[start + np.uint64(min(3 * step, keys - 1))],
+        )
+    return first, second, third, fourth
+
+
+@device
+def d_read_slabs(slabs, words, slab, turn):
+    """The warp reads the slabs of four lanes, from lane ``turn`` on; return each lane's word of each."""
+    part, size = np.uint64(d_lane() & (words - 1)), np.uint64(np.uint32(words))
+    at_0, at_1 = np.uint32(d_shuffle(slab, turn)), np.uint32(d_shuffle(slab, turn + 1))
+    at_2, at_3 = np.uint32(d_shuffle(slab, turn + 2)), np.uint32(d_shuffle(slab, turn + 3))
+    word_0, word_1 = slabs[np.uint64(at_0) * size + part], slabs[np.uint64(at_1) * size + part]
+    word_2, word_3 = slabs[np.uint64(at_2) * size + part], slabs[np.uint64(at_3) * size + part]
+    return word_0, word_1, word_2, word_3
+
+
+@device
+def d_match_words(read, key, tombstone, turn, found, free):
+    """The warp compares the words read of four lanes' slabs; these lanes get new bits of where keys are found and free.
+
+    A TOMBSTONE is EMPTY but for its last bit, which is set in ``tombstone`` where one counts as free.
+    """
+    lane = np.int32(d_lane())
+    found_0, free_0 = d_ballot(read[0] == d_shuffle(key, turn)), d_ballot((read[0] | tombstone) == EMPTY)
+    found_1, free_1 = d_ballot(read[1] == d_shuffle(key, turn + 1)), d_ballot((read[1] | tombstone) == EMPTY)
+    found_2, free_2 = d_ballot(read[2] == d_shuffle(key, turn + 2)), d_ballot((read[2] | tombstone) == EMPTY)
+    found_3, free_3 = d_ballot(read[3] == d_shuffle(key, turn + 3)), d_ballot((read[3] | tombstone) == EMPTY)
+    if lane == turn:
+        found, free = found_0, free_0
+    if lane == turn + 1:
+        found, free = found_1, free_1
+    if lane == turn + 2:
+        found, free = found_2, free_2
+    if lane == turn + 3:
+        found, free = found_3, free_3
+    return found, free
+
+
+@device
+def d_search_slabs(slabs, words, reuse, key, slab):
+    """The warp reads each lane's slab, four of them at once. Slab 0 exists, so lanes without one (END) name that.
+
+    Returns the words that are the lane's key, and those that are free, as bits; of all words, also behind the keys.
+    """
+    pending, named, tombstone = d_ballot(slab != END), np.int32(max(slab, 0)), slabs.dtype.type(reuse)
+    found, free, turn = np.uint32(0), np.uint32(0), np.int32(0)
+    while turn < WARP:
+        if (pending >> np.uint32(turn)) & np.uint32(15) != 0:
+            read = d_read_slabs(slabs, words, named, turn)
+            found, free = d_match_words(read, key, tombstone, turn, found, free)
+        turn = np.int32(turn + 4)
+    return found, free
+
+
+@device
 def d_probe_chains(slabs, words, keys, reuse, key, base):
     """The warp walks 32 chains, each from a lane's base slab (END: none) to its key or to where the chain ends.
-
-    Eight lanes read a slab, each up to four of its words, and each group of eight for its own lanes. Slab 0 exists.
 
     Returns
     -------
     place : the word of the key, -1 where it is not there
-    target, spare : the first slab with free places, and which these are
+    target, spare : where it is not, the first slab with free places, and which these are
     room, length : free places and slabs of the chain; where the key is there, of the chain up to it
     """
-    lane = d_lane()
-    part, group, byte = lane & 7, lane & 24, np.uint32(0xFF)
-    shift = np.uint32(group)
-    third, fourth = words & 32 and 16, words & 32 and 24  # slabs of 16 words have none: the first words again
     slab, wanted = np.int32(base), slabs.dtype.type(key)
-    place, target, spare = np.int64(-1), np.int32(END), np.uint32(0)
+    of_keys = np.uint32((1 << keys) - 1)
+    hit, target, spare = np.int32(-1), np.int32(END), np.uint32(0)
     room, length = np.int32(0), np.int32(0)
-    # Each group goes on with the first of its lanes that is not done.
-    pending = d_ballot(slab != END)
-    while pending != 0:
-        mine = (pending >> shift) & byte
-        owner = cuda.ffs(mine) - 1 if mine != 0 else 0
-        read, sought = d_shuffle(slab, group + owner), d_shuffle(wanted, group + owner)
-        at = np.int64(max(read, 0)) * words + part
-        word_0, word_1, word_2, word_3 = slabs[at], slabs[at + 8], slabs[at + third], slabs[at + fourth]
-        # Words behind the keys may look like a key: of a lane's words the first one counts.
-        match = np.int32(words)
-        if word_3 == sought:
-            match = np.int32(part + 24)
-        if word_2 == sought:
-            match = np.int32(part + 16)
-        if word_1 == sought:
-            match = np.int32(part + 8)
-        if word_0 == sought:
-            match = np.int32(part)
-        matches = d_ballot(match < keys)
-        if matches != 0:
-            mine = (matches >> shift) & byte
-            match = d_shuffle(match, group + (cuda.ffs(mine) - 1 if mine != 0 else owner))
-        # EMPTY is behind all else, so the last place tells whether there is any.
-        last = word_3 if keys > 24 else word_1 if keys > 8 else word_0
-        ends = d_shuffle(last, group + ((keys - 1) & 7)) == EMPTY
-        # A TOMBSTONE is EMPTY but for its last bit.
-        free_0, free_1 = d_ballot((word_0 | reuse) == EMPTY), d_ballot((word_1 | reuse) == EMPTY)
-        free_2, free_3 = d_ballot((word_2 | reuse) == EMPTY), d_ballot((word_3 | reuse) == EMPTY)
-        link = d_shuffle(word_3 if words == 32 else word_1, group + 7)
-        if part == owner and read != END:
-            free = ((free_0 >> shift) & byte) | (((free_1 >> shift) & byte) << np.uint32(8))
-            free |= (((free_2 >> shift) & byte) << np.uint32(16)) | (((free_3 >> shift) & byte) << np.uint32(24))
-            free &= (np.uint32(1) << np.uint32(keys)) - np.uint32(1)
-            length += 1
-            room += cuda.popc(free)
-            if target == END and free != 0:
-                target, spare = read, free
-            slab = np.int32(END) if match < keys or ends else np.int32(link)
-            if match < keys:
-                place = np.int64(read) * words + match
-        pending = d_ballot(slab != END)
+    while d_ballot(slab != END) != 0:
+        link = np.int32(END)
+        if slab != END:
+            link = np.int32(slabs[np.int64(slab) * words + words - 1])
+        found, free = d_search_slabs(slabs, words, reuse, wanted, slab)
+        found, free = np.uint32(found & of_keys), np.uint32(free & of_keys)
+        if slab != END:
+            length += np.int32(1)
+            room += np.int32(cuda.popc(free))
+            if found != 0 or (target == END and free != 0):
+                target, spare = slab, free
+            if found != 0:
+                hit, link = np.int32(cuda.ffs(found) - 1), np.int32(END)
+            slab = link
+    place = np.int64(target) * words + hit if hit >= 0 else np.int64(-1)
     return place, np.int64(target), spare, np.int64(room), np.int64(length)
 
 
 @device
-def d_count_up(counters, at, active):
-    """Return how often a counter, from -1 on, had been counted up before: each active lane of the warp counts one up.
-
-    Lanes with the first active lane's counter make one atomic add between them, all others one each.
-    """
-    lane, word = d_lane(), d_ballot(active)
-    leader = cuda.ffs(word) - 1 if word != 0 else 0
-    shared = d_shuffle(at, leader)
-    same = d_ballot(active and at == shared)
-    start = np.int64(0)
-    if word != 0 and lane == leader:
-        start = np.int64(cuda.atomic.add(counters, at, cuda.popc(same))) + 1
-    start = d_shuffle(start, leader)
-    if active:
-        if at == shared:
-            start += d_count_lower(same, lane)
-        else:
-            start = np.int64(cuda.atomic.add(counters, at, 1)) + 1
-    return start
-
-
-@device
 def d_take_slab(unused, state):
-    """Return a slab from the stack, or one that was never used; FREE is below 0 after where the stack was empty."""
-    free = np.int64(cuda.atomic.add(state, FREE, -1))
-    if free > 0:
-        return np.int64(unused[free - 1])
+    """Return a slab from the stack, or one that was never used; FREE may be below 0 after where the stack got empty.
+
+    The plain read saves an atomic add where the stack is empty: what it may miss is that it has become so.
+    """
+    if state[FREE] > 0:
+        free = np.int64(cuda.atomic.add(state, FREE, -1))
+        if free > 0:
+            return np.int64(unused[free - 1])
     return np.int64(cuda.atomic.add(state, USED, 1))
 
 

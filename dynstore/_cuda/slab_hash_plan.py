@@ -1,9 +1,10 @@
-"""What an update of slab hash tables finds before it writes: one kernel of three phases, and one read-back.
+"""What an update of slab hash tables finds before it writes: one kernel of one phase, and one read-back.
 
-Phase 1: rows of a batch that is not sorted claim their edge in a table of the batch's own; the last row wins.
-Phase 2: a warp walks the chains of 32 edges. Absent ones are ranked within their bucket by its counter; those that the
-first slab with free places has room for get their place at once, the others are listed.
-Phase 3: the first of each bucket knows how many there are, and so how many slabs the chain needs.
+A thread owns an edge. Of a batch that is not sorted, edges claim themselves in a table of the batch's own: who comes
+first does the work, which is the same for all, as such edges have no weights. A warp walks the chains of its 32 edges.
+Absent ones are ranked within their bucket, whose count is in the same table; those that the first slab with free
+places has room for get their place at once, the others are listed. A key's rank tells whether it is the one that a
+chain has to get one more slab for, so the slabs that are needed are counted on the way.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
-from dynstore._cuda.slab_hash_device import d_count_up, d_find_bucket, d_mix, d_probe_chains
-from dynstore._cuda.tiles import BOARD, d_claim
-from dynstore._cuda.warp import d_lane
+from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
+from dynstore._cuda.tiles import d_claim
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.edge_batch import RawEdges
-from dynstore.slabs import BUCKETS, COUNTER, END, FIRST, FREE, HEAD_WORDS, USED, Probe
+from dynstore.slabs import END, FREE, TOMBSTONE, USED, Probe
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     from dynstore.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["NOT_PLACED", "Tasks", "d_edge", "plan_update"]
+__all__ = ["NOT_PLACED", "SHORT_ROWS", "Tasks", "d_edge", "plan_update"]
 
-# Rows of the sums that `control` holds.
-KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, OVERLONG, SPILLED, POOL_USED, POOL_FREE = range(9)
+# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
+# rows a deletion has emptied, short ones and long ones.
+KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE, SHORT_ROWS = range(10)
+TALLIES, CONTROL_SIZE = 5, 11
 # What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
 # the batch has; a free place p that an absent key gets is NOT_PLACED - p.
 NOT_CHOSEN, NOT_PLACED = -2, -3
+# Bits of a bucket's count, below what names the bucket.
+COUNT_BITS = 31
+COUNT_MASK = (1 << COUNT_BITS) - 1
 
 
 class Tasks(NamedTuple):
@@ -41,28 +46,20 @@ class Tasks(NamedTuple):
     Attributes
     ----------
     src, dst : array, shape (N,)
-    mirrored : int
-        1 where N more tasks are the same edges turned round.
-    spilled, behind : array
-        Tasks without a place, and the slab behind which they belong, END where no slab of the chain has free places;
-        the first ``num_spilled``.
-    emptied, num_emptied : array
-        Room for the rows that a deletion leaves without edges, short ones from the front, long ones from the back, and
-        how many there are.
+        With twice as many places, N more tasks are the same edges turned round.
+    listed : array, int64
+        Of an insertion: the first ``num_spilled`` are tasks without a place; in the high half the slab behind which
+        they belong, END where no slab of the chain has free places. A deletion writes the rows there that it leaves
+        without edges, short ones from the front, long ones from the back.
+    control : array
+        Has how many rows these are, from 0 on.
     """
 
     src: Array
     dst: Array
-    mirrored: int
-    spilled: Array
-    behind: Array
+    listed: Array
     num_spilled: int
-    emptied: Array
-    num_emptied: Array
-
-    @property
-    def num_tasks(self) -> int:
-        return int(self.src.shape[0]) << self.mirrored
+    control: Array
 
 
 @device
@@ -77,131 +74,145 @@ def d_edge(src, dst, t):
 
 
 @device
-def d_same_edge(src, dst, mirrored, i, j):
-    """Return whether two rows of a batch are one edge."""
-    if src[i] == src[j] and dst[i] == dst[j]:
-        return True
-    return mirrored != 0 and src[i] == dst[j] and dst[i] == src[j]
+def d_try_claim(table, edge, slot):
+    """Claim an edge in a slot that is free; return what was there: 1 + an edge, or 0."""
+    return np.int64(cuda.atomic.cas(table, slot, 0, edge + 1))
 
 
 @device
-def d_claim_edges(src, dst, mirrored, claims, slot_of):
-    """Let each row claim its edge: a slot of ``claims`` holds 1 + the last row of an edge, 0 where it is free."""
-    mask = claims.shape[0] - 1
-    first, end = d_chunk(np.int64(src.shape[0]))
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        low, high = np.int64(src[i]), np.int64(dst[i])
-        if mirrored != 0 and low > high:
-            low, high = high, low
-        slot = d_mix((d_mix((low ^ (low >> 32)) & 0xFFFFFFFF) + high + (high >> 32)) & 0xFFFFFFFF) & mask
-        searching = True
-        while searching:
-            other = cuda.atomic.cas(claims, slot, 0, i + 1)
-            if other == 0:
-                searching = False
-            elif d_same_edge(src, dst, mirrored, i, other - 1):
-                cuda.atomic.max(claims, slot, i + 1)
-                searching = False
-            else:
-                slot = (slot + 1) & mask
-        slot_of[i] = slot
+def d_end_claim(table, mask, edge, slot, other):
+    """Return whether nobody else has claimed the edge, given its first slot and what was there; it is claimed after."""
+    while other != 0 and other != edge + 1:
+        slot = (slot + 1) & mask
+        other = d_try_claim(table, edge, slot)
+    return other == 0
 
 
 @device
-def d_is_chosen(src, dst, claims, slot_of, t, i):
-    """Return whether a task is to be done: no other row has its edge, and it is no self-loop a second time."""
-    if claims.shape[0] > 0 and claims[slot_of[i]] != i + 1:
-        return False
-    return t == i or src[i] != dst[i]
+def d_count_keys(table, mask, bucket, added):
+    """Return how many keys a bucket has been told of before, and tell it of more; the last slots are for that."""
+    slot = d_mix((bucket ^ (bucket >> 32)) & 0xFFFFFFFF) & mask
+    start = table.shape[0] - 1 - mask
+    entry = (bucket << COUNT_BITS) + added
+    other = np.int64(cuda.atomic.cas(table, start + slot, 0, entry))
+    while other != 0 and other >> COUNT_BITS != bucket:
+        slot = (slot + 1) & mask
+        other = np.int64(cuda.atomic.cas(table, start + slot, 0, entry))
+    if other != 0:
+        other = np.int64(cuda.atomic.add(table, start + slot, added))
+    return other & COUNT_MASK
+
+
+@device
+def d_rank_keys(table, mask, bucket, active):
+    """Return each active lane's rank among the keys of its bucket; the warp.
+
+    Lanes with the first active lane's bucket make one atomic add between them, all others one each.
+    """
+    lane, word = d_lane(), d_ballot(active)
+    leader = cuda.ffs(word) - 1 if word != 0 else 0
+    shared = d_shuffle(bucket, leader)
+    with_leader = active and bucket == shared
+    same = d_ballot(with_leader)
+    rank = np.int32(0)
+    if active and (lane == leader or not with_leader):
+        rank = np.int32(d_count_keys(table, mask, bucket, np.int64(cuda.popc(same)) if with_leader else np.int64(1)))
+    start = d_shuffle(rank, leader)
+    if with_leader:
+        rank = start + np.int32(d_count_lower(same, lane))
+    return rank
+
+
+@device
+def d_tally(board, keys, loops, found, needed):
+    """Add to the block's tallies how many lanes of the warp say so of each (atomic): one lane writes one of them."""
+    lane, mine = d_lane(), d_ballot(keys)
+    word = d_ballot(found)
+    if lane == FOUND:
+        mine = word
+    word = d_ballot(needed)
+    if lane == NEEDED:
+        mine = word
+    word = d_ballot(loops)
+    if lane == LOOPS:
+        mine = word
+    word = d_ballot(loops and found)
+    if lane == FOUND_LOOPS:
+        mine = word
+    if lane < TALLIES and mine != 0:
+        cuda.atomic.add(board, lane, np.int32(cuda.popc(mine)))
+
+
+@device
+def d_place_key(target, spare, rank, words):
+    """Return what stands for the free place of this rank in a slab whose free places are the bits of a word."""
+    for _ in range(rank):
+        spare &= spare - np.uint32(1)
+    return NOT_PLACED - (np.int64(target) * words + np.int64(cuda.ffs(spare)) - 1)
 
 
 @kernel
 def k_plan_update(
-    slabs, heads, state, words, keys, reuse, max_chain, inserting, src, dst, mirrored, counts_loops, claims, slot_of,
-    places, rooms, spilled, behind, overlong, control
+    slabs, heads, state, words, keys, reuse, max_chain, src, dst, repeats, counts_loops, mask, table, places, listed,
+    control
 ):  # fmt: skip
-    """Blocks own neighbouring rows, then neighbouring edges. Writes counters (atomic), -1 again in the end.
+    """One thread owns one task; ``max_chain`` is 0 for a deletion. A task's edge is walked by its warp.
 
-    ``rooms``: free places and, in the high half, slabs of the chain, for the first absent edge of a bucket; else -1.
+    ``listed``: tasks without a place, as in ``Tasks``; in its second half the rows with a chain that would get too
+    long.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    if cuda.grid(1) == 0:
+    board = cuda.shared.array(TALLIES, np.int32)
+    t = np.int64(cuda.grid(1))
+    if cuda.threadIdx.x < TALLIES:
+        board[cuda.threadIdx.x] = 0
+    cuda.syncthreads()
+    if t == 0:
         state[FREE] = max(state[FREE], 0)
         control[POOL_USED], control[POOL_FREE] = state[USED], state[FREE]
-    if claims.shape[0] > 0:
-        d_claim_edges(src, dst, mirrored, claims, slot_of)
-        d_sync_grid(control, 1)
-    num_rows, count = heads.shape[0] // HEAD_WORDS, np.int64(src.shape[0]) << mirrored
-    lane = d_lane()
-    start, end = d_chunk(count)
-    num_keys, num_loops = np.int64(0), np.int64(0)
-    found, found_loops = np.int64(0), np.int64(0)
-    first = start + (cuda.threadIdx.x - lane)
-    while first < end:
-        t = first + lane
-        chosen, row, key = False, np.int64(0), np.int64(0)
-        base = np.int64(END)
-        if t < end:
-            row, key, i = d_edge(src, dst, t)
-            chosen = d_is_chosen(src, dst, claims, slot_of, t, i)
-            if chosen and row < num_rows:
-                base = np.int64(heads[HEAD_WORDS * row + FIRST])
-                if base != END:
-                    base += d_find_bucket(key, np.int64(heads[HEAD_WORDS * row + BUCKETS]))
-        place, target, spare, room, length = d_probe_chains(slabs, words, keys, reuse, key, base)
-        if chosen:
-            loop = counts_loops != 0 and row == key
-            num_keys += 1
-            num_loops += loop
-            if place >= 0:
-                found += 1
-                found_loops += loop
-        if inserting != 0:
-            absent = chosen and place < 0
-            in_slab = d_count_up(slabs, max(base, 0) * words + words - 2, absent and base != END)
-            in_head = d_count_up(heads, HEAD_WORDS * row + COUNTER, absent and base == END)
-            rank = in_head if base == END else in_slab
-            fits = absent and rank < np.int64(cuda.popc(spare))
-            if fits:
-                left = np.int64(spare)
-                for _ in range(rank):
-                    left &= left - 1
-                place = NOT_PLACED - (target * words + np.int64(cuda.ffs(np.uint32(left))) - 1)
-            at = d_claim(control, SPILLED, absent and not fits)
-            if absent and not fits:
-                spilled[at], behind[at] = t, target
-            if t < end:
-                rooms[t] = (length << 32) | room if absent and rank == 0 else -1
-        if t < end:
-            places[t] = place if chosen else NOT_CHOSEN
-        first += cuda.blockDim.x
-    d_leave_sum(control, KEYS, num_keys, board)
-    d_leave_sum(control, LOOPS, num_loops, board)
-    d_leave_sum(control, FOUND, found, board)
-    d_leave_sum(control, FOUND_LOOPS, found_loops, board)
-    if inserting != 0:
-        d_sync_grid(control, 2 if claims.shape[0] > 0 else 1)
-        needed = np.int64(0)
-        first = start + (cuda.threadIdx.x - lane)
-        while first < end:
-            t = first + lane
-            too_long, row = False, np.int64(0)
-            if t < end and rooms[t] >= 0:
-                row, key, i = d_edge(src, dst, t)
-                base = np.int64(heads[HEAD_WORDS * row + FIRST])
-                if base == END:
-                    rank = np.int64(cuda.atomic.exch(heads, HEAD_WORDS * row + COUNTER, -1))
-                else:
-                    base += d_find_bucket(key, np.int64(heads[HEAD_WORDS * row + BUCKETS]))
-                    rank = np.int64(cuda.atomic.exch(slabs, base * words + words - 2, -1))
-                more = (max(rank + 1 - (rooms[t] & 0xFFFFFFFF), 0) + keys - 1) // keys
-                needed += more
-                too_long = more > 0 and (rooms[t] >> 32) + more > max_chain
+    chosen, loop, key, base = False, False, np.int64(0), np.int64(END)
+    if t < places.shape[0]:
+        row, key, _ = d_edge(src, dst, t)
+        # The head, then the slab are on their way while the edge is claimed.
+        first, buckets = d_read_head(heads, row)
+        edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
+        if repeats != 0:
+            slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
+            other = d_try_claim(table, edge, slot)
+        base = first + d_find_bucket(key, buckets)
+        touched = d_touch_slab(slabs, words, keys, base)
+        chosen = d_end_claim(table, mask, edge, slot, other)
+        loop = chosen and counts_loops != 0 and row == key
+        if not chosen or min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
+            base = np.int64(END)
+    adds = False
+    place, target, spare, room, length = d_probe_chains(slabs, words, keys, reuse, key, base)
+    found = place >= 0
+    if max_chain > 0:
+        absent = chosen and not found
+        bucket = base
+        if absent and base == END:
+            bucket = -1 - d_edge(src, dst, t)[0]
+        rank = d_rank_keys(table, mask, bucket, absent)
+        spills = absent and rank >= np.int32(cuda.popc(spare))
+        if absent and not spills:
+            place = d_place_key(target, spare, rank, words)
+        if d_ballot(spills) != 0:
+            at = d_claim(control, SPILLED, spills)
+            if spills:
+                listed[at] = (np.int64(target) << 32) | t
+            over = rank - room
+            more = max(over, 0) // keys
+            adds = spills and over == more * keys
+            too_long = adds and length + more + 1 > max_chain
             at = d_claim(control, OVERLONG, too_long)
             if too_long:
-                overlong[at] = row
-            first += cuda.blockDim.x
-        d_leave_sum(control, NEEDED, needed, board)
+                listed[places.shape[0] + at] = d_edge(src, dst, t)[0]
+    if t < places.shape[0]:
+        places[t] = place if chosen else NOT_CHOSEN
+    d_tally(board, chosen, loop, found, adds)
+    cuda.syncthreads()
+    if cuda.threadIdx.x < TALLIES and board[cuda.threadIdx.x] != 0:
+        cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
 
 
 def plan_update(
@@ -210,35 +221,29 @@ def plan_update(
     """Find a batch's edges and, for an insertion, what the absent ones need; a raw batch is told what it has."""
     raw = batch if isinstance(batch, RawEdges) and not batch.is_settled else None
     if raw is not None:
-        src, dst = (backend.xp.ascontiguousarray(column) for column in raw.columns)
-        mirrored, counts_loops = int(raw.mirrored), int(raw.mirrored)
+        src, dst = raw.columns
+        if not (src.flags.c_contiguous and dst.flags.c_contiguous):
+            src, dst = backend.xp.ascontiguousarray(src), backend.xp.ascontiguousarray(dst)
+        count, counts_loops = raw.num_rows, int(raw.mirrored)
     else:
-        src, dst, mirrored, counts_loops = batch.src, batch.dst, 0, int(batch.num_loops > 0)
-    num_rows = int(src.shape[0])
-    num_slots = 0 if raw is None else 1 << (2 * num_rows - 1).bit_length()
-    count = num_rows << mirrored
-    listed = count if inserting else 0
-    control, num_emptied, claims, places, slot_of, rooms, spilled, behind, overlong, emptied = backend.empty_together(
+        src, dst, counts_loops = batch.src, batch.dst, int(batch.num_loops > 0)
+        count = int(src.shape[0])
+    repeats = int(raw is not None)
+    num_slots = 1 << (2 * count - 1).bit_length() if count else 1
+    control, slots, places, listed = backend.empty_together(
         (CONTROL_SIZE, np.int64),
-        (2, np.int64),
-        (num_slots, np.int32),
+        (num_slots * (repeats + inserting), np.int64),
         (count, np.int64),
-        (num_rows if num_slots else 0, np.int32),
-        (listed, np.int64),
-        (listed, np.int64),
-        (listed, np.int64),
-        (listed, np.int64),
-        (0 if inserting else count, np.int64),
-        zeroed=3,
+        (count * (1 + inserting), np.int64),
+        zeroed=2,
     )
-    k_plan_update.launch_resident(
-        count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse), max_chain, int(inserting),
-        src, dst, mirrored, counts_loops, claims, slot_of, places, rooms, spilled, behind, overlong, control,
+    k_plan_update.launch(
+        count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse),
+        max_chain if inserting else 0, src, dst, repeats, counts_loops, num_slots - 1, slots, places, listed, control,
     )  # fmt: skip
-    totals = read_totals(backend, control)
+    totals = backend.to_host(control).tolist()
     if raw is not None:
         raw.settle_counts(totals[KEYS], totals[LOOPS])
-    tasks = Tasks(src, dst, mirrored, spilled, behind, totals[SPILLED], emptied, num_emptied)
     num_overlong = totals[OVERLONG]
     return Probe(
         places,
@@ -247,6 +252,6 @@ def plan_update(
         totals[NEEDED],
         totals[POOL_USED],
         totals[POOL_FREE],
-        overlong[:num_overlong] if num_overlong else None,
-        tasks,
+        listed[count : count + num_overlong] if num_overlong else None,
+        Tasks(src, dst, listed, totals[SPILLED], control),
     )

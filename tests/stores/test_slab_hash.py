@@ -286,6 +286,60 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, directed):
     ]
 
 
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
+def test_a_plan_on_cuda_finds_and_counts_what_the_host_does_and_writes_nothing(
+    backend_name, rng, directed, vertex_dtype
+):
+    """Batches that are sorted, and those that are not: with edges that come several times, and several new slabs."""
+    if backend_name == "cpu":
+        pytest.skip("this is the host")
+    options = {"directed": directed, "vertex_dtype": vertex_dtype, "max_chain": 2, "load_factor": 2.0}
+    graph, twin = make(backend_name, **options), make(**options)
+    ids, size = 60, 130
+    for step in range(4):
+        batch = (rng.integers(0, 4, size) * rng.integers(0, 2, size), rng.integers(0, ids, size))
+        batch = tuple(column.astype(vertex_dtype) for column in batch)
+        probes = []
+        for one in (graph, twin):
+            before, to_device = table_of(one), one.backend.asarray
+            if step:
+                edges = make_batch(one.backend, *map(to_device, batch), None, directed)
+                one._out._table.grow_rows(one.backend, ids)
+                before = table_of(one)
+                probe = one._out._kernels.locate_and_count(one.backend, one._out._table, edges, 2, True)
+                overlong = [] if probe.overlong is None else sorted(set(one.backend.to_host(probe.overlong).tolist()))
+                probes.append((len(edges), edges.num_loops, *probe[1:6], overlong))
+                found = one._out._kernels.locate(one.backend, one._out._table, edges)
+                probes[-1] += (found.found, found.found_loops)
+                after = table_of(one)
+                for name in ("slabs", "heads", "dirty", "unused", "state"):
+                    np.testing.assert_array_equal(getattr(after, name), getattr(before, name), err_msg=name)
+            one.insert_edges(batch)
+            one.delete_edges(tuple(column[::3] for column in batch))
+            check_slabs(one)
+        assert not probes or probes[0] == probes[1]
+
+
+def test_one_bucket_gets_a_batch_of_many_warps(backend_name):
+    """Ranks within a bucket are each there once, whichever warp counts first; the slabs it needs are exact."""
+    if backend_name == "cpu":
+        pytest.skip("the host counts one edge after the other")
+    graph = make(backend_name, load_factor=100.0, max_chain=90)
+    graph.insert_edges((np.zeros(7, int), np.arange(7)))
+    store, table = graph._out, graph._out._table
+    column = graph.backend.asarray(np.arange(200, dtype=np.int32) % 150)
+    batch = make_batch(graph.backend, column * 0, column, None, True)
+    probe = store._kernels.locate_and_count(graph.backend, table, batch, 90, True)
+    assert (len(batch), probe.found, probe.needed, probe.tasks.num_spilled) == (150, 7, 4, 120)
+    places = graph.backend.to_host(probe.places)
+    given = places[places <= -3]
+    assert sorted(-3 - given) == list(range(7, 30))
+    graph.insert_edges((np.zeros(200, int), np.arange(200) % 150))
+    assert longest_chain(graph) == 5
+    check_slabs(graph)
+
+
 def test_edges_without_a_place_keep_off_the_places_of_others(backend_name):
     """On a GPU they may be written first; here those that have a place are not written at all."""
     if backend_name == "cpu":
