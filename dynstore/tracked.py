@@ -69,6 +69,7 @@ class Tracked:
 
     def _tell(self, change: Change | None) -> None:
         """Hand a change to all who follow; None for one of everything."""
-        most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges)) if self._logs else 0
-        for log in self._logs:
-            log.add(change, most)
+        if self._logs:
+            most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges))
+            for log in self._logs:
+                log.add(change, most)

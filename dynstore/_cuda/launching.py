@@ -22,6 +22,7 @@ __all__ = ["Entry", "describe_arguments", "find_entry", "start_entry"]
 
 # CUDA driver API: cuLaunchKernel's `extra` list.
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
+EXTRA = struct.Struct("@5PQ")
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
 _log = logging.getLogger("dynstore")
@@ -77,7 +78,7 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     from numba.np import numpy_support
 
     signature: list[Any] = []
-    codes = "@"
+    codes = EXTRA.format
     for kind in kinds:
         if isinstance(kind, str | tuple):
             letter, ndim, contiguous = (kind, 1, True) if isinstance(kind, str) else kind
@@ -126,17 +127,20 @@ def _count_resident_blocks(handle: int, threads: int) -> int:
 
 
 def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: list[Any]) -> None:
-    """Pack the parameters and launch; the driver has copied them when this returns."""
-    driver = _driver()
-    block = ctypes.create_string_buffer(entry.layout.pack(*values), entry.layout.size)
-    size = ctypes.c_size_t(entry.layout.size)
-    extra = (ctypes.c_void_p * 5)(
-        PARAMETER_BUFFER, ctypes.addressof(block), PARAMETER_SIZE, ctypes.addressof(size), None
+    """Pack the parameters and launch; the driver has copied them when this returns.
+
+    One buffer has what the driver wants: the ``extra`` list, then the parameters' size, then the parameters.
+    """
+    layout = entry.layout
+    buffer = ctypes.create_string_buffer(layout.size)
+    start = ctypes.addressof(buffer)
+    size = layout.size - EXTRA.size
+    layout.pack_into(
+        buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size, *values
     )
-    _checked(
-        "cuLaunchKernel",
-        driver.cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, ctypes.addressof(extra)),
-    )
+    result = _driver().cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, start)
+    if result[0] != 0:
+        _checked("cuLaunchKernel", result)
 
 
 def _checked(name: str, result: tuple[Any, ...]) -> Any:

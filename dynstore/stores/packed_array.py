@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -166,7 +167,11 @@ class PackedArrayStore(Store):
 
     def _limits(self, leaf: float, root: float) -> np.ndarray:
         """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
-        height = (self.slots.num_slots // LEAF - 1).bit_length()
-        if height == 0:
-            return np.array([root])
-        return leaf + (root - leaf) * np.arange(height + 1) / height
+        return _linear_limits((self.slots.num_slots // LEAF - 1).bit_length(), leaf, root)
+
+
+@lru_cache(maxsize=64)
+def _linear_limits(height: int, leaf: float, root: float) -> np.ndarray:
+    if height == 0:
+        return np.array([root])
+    return leaf + (root - leaf) * np.arange(height + 1) / height
