@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "GAPS_MARK",
+    "Bounds",
     "EdgeColumns",
     "as_signed",
     "has_weights",
@@ -35,15 +36,20 @@ FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"
 GAPS_MARK = "dynstore.gaps"
 # kDLCPU and kDLCUDAHost
 DLPACK_HOST = (1, 3)
+INT32 = np.dtype(np.int32)
+Bounds = tuple[int, ...]
 
 
 class EdgeColumns(NamedTuple):
-    """Checked columns of equal length: ids of the vertex dtype, weights of the weight dtype or None."""
+    """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
+
+    ``max_id`` is None where nobody has looked yet whether the ids are such, see :func:`check_ids`.
+    """
 
     src: Array
     dst: Array
     weights: Array | None
-    max_id: int
+    max_id: int | None
 
 
 def read_edges(
@@ -53,6 +59,8 @@ def read_edges(
     names: tuple[str, str, str | None],
     vertex_dtype: np.dtype,
     weight_dtype: np.dtype | None,
+    look: bool = True,
+    bounds: Bounds | None = None,
 ) -> EdgeColumns:
     """Read a batch of edges.
 
@@ -68,11 +76,15 @@ def read_edges(
         The frame's columns: source, destination, and weight or None.
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
+    look : bool
+        False leaves int32 ids for CUDA kernels as they are, for a kernel to look at that reads them anyway.
+    bounds : tuple of int, optional
+        What such a kernel has found: the lowest and the highest id of each column, and 0.
 
     Returns
     -------
     EdgeColumns
-        ``max_id`` is -1 for an empty batch.
+        ``max_id`` is -1 for an empty batch, None for ids that nobody has looked at.
 
     Raises
     ------
@@ -81,7 +93,12 @@ def read_edges(
     """
     columns = split_columns(who, edges, names)
     raw_src, raw_dst = (read_integers(who, backend, *column) for column in columns[:2])
-    bounds = _find_bounds(backend, raw_src, raw_dst)
+    if not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype == INT32:
+        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
+        src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
+        return EdgeColumns(src, dst, weights, None)
+    if bounds is None:
+        bounds = _find_bounds(backend, raw_src, raw_dst)
     src, src_max = _check_ids(who, backend, columns[0][0], raw_src, bounds[:2], vertex_dtype)
     dst, dst_max = _check_ids(who, backend, columns[1][0], raw_dst, bounds[2:], vertex_dtype)
     weights = read_weights(who, backend, columns, src, dst, weight_dtype)
@@ -266,13 +283,13 @@ def read_integers(who: str, backend: Backend, name: str, column: Any) -> Array:
     return array
 
 
-def _find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, ...]:
-    bounds: tuple[int, ...] = backend.kernels("dynstore", "batches").find_bounds(backend, first, second)
+def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:
+    bounds: Bounds = backend.kernels("dynstore", "batches").find_bounds(backend, first, second)
     return bounds
 
 
 def _check_ids(
-    who: str, backend: Backend, name: str, array: Array, bounds: tuple[int, ...], dtype: np.dtype
+    who: str, backend: Backend, name: str, array: Array, bounds: Bounds, dtype: np.dtype
 ) -> tuple[Array, int]:
     """Return ids of the dtype and the highest (-1 for none); ``bounds``: the lowest and the highest, and 0."""
     limit = int(np.iinfo(dtype).max) - 1

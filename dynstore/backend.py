@@ -18,6 +18,7 @@ import importlib.util
 import logging
 import os
 from functools import lru_cache
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -26,13 +27,15 @@ import numpy as np
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
 from dynstore.typing import Array
 
-__all__ = ["DEVICES", "Backend", "cuda_problem", "get_backend"]
+__all__ = ["DEVICES", "Backend", "Part", "Together", "cuda_problem", "get_backend"]
 
 # Bytes to whose multiples arrays in one allocation are placed.
 ALIGNMENT = 256
 DEVICES = ("auto", "cpu", "cuda")
 CUDA_INSTALL_LINE = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
 _log = logging.getLogger("dynstore")
+
+Part = tuple[int | tuple[int, ...], Any]  # an array's shape and dtype
 
 
 class Backend:
@@ -52,6 +55,7 @@ class Backend:
         self.xp: Any = xp
         self.family = family
         self._nothing: dict[np.dtype, Array] = {}
+        self._kernels: dict[tuple[str, str], ModuleType] = {}
 
     def __repr__(self) -> str:
         return f"Backend({self.name!r})"
@@ -63,7 +67,10 @@ class Backend:
 
     def kernels(self, package: str, module: str) -> ModuleType:
         """Import ``package._cpu.module`` or ``package._cuda.module``."""
-        return importlib.import_module(f"{package}._{self.family}.{module}")
+        found = self._kernels.get((package, module))
+        if found is None:
+            found = self._kernels[package, module] = importlib.import_module(f"{package}._{self.family}.{module}")
+        return found
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
         """Allocate without filling.
@@ -95,29 +102,13 @@ class Backend:
             array.fill(0)
         return array
 
-    def empty_together(self, *parts: tuple[int, Any], zeroed: int = 0) -> list[Array]:
-        """Allocate several arrays at once, which takes hardly longer than one.
+    def empty_together(self, *parts: Part, zeroed: int = 0) -> list[Array]:
+        """Allocate several arrays at once, which takes hardly longer than one; see :class:`Together`."""
+        return self.together(*parts, zeroed=zeroed).arrays
 
-        Parameters
-        ----------
-        parts : pairs of length and dtype
-        zeroed : int
-            So many of them, from the first on, are filled with zeros.
-        """
-        sizes = [-(-count * np.dtype(dtype).itemsize // ALIGNMENT) * ALIGNMENT for count, dtype in parts]
-        block = self.empty(sum(sizes), np.uint8)
-        if zeroed and self.on_gpu:
-            block.data.memset_async(0, sum(sizes[:zeroed]))
-        elif zeroed:
-            block[: sum(sizes[:zeroed])] = 0
-        arrays, start = [], 0
-        for (count, dtype), size in zip(parts, sizes, strict=True):
-            if self.on_gpu:
-                arrays.append(self.xp.ndarray((count,), dtype, memptr=block.data + start))
-            else:
-                arrays.append(block[start : start + count * np.dtype(dtype).itemsize].view(dtype))
-            start += size
-        return arrays
+    def together(self, *parts: Part, zeroed: int = 0) -> Together:
+        """Allocate several arrays at once, to be cleared and used again."""
+        return Together(self, parts, zeroed)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Bring host or device values to this device, without a copy where they already are there."""
@@ -133,6 +124,45 @@ class Backend:
         """Wait until all work issued so far is done."""
         if self.on_gpu:
             self.xp.cuda.get_current_stream().synchronize()
+
+
+class Together:
+    """Several arrays in one allocation.
+
+    Parameters
+    ----------
+    parts : pairs of shape and dtype
+    zeroed : int
+        So many of them, from the first on, are filled with zeros.
+
+    Attributes
+    ----------
+    arrays : list of array
+    nbytes : int
+    """
+
+    def __init__(self, backend: Backend, parts: tuple[Part, ...], zeroed: int) -> None:
+        shapes = [(shape,) if isinstance(shape, int) else shape for shape, _ in parts]
+        lengths = [prod(shape) * np.dtype(dtype).itemsize for shape, (_, dtype) in zip(shapes, parts, strict=True)]
+        sizes = [-(-length // ALIGNMENT) * ALIGNMENT for length in lengths]
+        self.parts, self.nbytes = parts, sum(sizes)
+        self._backend, self._num_zeroed = backend, sum(sizes[:zeroed])
+        self._block = block = backend.empty(self.nbytes, np.uint8)
+        self.clear()
+        self.arrays, start = [], 0
+        for shape, (_, dtype), length, size in zip(shapes, parts, lengths, sizes, strict=True):
+            if backend.on_gpu:
+                self.arrays.append(backend.xp.ndarray(shape, dtype, memptr=block.data + start))
+            else:
+                self.arrays.append(block[start : start + length].view(dtype).reshape(shape))
+            start += size
+
+    def clear(self) -> None:
+        """Fill those that are to be zeros with zeros."""
+        if self._num_zeroed and self._backend.on_gpu:
+            self._block.data.memset_async(0, self._num_zeroed)
+        elif self._num_zeroed:
+            self._block[: self._num_zeroed] = 0
 
 
 def _device_to_host(values: Any) -> np.ndarray:

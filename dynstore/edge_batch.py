@@ -73,13 +73,20 @@ class RawEdges(EdgeBatch):
     src, dst : array, shape (N,), int32
     mirrored : bool
         Whether each edge stands for its mirror image, too; of an undirected graph.
+
+    Attributes
+    ----------
+    is_crowded : bool
+        Whether a plan has found that these edges have to be sorted for it.
     """
 
     def __init__(self, backend: Backend, src: Array, dst: Array, mirrored: bool) -> None:
         self.weights = None
         self.columns = src, dst
         self.mirrored = mirrored
+        self.is_crowded = False
         self._backend = backend
+        self._packed: Array | None = None
         self._keys: Array | None = None
         self._keys_are_distinct = False
         self._settled = None
@@ -94,8 +101,23 @@ class RawEdges(EdgeBatch):
     def keys(self) -> Array:
         """All keys, sorted; int64: source in the high half, destination in the low one."""
         if self._keys is None:
-            self._keys = self._kernels.sort_keys(self._backend, *self.columns, self.mirrored)
+            self._keys = self._sort()
         return self._keys
+
+    def find_bounds(self) -> tuple[int, ...]:
+        """Return the lowest and the highest id of each column, where 0 is always counted as there.
+
+        By a kernel that packs the keys in passing: who asks has not found another use for the batch.
+        """
+        self._packed, bounds = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
+        return tuple(self._backend.to_host(bounds).tolist())
+
+    def _sort(self) -> Array:
+        keys, self._packed = self._packed, None
+        if keys is None:
+            keys, _ = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
+        keys.sort()
+        return keys
 
     def distinct_keys(self) -> Array:
         """Return :attr:`keys`, of which each is there once from then on; tells in passing how many edges there are."""

@@ -15,7 +15,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
-from dynstore.edge_batch import EdgeBatch, make_batch, sort_unique
+from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
 from dynstore.errors import InputError, OutOfMemoryError, unknown_name
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
@@ -185,15 +185,22 @@ class DynamicGraph(Conversions, Queries, Tracked):
             )
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
-            columns, naming = self.ids.plan_edges("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
+            reading = ("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
+            columns, naming = self.ids.plan_edges(*reading, look=not self._may_write_now)
             batch = self._batch(columns, on_duplicate)
-            if naming.arrange is not None:
-                batch = naming.arrange(batch)
-            plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
-            mirror = None
-            if self._in is not None:
-                mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
-            change = None if plan.appended else self._read_change(batch, True)
+            mirror = change = plan = None
+            if self._may_write_now and naming.num_vertices == self.number_of_vertices():
+                plan = self._out.insert_now(batch)
+            if plan is None:
+                if columns.max_id is None:
+                    bounds = batch.find_bounds() if isinstance(batch, RawEdges) else None
+                    columns, naming = self.ids.plan_edges(*reading, bounds=bounds)
+                if naming.arrange is not None:
+                    batch = naming.arrange(batch)
+                plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
+                if self._in is not None:
+                    mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
+                change = None if plan.appended else self._read_change(batch, True)
         replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
         kept, deleted = num_edges, 0
         if plan.appended:
@@ -216,8 +223,16 @@ class DynamicGraph(Conversions, Queries, Tracked):
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
         with _memory_checked("delete_edges"):
-            columns = self._find_edges("delete_edges", edges, source, destination)
-            plan, mirror, change, num_edges = self._plan_delete(columns)
+            reading = ("delete_edges", edges, source, destination)
+            columns = self._find_edges(*reading, look=not self._may_write_now)
+            batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+            plan = self._out.delete_now(batch) if self._may_write_now else None
+            mirror = change = None
+            if plan is None:
+                if columns.max_id is None:
+                    self._find_edges(*reading)
+                plan, mirror, change = self._plan_delete(batch)
+            num_edges = batch.num_edges(self._directed)
         return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
@@ -249,8 +264,9 @@ class DynamicGraph(Conversions, Queries, Tracked):
                 gone[slots.src] | gone[slots.dst] if gone.shape[0] else self.backend.zeros(slots.num_slots, bool)
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
-            columns = EdgeColumns(slots.src[chosen], slots.dst[chosen], None, -1)
-            plan, mirror, change, num_edges = self._plan_delete(columns)
+            batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
+            plan, mirror, change = self._plan_delete(batch)
+            num_edges = batch.num_edges(self._directed)
         return self._commit_delete(plan, mirror, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
@@ -320,11 +336,15 @@ class DynamicGraph(Conversions, Queries, Tracked):
             weights.fill(1)
         return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
 
-    def _plan_delete(self, columns: EdgeColumns) -> tuple[Plan, Plan | None, Change | None, int]:
-        batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+    @property
+    def _may_write_now(self) -> bool:
+        """Whether an update is one of the out-edges alone, and nobody wants to know what it changes."""
+        return self._in is None and not self._logs
+
+    def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing
         mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
-        return plan, mirror, self._read_change(batch, False), batch.num_edges(self._directed)
+        return plan, mirror, self._read_change(batch, False)
 
     def _commit_delete(
         self,

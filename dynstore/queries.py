@@ -256,8 +256,8 @@ class Queries:
         columns = self._find_edges(who, edges, source, destination)
         return self._out.look_up(columns.src, columns.dst)
 
-    def _find_edges(self, who: str, edges: Any, source: str, destination: str) -> EdgeColumns:
-        return self.ids.find_edges(who, edges, (source, destination, None), None, self.number_of_vertices())
+    def _find_edges(self, who: str, edges: Any, source: str, destination: str, look: bool = True) -> EdgeColumns:
+        return self.ids.find_edges(who, edges, (source, destination, None), None, self.number_of_vertices(), look)
 
     def _row(self, who: str, vertex: Any, transposed: bool) -> Array:
         number = self.ids.number_of(who, vertex, self.number_of_vertices())

@@ -11,12 +11,14 @@ from dynstore.bits import words_for
 from dynstore.pins import Pins
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part, Together
     from dynstore.typing import Array
 
 __all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
 
 OFFSET_SLACK = 1.25
+# Scratch that is kept, in bytes of the slots.
+MOST_SCRATCH = 1 / 8
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
 ABSENT, DEAD, PRESENT = 0, 1, 2
@@ -59,6 +61,8 @@ class SlotArrays:
         Valid slots.
     pins : Pins
         Exports of these very buffers that still live.
+    scratch : Together or None
+        What the last update worked in, see :meth:`take_scratch`.
     """
 
     src: Array
@@ -69,6 +73,7 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
+    scratch: Together | None = None
 
     @property
     def num_slots(self) -> int:
@@ -146,6 +151,20 @@ class SlotArrays:
             self.num_edges,
         )
 
+    def take_scratch(self, backend: Backend, *parts: Part, zeroed: int = 0) -> list[Array]:
+        """Return arrays as ``backend.empty_together`` does: those of the last call, if it wanted the same.
+
+        For what is done with by the next call. They are kept where they are small beside the slots.
+        """
+        if self.scratch is not None and self.scratch.parts == parts:
+            self.scratch.clear()
+            return self.scratch.arrays
+        self.scratch = None
+        scratch = backend.together(*parts, zeroed=zeroed)
+        if scratch.nbytes <= MOST_SCRATCH * (self.src.nbytes + self.dst.nbytes):
+            self.scratch = scratch
+        return scratch.arrays
+
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
         return {
@@ -154,4 +173,5 @@ class SlotArrays:
             "weights": 0 if self.weights is None else int(self.weights.nbytes),
             "valid": int(self.valid.nbytes),
             "offsets": int(self.offset_buffer.nbytes),
+            "scratch": 0 if self.scratch is None else self.scratch.nbytes,
         }

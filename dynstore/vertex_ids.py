@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arrays import EdgeColumns, read_edges, read_ids
+from dynstore.arrays import Bounds, EdgeColumns, read_edges, read_ids
 from dynstore.errors import InputError, LimitError
 
 if TYPE_CHECKING:
@@ -99,9 +99,13 @@ class VertexIds(ABC):
 
     @abstractmethod
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
-    ) -> tuple[EdgeColumns, IdPlan]:
-        """Read edges to insert into a graph of ``num_vertices`` vertices, as numbers."""
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+        """Read edges to insert into a graph of ``num_vertices`` vertices, as numbers.
+
+        ``look``, ``bounds``: see :func:`~dynstore.arrays.read_edges`; without a look all ids are taken for vertices.
+        """
 
     @abstractmethod
     def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
@@ -126,9 +130,12 @@ class VertexIds(ABC):
 
     @abstractmethod
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
     ) -> EdgeColumns:
-        """Read edges to look for, as numbers; ids that there are not get numbers of their own from V on."""
+        """Read edges to look for, as numbers; ids that there are not get numbers of their own from V on.
+
+        ``look=False``: see :func:`~dynstore.arrays.read_edges`.
+        """
 
     @abstractmethod
     def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
@@ -183,9 +190,12 @@ class DenseIds(VertexIds):
     renumbered = False
 
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
-    ) -> tuple[EdgeColumns, IdPlan]:
-        columns = read_edges(who, self.backend, edges, names, self.dtype, weight_dtype)
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+        columns = read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look, bounds)
+        if columns.max_id is None:
+            return columns, IdPlan(num_vertices)
         return columns, self._plan_up_to(who, columns.max_id, num_vertices)
 
     def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
@@ -200,9 +210,9 @@ class DenseIds(VertexIds):
         return _nothing
 
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
     ) -> EdgeColumns:
-        return read_edges(who, self.backend, edges, names, self.dtype, weight_dtype)
+        return read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look)
 
     def plan_order(self, degrees: Array) -> Rearrangement:
         raise InputError("reorder: the graph's ids are its rows' own numbers; make it with renumber=True")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.arrays import EdgeColumns
+from dynstore.arrays import Bounds, EdgeColumns
 from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputTypeError, LimitError
 from dynstore.id_columns import StringKeys, read_key_edges, read_keys
@@ -54,8 +54,9 @@ class MappedIds(VertexIds):
     # ------------------------------------------------------------------ updates
 
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
-    ) -> tuple[EdgeColumns, IdPlan]:
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
         table, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
         plan = self._plan(who, table, match, num_vertices, arranging=True)
@@ -201,7 +202,7 @@ class MappedIds(VertexIds):
     # ------------------------------------------------------------------ queries
 
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
     ) -> EdgeColumns:
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
         _, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore.arrays import as_signed
 from dynstore.edge_batch import EdgeBatch, RawEdges
@@ -15,26 +15,16 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["find_bounds", "make_pairs"]
+__all__ = ["d_leave_bounds", "find_bounds", "make_pairs"]
 
 
-@kernel
-def k_find_bounds(first, second, bounds):
-    """Threads stride over two columns; a warp merges what it saw, and its first lane the whole (atomic min, max).
+@device
+def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
+    """Merge what the warp's lanes saw; the first lane puts it to the whole (atomic min, max).
 
-    ``bounds``: the lowest and the highest value of each column, from zeros. The plain read only saves atomics, all of
-    which are on the same four words: what it may miss is a bound that has gone further meanwhile.
+    The plain read only saves atomics, all of which are on the same four words: what it may miss is a bound that has
+    gone further meanwhile.
     """
-    i = np.int64(cuda.grid(1))
-    low_first, high_first, low_second, high_second = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    while i < max(first.shape[0], second.shape[0]):
-        if i < first.shape[0]:
-            low_first = min(low_first, np.int64(first[i]))
-            high_first = max(high_first, np.int64(first[i]))
-        if i < second.shape[0]:
-            low_second = min(low_second, np.int64(second[i]))
-            high_second = max(high_second, np.int64(second[i]))
-        i += cuda.gridsize(1)
     for step in (16, 8, 4, 2, 1):
         lane = d_lane() ^ step
         low_first = min(low_first, d_shuffle(low_first, lane))
@@ -50,6 +40,22 @@ def k_find_bounds(first, second, bounds):
             cuda.atomic.min(bounds, 2, low_second)
         if high_second > bounds[3]:
             cuda.atomic.max(bounds, 3, high_second)
+
+
+@kernel
+def k_find_bounds(first, second, bounds):
+    """Threads stride over two columns; ``bounds``: the lowest and the highest value of each, from zeros."""
+    i = np.int64(cuda.grid(1))
+    low_first, high_first, low_second, high_second = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while i < max(first.shape[0], second.shape[0]):
+        if i < first.shape[0]:
+            low_first = min(low_first, np.int64(first[i]))
+            high_first = max(high_first, np.int64(first[i]))
+        if i < second.shape[0]:
+            low_second = min(low_second, np.int64(second[i]))
+            high_second = max(high_second, np.int64(second[i]))
+        i += cuda.gridsize(1)
+    d_leave_bounds(bounds, low_first, high_first, low_second, high_second)
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:

@@ -135,7 +135,7 @@ def k_spread_keys(keys, src, dst, valid, offsets, far_rows):
             d_write_rows_by_warp(offsets, np.int64(before_3), np.int64(row_3), np.int64(slot_3), far_rows)
         element, rest = d_advance(element, rest, far_whole, far_part, size)
         slot += step
-    d_write_far_rows(offsets, far_rows)
+    d_write_far_rows(offsets, far_rows, 1)
 
 
 def plan_keys(backend: Backend, batch: RawEdges, new: SlotArrays) -> Building:

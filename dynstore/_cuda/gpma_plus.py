@@ -13,7 +13,7 @@ import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
-from dynstore._cuda.leaf_merge import k_merge_leaves, k_merge_lists
+from dynstore._cuda.leaf_merge import k_merge_leaves
 from dynstore._cuda.leaves import (
     far_rows_size,
     k_clear_located,
@@ -24,10 +24,10 @@ from dynstore._cuda.leaves import (
     k_update_weights,
     k_write_edge_rows,
 )
-from dynstore._cuda.planning import Lists, Planned, plan_windows
+from dynstore._cuda.planning import Planned, plan_windows
 from dynstore._cuda.present import find_present
 from dynstore._cuda.search import locate_edges
-from dynstore._cuda.unsorted import plan_unsorted
+from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
 from dynstore._cuda.windows import Windows, count_blocks, no_windows, one_window
 from dynstore.edge_batch import RawEdges
 from dynstore.slots import PRESENT, Located
@@ -68,8 +68,7 @@ class Writing:
 
     ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
     rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
-    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``; ``lists``: see
-    ``Planned``.
+    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``.
     """
 
     windows: Windows
@@ -80,7 +79,6 @@ class Writing:
     far_rows: Array
     num_dead: int = 0
     target: Windows | None = None
-    lists: Lists | None = None
 
     @property
     def num_leaves(self) -> int:
@@ -93,16 +91,16 @@ class Writing:
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Writing | None]:
+) -> tuple[Located, Writing | ListPlan | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
     Only a batch that a leaf gets too many keys of has to be sorted.
     """
     if isinstance(batch, RawEdges) and not batch.is_settled:
-        planned = plan_unsorted(backend, slots, batch, limits)
-        if planned is not None:
-            return planned.located, _reserve(backend, slots, planned)
+        unsorted = plan_lists(backend, slots, batch, limits)
+        if unsorted is not None:
+            return unsorted
     planned = plan_windows(backend, slots, batch, limits, inserting=True)
     return planned.located, _reserve(backend, slots, planned)
 
@@ -132,9 +130,8 @@ def _reserve(backend: Backend, slots: SlotArrays, planned: Planned) -> Writing |
         return None
     scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
     return Writing(
-        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead,
-        lists=planned.lists,
-    )  # fmt: skip
+        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead
+    )
 
 
 def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
@@ -234,12 +231,6 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
     if windows.num_scratch_leaves:
         _gather(slots, batch, plan, merged=True)
         _spread(slots, plan)
-    if plan.lists is not None and plan.lists.wide.shape[0]:
-        k_merge_lists.launch(
-            plan.lists.wide.shape[0] * THREADS,
-            slots.src, slots.dst, slots.valid, slots.offsets, windows.first, windows.end, windows.low, windows.high,
-            plan.lists.items, plan.lists.wide, plan.places, batch.src, batch.dst, plan.far_rows,
-        )  # fmt: skip
     if windows.num_leaves > windows.num_scratch_leaves:
         k_merge_leaves.launch_warps(
             windows.num_windows,
@@ -251,16 +242,19 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing, add: bool
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing | ListPlan, add: bool
 ) -> None:
     """Write an insertion into the slots."""
+    if isinstance(plan, ListPlan):
+        write_lists(slots, plan)
+        return
     if plan.num_dead or slots.weights is not None:
         k_set_located.launch(
-            located.positions.shape[0],
+            len(batch),
             plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
             plan.or_empty(batch.weights), add,
         )  # fmt: skip
-    _write(slots, batch if plan.lists is None else plan.lists.edges, plan)
+    _write(slots, batch, plan)
 
 
 def delete_in_place(

@@ -17,6 +17,7 @@ __all__ = [
     "d_count_not_above",
     "d_divide",
     "d_find_window",
+    "d_write_edge_rows",
     "d_write_far_rows",
     "d_write_rows_by_warp",
     "far_rows_size",
@@ -92,6 +93,8 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
 
     One too long for a warp is left to ``d_write_far_rows``: it goes to ``far_rows``, by one atomic add.
     """
+    if d_ballot(low != high) == 0:
+        return
     if high - low <= WARP:
         for row in range(low + 1, high + 1):
             offsets[row] = slot
@@ -110,9 +113,12 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
 
 
 @device
-def d_write_far_rows(offsets, far_rows):
-    """Let all blocks together write the ranges that were too long for a warp, once no block finds more of them."""
-    d_sync_grid(far_rows, 1)
+def d_write_far_rows(offsets, far_rows, phase):
+    """Let all blocks together write the ranges that were too long for a warp, once no block finds more of them.
+
+    ``phase``: which of the kernel's waits on ``far_rows`` that is, see ``d_sync_grid``.
+    """
+    d_sync_grid(far_rows, phase)
     for i in range(far_rows[0]):
         place = FAR_START + 3 * i
         for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
@@ -269,12 +275,11 @@ def k_spread_edges(
         warp += warps
 
 
-@kernel
-def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
-    """Two threads own a window, one each edge: the rows between its neighbour's slots and its own.
+@device
+def d_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
+    """Two lanes own a window, one each edge: the rows between its neighbour's slots and its own.
 
-    At an edge shared with the next window only that one writes; none for a window without a leaf. Then all blocks
-    together write the ranges that were too long for a warp.
+    None for a window without a leaf. At an edge shared with the next window, if that has a leaf, only that one writes.
     """
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, 2 * num_windows, cuda.gridsize(1)):
@@ -285,9 +290,17 @@ def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
                 slot = first[window] * 32
                 low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
                 high = np.int64(src[slot])
-            elif window + 1 == num_windows or first[window + 1] != end[window]:
-                slot = end[window] * 32
-                low = np.int64(src[slot - 1])
-                high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+            else:
+                following = min(window + 1, num_windows - 1)
+                if first[following] != end[window] or end[following] == first[following]:
+                    slot = end[window] * 32
+                    low = np.int64(src[slot - 1])
+                    high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
         d_write_rows_by_warp(offsets, low, high, slot, far_rows)
-    d_write_far_rows(offsets, far_rows)
+
+
+@kernel
+def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
+    """Write the rows that begin at the edges of windows, then those of the long ranges."""
+    d_write_edge_rows(src, offsets, first, end, num_windows, far_rows)
+    d_write_far_rows(offsets, far_rows, 1)

@@ -33,29 +33,10 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Lists", "Planned", "plan_windows"]
+__all__ = ["Planned", "plan_windows"]
 
 # Arrays of the batch's length that the kernel works in: keys, places, leaves, dead leaves, then those of the windows.
 NUM_LISTS, NUM_WINDOW_ARRAYS = 4, 6
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """The absent keys of a batch that was not sorted, by leaves; windows then are in any order, some without a leaf.
-
-    Attributes
-    ----------
-    edges : EdgeBatch
-        What the windows' ``low`` and ``high``, and the places, are of.
-    items : array
-        For each leaf 1 + the window whose ``low`` and ``high`` are of the leaf's keys, else 0.
-    wide : array
-        The windows of several leaves; of their leaves' keys.
-    """
-
-    edges: EdgeBatch
-    items: Array
-    wide: Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +45,7 @@ class Planned:
 
     ``windows`` is None where the root would leave its limit. ``before``: edges before each block of leaves after the
     update's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing; ``lists``: of a batch that was
-    not sorted, then ``keys`` is empty.
+    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing.
     """
 
     located: Located
@@ -75,7 +55,6 @@ class Planned:
     places: Array
     far_rows: Array
     num_dead: int
-    lists: Lists | None = None
 
 
 @kernel

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,15 +14,19 @@ from dynstore._cuda.tiles import BOARD
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
 
-__all__ = ["d_read_row", "find_present"]
+__all__ = ["d_read_row", "delete_now", "find_present"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there; edges whose
-# leaf would be left too empty.
-FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+# leaf would be left too empty; rows with an id that no vertex can have.
+FOUND, FOUND_LOOPS, MISSING, SPARSE, STRANGE = range(5)
+MAX_ID = np.int64(np.iinfo(np.int32).max - 1)
 
 
 @device
@@ -35,20 +40,25 @@ def d_read_row(edge_src, edge_dst, mirrored, i):
 
 @kernel
 def k_find_present(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, marks, positions, states, control
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, marks, positions, states, control
 ):
     """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
 
     A slot's bit in ``marks`` says that a row has told it (atomic or). Once all have, leaves are counted without them.
+    Where no more than ``most`` are told, none leaves a leaf too empty and no id is strange, their bits in ``valid`` are
+    cleared at once (atomic and); never, where ``most`` is below 0.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_edges = np.int64(edge_src.shape[0])
     num_rows = 2 * num_edges if mirrored else num_edges
-    found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
+    found, loops, missing, strange = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         row, column = d_read_row(edge_src, edge_dst, mirrored, i)
-        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-        told = np.uint8(ABSENT)
+        position, state, told = np.int64(0), ABSENT, np.uint8(ABSENT)
+        if min(row, column) < 0 or max(row, column) > MAX_ID:
+            strange += 1
+        else:
+            position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
         if state == PRESENT:
             bit = np.uint32(1) << np.uint32(position & 31)
             if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
@@ -62,6 +72,7 @@ def k_find_present(
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
     d_leave_sum(control, MISSING, missing, board)
+    d_leave_sum(control, STRANGE, strange, board)
     d_sync_grid(control, 1)
     sparse = np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
@@ -69,6 +80,37 @@ def k_find_present(
             leaf = positions[i] >> 5
             sparse += cuda.popc(valid[leaf] & ~marks[leaf]) < bound
     d_leave_sum(control, SPARSE, sparse, board)
+    if control[FOUND] > most:  # the same in all threads
+        return
+    d_sync_grid(control, 2)
+    if control[SPARSE] == 0 and control[STRANGE] == 0:
+        for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+            if states[i] == PRESENT:
+                slot = positions[i]
+                cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
+
+
+def _find(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int, allocate: Callable[..., list[Array]]
+) -> tuple[Array, Array, list[int]]:
+    """Start the kernel; return where each row's edge is, what is told of it, and the totals."""
+    num_rows = batch.num_rows
+    control, marks, positions, states = allocate(
+        (CONTROL_SIZE, np.int64),
+        (slots.num_slots >> 5, np.uint32),
+        (num_rows, np.int64),
+        (num_rows, np.uint8),
+        zeroed=2,
+    )
+    k_find_present.launch_resident(
+        num_rows,
+        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored, bound, most,
+        marks, positions, states, control,
+    )  # fmt: skip
+    totals = read_totals(backend, control)
+    if not totals[MISSING]:
+        batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    return positions, states, totals
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float) -> tuple[Located, int]:
@@ -86,20 +128,29 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
     num_sparse : int
         Edges whose leaf would be left with fewer than ``bound``.
     """
-    num_rows = batch.num_rows
-    control, marks, positions, states = backend.empty_together(
-        (CONTROL_SIZE, np.int64),
-        (slots.num_slots >> 5, np.uint32),
-        (num_rows, np.int64),
-        (num_rows, np.uint8),
-        zeroed=2,
-    )
-    k_find_present.launch_resident(
-        num_rows,
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored, bound,
-        marks, positions, states, control,
-    )  # fmt: skip
-    totals = read_totals(backend, control)
-    if not totals[MISSING]:
-        batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    positions, states, totals = _find(backend, slots, batch, bound, -1, backend.empty_together)
     return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals[SPARSE]
+
+
+def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int) -> tuple[int, int] | None:
+    """Delete the edges of a batch that are there where no leaf has to be packed; the device decides whether that is so.
+
+    Nobody need have looked at the batch's ids.
+
+    Parameters
+    ----------
+    bound : float
+        As in :func:`find_present`.
+    most : int
+        Where more edges are there, nothing is deleted.
+
+    Returns
+    -------
+    found, found_loops : int
+        As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
+        planned, or an id is none that a vertex can have.
+    """
+    _, _, totals = _find(backend, slots, batch, bound, most, partial(slots.take_scratch, backend))
+    if totals[FOUND] > most or totals[SPARSE] or totals[STRANGE]:
+        return None
+    return totals[FOUND], totals[FOUND_LOOPS]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.batches import d_leave_bounds
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import (
     CONTROL_SIZE,
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_keys", "keep_pairs", "sort_keys"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_keys", "keep_pairs", "pack_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -116,14 +117,20 @@ def d_keep_runs(keys, kept, src, dst, control, board):
 
 
 @kernel
-def k_pack_keys(src, dst, mirrored, keys):
-    """One thread owns one edge: its key, source in the high half; with ``mirrored`` that of its mirror image, too."""
-    i = cuda.grid(1)
-    if i < src.shape[0]:
+def k_pack_keys(src, dst, mirrored, keys, bounds):
+    """Threads stride over the edges: the key of each, source in the high half; ``mirrored``: its mirror image's, too.
+
+    ``bounds``: the lowest and the highest source and destination, from zeros.
+    """
+    low_row, high_row, low_column, high_column = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(cuda.grid(1), src.shape[0], cuda.gridsize(1)):
         row, column = np.int64(src[i]), np.int64(dst[i])
+        low_row, high_row = min(low_row, row), max(high_row, row)
+        low_column, high_column = min(low_column, column), max(high_column, column)
         keys[i] = (row << 32) | column
         if mirrored:
             keys[src.shape[0] + i] = (column << 32) | row
+    d_leave_bounds(bounds, low_row, high_row, low_column, high_column)
 
 
 @kernel
@@ -139,12 +146,20 @@ def k_keep_runs(keys, kept, src, dst, control):
         d_keep_runs(keys, kept, src, dst, control, board)
 
 
-def sort_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
-    """Return the sorted keys of int32 edges; int64, source in the high half; ``mirrored``: in both directions."""
-    keys = backend.empty(int(src.shape[0]) * (2 if mirrored else 1), np.int64)
-    k_pack_keys.launch(src.shape[0], src, dst, mirrored, keys)
-    keys.sort()
-    return keys
+def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array]:
+    """Return the keys of int32 edges, int64, source in the high half; ``mirrored``: in both directions.
+
+    Returns
+    -------
+    keys : array
+        Meaningful where no id is negative.
+    bounds : array, shape (4,), int64
+        The lowest and the highest source and destination, where 0 is always counted as there.
+    """
+    count = int(src.shape[0])
+    bounds, keys = backend.empty_together((4, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
+    k_pack_keys.launch_strided(count, src, dst, mirrored, keys, bounds)
+    return keys, bounds
 
 
 def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:

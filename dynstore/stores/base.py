@@ -143,6 +143,21 @@ class Store(ABC):
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         """Plan to delete those edges of a batch that are there."""
 
+    def insert_now(self, batch: EdgeBatch) -> Plan | None:
+        """Insert a batch whose ids nobody need have looked at, in one step, where nothing has to be planned.
+
+        Returns
+        -------
+        Plan or None
+            One that is written already; it has yet to be committed, so that the store knows. None, and nothing is
+            written, where the batch has to be planned, for whatever reason; by default always.
+        """
+        return None
+
+    def delete_now(self, batch: EdgeBatch) -> Plan | None:
+        """Delete the edges of a batch as :meth:`insert_now` inserts one."""
+        return None
+
     def plan_vertices(self, num_vertices: int) -> Plan:
         """Plan to have at least ``num_vertices`` rows."""
         slots = self.slots.with_vertices(self.backend, num_vertices)

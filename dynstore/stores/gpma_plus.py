@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from dynstore.config import check_share
-from dynstore.edge_batch import EdgeBatch
+from dynstore.edge_batch import EdgeBatch, RawEdges
 from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
 from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
@@ -68,6 +70,43 @@ class GPMAPlusStore(PackedArrayStore):
         return self._plan_in_place(
             slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
         )
+
+    def insert_now(self, batch: EdgeBatch) -> Plan | None:
+        if not self._may_write_now(batch):
+            return None
+        slots, cost = self.slots, self.options.merge_cost
+        num_leaves = slots.num_slots // LEAF
+        most = int(min(num_leaves / cost, num_leaves)) if cost else num_leaves
+        kernels = self.backend.kernels("dynstore", "unsorted")
+        return self._written(kernels.insert_now(self.backend, slots, batch, self._upper_limits, most), batch)
+
+    def delete_now(self, batch: EdgeBatch) -> Plan | None:
+        if not self._may_write_now(batch):
+            return None
+        slots, limits = self.slots, self._lower_limits
+        most = slots.num_edges - int(np.ceil(limits[-1] * slots.num_slots))
+        if most < 0:  # too empty as a whole already
+            return None
+        bound = float(limits[0]) * LEAF if len(limits) > 1 else 0.0
+        kernels = self.backend.kernels("dynstore", "present")
+        return self._written(kernels.delete_now(self.backend, slots, batch, bound, most), None)
+
+    def _may_write_now(self, batch: EdgeBatch) -> bool:
+        """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
+        unsorted = isinstance(batch, RawEdges) and not batch.is_settled
+        return unsorted and self.options.strategy == "one-pass" and self.slots.num_edges > 0 and not self.slots.pins
+
+    def _written(self, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
+        """Return the plan of an update that is written, with the edges and self-loops found; None for none."""
+        if found is None:
+            return None
+        slots = self.slots
+        change = -found[0] if inserted is None else len(inserted) - found[0]
+
+        def commit() -> None:
+            slots.num_edges += change
+
+        return Plan(*found, commit, path="in-place")
 
     @property
     def _window_kernels(self) -> Any:

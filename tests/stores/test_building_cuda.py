@@ -121,11 +121,11 @@ def test_both_orientations_and_what_changed(device, directed):
 
 
 @pytest.mark.parametrize("repeated", [False, True])
-def test_a_build_is_four_kernels(device, launches, repeated):
-    """Bounds of the ids, keys, each key once, slots; the sort is the array module's."""
+def test_a_build_is_three_kernels(device, launches, repeated):
+    """Keys and bounds of the ids, each key once, slots; the sort is the array module's."""
     rows = np.arange(100, dtype=np.int32)
     DynamicGraph.from_edges((np.r_[rows, rows[:repeated]], np.r_[rows, rows[:repeated]]), device=device)
-    assert launches == ["k_find_bounds", "k_pack_keys", "k_keep_runs", "k_spread_keys"]
+    assert launches == ["k_pack_keys", "k_keep_runs", "k_spread_keys"]
 
 
 def test_a_batch_counts_its_keys_before_it_splits_them(device, launches):

@@ -7,6 +7,8 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
+from dynstore.edge_batch import RawEdges
+from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph
 
 LEAF = 32
@@ -31,15 +33,13 @@ def pairs_of(graph):
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_deletion_of_edges_that_are_there_sorts_nothing(device, directed, monkeypatch):
-    from dynstore._cuda import runs
-
     rng = np.random.default_rng(3)
     src, dst = rng.integers(0, 40, 400), rng.integers(0, 40, 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
     graph.snapshot(transposed=True)
     before = graph.number_of_edges()
     calls = []
-    monkeypatch.setattr(runs, "sort_keys", lambda *args: calls.append(args))
+    monkeypatch.setattr(RawEdges, "_sort", calls.append)
     some = rng.permutation(400)[:30]
     twice = np.concatenate((some, some[:7]))
     pairs = {(u, v) if directed else (min(u, v), max(u, v)) for u, v in zip(src[some], dst[some], strict=True)}
@@ -75,20 +75,18 @@ def slots_of(graph):
 @pytest.fixture
 def sorted_plans(monkeypatch):
     """A switch: while on, insertions take the plan that sorts them."""
-    from dynstore._cuda import gpma_plus
+    from dynstore._cuda import unsorted
 
-    switch, plan = [], gpma_plus.plan_unsorted
-    monkeypatch.setattr(gpma_plus, "plan_unsorted", lambda *args: None if switch else plan(*args))
+    switch, may_plan = [], unsorted._may_plan
+    monkeypatch.setattr(unsorted, "_may_plan", lambda *args: not switch and may_plan(*args))
     return switch
 
 
 @pytest.fixture
 def sorts(monkeypatch):
     """The calls that sort a batch."""
-    from dynstore._cuda import runs
-
-    calls, sort = [], runs.sort_keys
-    monkeypatch.setattr(runs, "sort_keys", lambda *args: (calls.append(args), sort(*args))[1])
+    calls, sort = [], RawEdges._sort
+    monkeypatch.setattr(RawEdges, "_sort", lambda batch: (calls.append(batch), sort(batch))[1])
     return calls
 
 
@@ -116,19 +114,98 @@ def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
     check_graph(graph)
 
 
-def test_an_ordinary_insertion_is_four_launches(device, monkeypatch):
-    """Bounds of the ids, plan, leaves, row starts: no key comes back, no leaf is full."""
+@pytest.fixture
+def launches(monkeypatch):
+    """The names of the kernels that are started."""
     from dynstore._cuda import compiler
 
-    columns = 40 * np.arange(600)
-    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device)
-    launches, start = [], compiler.Kernel._start
+    names, start = [], compiler.Kernel._start
     monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
+        compiler.Kernel, "_start", lambda self, *args, **kw: (names.append(self.name), start(self, *args, **kw))
     )
-    report = graph.insert_edges((columns[100:600:100] // 400, columns[100:600:100] % 400 + 1))
+    return names
+
+
+def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, launches):
+    """Nobody looks at the ids before; with the other orientation, which has to be planned too, somebody does."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device)
+    batch = (src[100::100], dst[100::100] + 1)
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
+    launches.clear()
+    report = graph.insert_edges(batch)
     assert (report.inserted, report.path) == (5, "in-place")
-    assert launches == ["k_find_bounds", "k_plan_unsorted", "k_merge_leaves", "k_write_edge_rows"]
+    assert launches == [*planning, *writing]
+    launches.clear()
+    report = graph.delete_edges(batch)
+    assert (report.deleted, report.path) == (5, "in-place")
+    assert launches == ["k_find_present"]
+    check_graph(graph)
+    graph.snapshot(transposed=True)
+    launches.clear()
+    graph.insert_edges(batch)
+    assert launches == ["k_find_bounds", *planning, *planning, *writing, *writing]
+    launches.clear()
+    graph.delete_edges(batch)
+    assert launches == ["k_find_bounds"] + 2 * ["k_find_present"] + 2 * ["k_clear_located"]
+    check_graph(graph)
+
+
+def test_an_export_or_a_log_has_updates_planned(device, launches):
+    """What an export shows stays as it is, and a log gets the changes."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device)
+    batch = (src[100::100], dst[100::100] + 1)
+    exported = graph.snapshot().export()
+    before = {name: np.array(graph.backend.to_host(graph.backend.asarray(array))) for name, array in exported.items()}
+    for update in (graph.insert_edges, graph.delete_edges):
+        update(batch)
+        for name, array in exported.items():
+            assert np.array_equal(graph.backend.to_host(graph.backend.asarray(array)), before[name])
+        check_graph(graph)
+    del exported
+    log = graph.follow()
+    launches.clear()
+    graph.insert_edges(batch)
+    assert launches[:3] == ["k_find_bounds", "k_list_rows", "k_plan_lists"]
+    assert len(log.changes) == 1
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("there", [True, False])
+def test_ids_that_no_vertex_can_have_are_refused_by_the_usual_errors(device, directed, there):
+    """Among int32 ids, which a kernel looks at on its way; the graph stays as it was."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
+    before = slots_of(graph)
+    for update in (graph.insert_edges, graph.delete_edges):
+        for stranger, error, words in (
+            (-1, InputError, "`dst` has -1 at row 3"),
+            (-(2**31), InputError, "must not be negative"),
+            (2**31 - 1, LimitError, "int32 ids go to 2147483646"),
+        ):
+            batch = (src[:9].copy(), dst[:9] + np.int32(not there))
+            batch[1][3] = stranger
+            with pytest.raises(error, match=words):
+                update(batch)
+    with pytest.raises(LimitError, match="max_vertices"):
+        graph.insert_edges((src[:2], np.array([1, 2**31 - 2], np.int32)))
+    assert slots_of(graph) == before
+    report = graph.delete_edges((np.array([0, 2**31 - 2], np.int32), np.array([2**31 - 2, 0], np.int32)))
+    assert (report.deleted, report.absent) == (0, 2 if directed else 1)
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_new_vertex_has_its_edges_planned(device, directed):
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
+    there = pairs_of(graph)
+    report = graph.insert_edges((np.array([3, 700], np.int32), np.array([900, 5], np.int32)))
+    assert (report.inserted, graph.number_of_vertices()) == (2, 901)
+    both = {(3, 900), (700, 5)} if directed else {(3, 900), (700, 5), (900, 3), (5, 700)}
+    assert pairs_of(graph) == there | both
+    check_graph(graph)
 
 
 @pytest.mark.parametrize("directed", [True, False])
@@ -189,12 +266,12 @@ def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorte
 
 def test_leaves_that_would_climb_far_have_the_batch_sorted(device, sorted_plans, sorts):
     """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
-    from dynstore._cuda import leaf_merge
+    from dynstore._cuda import unsorted_writing
 
     columns = 40 * np.arange(1300)
     graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
     twin = graph.copy()
-    batch = columns[200 : 200 + (LEAF << leaf_merge.MAX_HEIGHT)] + 1
+    batch = columns[200 : 200 + (LEAF << unsorted_writing.MAX_HEIGHT)] + 1
     sorts.clear()
     report = graph.insert_edges((batch // 400, batch % 400))
     assert sorts
