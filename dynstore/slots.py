@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
 
 OFFSET_SLACK = 1.25
-# Scratch that is kept, in bytes of the slots.
+# Scratch of one kind that is kept, in bytes of the slots' ids.
 MOST_SCRATCH = 1 / 8
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
@@ -61,8 +61,8 @@ class SlotArrays:
         Valid slots.
     pins : Pins
         Exports of these very buffers that still live.
-    scratch : Together or None
-        What the last update worked in, see :meth:`take_scratch`.
+    scratch : dict
+        What the last updates worked in, see :meth:`take_scratch`.
     """
 
     src: Array
@@ -73,7 +73,7 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
-    scratch: Together | None = None
+    scratch: dict[str, Together] = field(default_factory=dict)
 
     @property
     def num_slots(self) -> int:
@@ -151,18 +151,19 @@ class SlotArrays:
             self.num_edges,
         )
 
-    def take_scratch(self, backend: Backend, *parts: Part, zeroed: int = 0) -> list[Array]:
-        """Return arrays as ``backend.empty_together`` does: those of the last call, if it wanted the same.
+    def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int = 0) -> list[Array]:
+        """Return arrays as ``backend.empty_together`` does: those of the last call of this kind, if it wanted the same.
 
         For what is done with by the next call. They are kept where they are small beside the slots.
         """
-        if self.scratch is not None and self.scratch.parts == parts:
-            self.scratch.clear()
-            return self.scratch.arrays
-        self.scratch = None
-        scratch = backend.together(*parts, zeroed=zeroed)
+        scratch = self.scratch.pop(kind, None)
+        if scratch is not None and scratch.parts == parts:
+            scratch.clear()
+        else:
+            scratch = None  # to free it before the next one is made
+            scratch = backend.together(*parts, zeroed=zeroed)
         if scratch.nbytes <= MOST_SCRATCH * (self.src.nbytes + self.dst.nbytes):
-            self.scratch = scratch
+            self.scratch[kind] = scratch
         return scratch.arrays
 
     def memory_usage(self) -> dict[str, int]:
@@ -173,5 +174,5 @@ class SlotArrays:
             "weights": 0 if self.weights is None else int(self.weights.nbytes),
             "valid": int(self.valid.nbytes),
             "offsets": int(self.offset_buffer.nbytes),
-            "scratch": 0 if self.scratch is None else self.scratch.nbytes,
+            "scratch": sum(scratch.nbytes for scratch in self.scratch.values()),
         }

@@ -150,7 +150,7 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
         As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
         planned, or an id is none that a vertex can have.
     """
-    _, _, totals = _find(backend, slots, batch, bound, most, partial(slots.take_scratch, backend))
+    _, _, totals = _find(backend, slots, batch, bound, most, partial(slots.take_scratch, backend, "deletion"))
     if totals[FOUND] > most or totals[SPARSE] or totals[STRANGE]:
         return None
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -43,7 +43,7 @@ from dynstore._cuda.unsorted_writing import (
     k_write_leaves,
     k_write_windows,
 )
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_limit
 from dynstore.slots import ABSENT, PRESENT, Located
 
@@ -165,35 +165,41 @@ def d_sort_list(edge_src, edge_dst, mirrored, lists, following, leaf, rows):
 
 
 @device
-def d_climb_full_leaves(valid, marks, lists, first, low, high, num_listed, num_leaves, lower, upper, top, nodes):
+def d_count_elements(valid, marks, lists, low, high, leaf):
+    """Return how many elements a leaf has with its keys; ``lists`` has 1 + its place among those listed."""
+    count, item = np.int64(cuda.popc(valid[leaf] | marks[leaf])), np.int64(lists[leaf, HEAD]) - 1
+    return count + high[item] - low[item] if item >= 0 else count
+
+
+@device
+def d_climb_full_leaves(
+    valid, marks, lists, first, low, high, num_listed, num_leaves, lower, upper, top, nodes
+):  # fmt: skip
     """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a window that a block can merge.
 
-    A warp counts the 32 leaves around each of them, and its windows by a butterfly. ``lists`` has 1 + each leaf's place
-    among those listed. Returns how many would climb further.
+    A warp takes one after the other; its lanes count the leaves of each window's other half. Returns how many would
+    climb further.
     """
     lane, too_wide = d_lane(), np.int64(0)
     for base in range(cuda.grid(1) - lane, num_listed, cuda.gridsize(1)):
-        i, is_full = base + lane, False
-        if i < num_listed:
-            own = first[i]
-            is_full = cuda.popc(valid[own] | marks[own]) + high[i] - low[i] > lower * 32
+        is_full = False
+        if base + lane < num_listed:
+            own = np.int64(first[base + lane])
+            is_full = d_count_elements(valid, marks, lists, low, high, own) > lower * 32
         pending = d_ballot(is_full)
         while pending != 0:
-            leaf = first[base + cuda.ffs(np.int32(pending)) - 1]
-            mine, count = (leaf & ~31) + lane, np.int64(0)
-            if mine < num_leaves:
-                count = np.int64(cuda.popc(valid[mine] | marks[mine]))
-                item = np.int64(lists[mine, HEAD]) - 1
-                if item >= 0:
-                    count += high[item] - low[item]
-            height, fits = 0, False
+            leaf = np.int64(first[base + cuda.ffs(np.int32(pending)) - 1])
+            count, height, fits = d_count_elements(valid, marks, lists, low, high, leaf), 0, False
             while not fits and height <= MAX_HEIGHT:
                 begin = (leaf >> height) << height
                 size = min(np.int64(1) << height, num_leaves - begin)
-                elements = d_shuffle(count, leaf & 31)
-                fits = height == top or elements <= d_limit(lower, upper, height, top, size)
+                fits = height == top or count <= d_limit(lower, upper, height, top, size)
                 if not fits:
-                    count += d_shuffle(count, lane ^ (1 << height))
+                    part, other = np.int64(0), ((leaf >> height) ^ 1) << height
+                    for start in range(other, min(other + (np.int64(1) << height), num_leaves), WARP):
+                        if lane < min(np.int64(1) << height, num_leaves - start):
+                            part += d_count_elements(valid, marks, lists, low, high, start + lane)
+                    count += d_sum_lanes(part)
                     height += 1
             if lane == 0 and not fits:
                 too_wide += 1
@@ -440,7 +446,7 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _start_plan(slots, batch, limits, partial(slots.take_scratch, backend))
+    plan = _start_plan(slots, batch, limits, partial(slots.take_scratch, backend, "insertion"))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     write_lists(slots, plan, most_new, most_leaves)
     totals = _read_plan(backend, batch, plan)

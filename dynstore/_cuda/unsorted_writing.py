@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaf_merge import d_merge_leaf
 from dynstore._cuda.leaves import d_divide, d_write_edge_rows, d_write_far_rows, d_write_rows_by_warp
@@ -42,8 +42,10 @@ __all__ = [
     "k_write_windows",
 ]
 
-# The height of the widest windows that a block merges, at most 5; lower in the simulator, for small graphs.
-MAX_HEIGHT = 2 if SIMULATED else 5
+# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Lower in the
+# simulator, for small graphs.
+MAX_HEIGHT = 2 if SIMULATED else 8
+MAX_ENDS = (1 << MAX_HEIGHT) + 1
 MAX_SLOTS = 32 << MAX_HEIGHT
 
 # Rows of the sums that decide what is written: dead and absent keys, each once; leaves with absent keys; leaves that
@@ -93,61 +95,78 @@ def d_revive_keys(valid, positions, states, lists, nodes, top):
 
 
 @device
-def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, rows, columns, before, far_rows):
-    """The block merges each leaf of a window with its keys, by a warp, to shared memory; then writes all slots."""
-    first_leaf, low, high, places = table[FIRST, window], table[LOW], table[HIGH], table[PLACES]
-    size = (table[END, window] - first_leaf) * 32
-    new_src, new_dst = pairs[0], pairs[1]
-    lane, thread = d_lane(), np.int64(cuda.threadIdx.x)
-    if thread < 32:  # the elements of each leaf, then their running sums
-        count = np.int64(0)
-        if lane * 32 < size:
-            item = np.int64(lists[first_leaf + lane, HEAD]) - 1
-            count = np.int64(cuda.popc(valid[first_leaf + lane] | marks[first_leaf + lane]))
-            if item >= 0:
-                count += high[item] - low[item]
-        for step in (1, 2, 4, 8, 16):
-            other = d_shuffle(count, (lane - step) & 31)
-            if lane >= step:
-                count += other
-        before[lane + 1] = count
+def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
+    """The block's first warp writes how many elements, with the keys, the window's leaves before each have together."""
+    low, high, lane, total = table[LOW], table[HIGH], d_lane(), np.int64(0)
+    if cuda.threadIdx.x < WARP:
+        for base in range(0, num_leaves, WARP):
+            count = np.int64(0)
+            if base + lane < num_leaves:
+                leaf = first_leaf + base + lane
+                item = np.int64(lists[leaf, HEAD]) - 1
+                count = np.int64(cuda.popc(valid[leaf] | marks[leaf]))
+                if item >= 0:
+                    count += high[item] - low[item]
+            for step in (1, 2, 4, 8, 16):
+                other = d_shuffle(count, (lane - step) & 31)
+                if lane >= step:
+                    count += other
+            if base + lane < num_leaves:
+                before[base + lane + 1] = total + count
+            total += d_shuffle(count, 31)
         if lane == 0:
             before[0] = 0
     cuda.syncthreads()
-    for base in range(thread - lane, size, cuda.blockDim.x):
+
+
+@device
+def d_gather_column(column, new_column, valid, marks, table, lists, first_leaf, num_leaves, before, values):
+    """The block's warps merge one column of each of a window's leaves with that of its keys, by rank."""
+    low, high, places, lane = table[LOW], table[HIGH], table[PLACES], d_lane()
+    for base in range(cuda.threadIdx.x - lane, num_leaves * 32, cuda.blockDim.x):
         leaf = first_leaf + (base >> 5)
-        slot, item, num_keys, begin = leaf * 32 + lane, np.int64(lists[leaf, HEAD]) - 1, np.int64(0), np.int64(0)
+        item, num_keys, begin = np.int64(lists[leaf, HEAD]) - 1, np.int64(0), np.int64(0)
         if item >= 0:
-            begin, num_keys = low[item], high[item] - low[item]
-        word, place, keys_before = np.uint32(valid[leaf] | marks[leaf]), np.int64(64), np.int64(0)
+            begin, num_keys = np.int64(low[item]), np.int64(high[item] - low[item])
+        word, place, keys_before = np.uint32(valid[leaf] | marks[leaf]), np.int64(64), before[base >> 5]
         if lane < num_keys:
             place = places[begin + lane] - leaf * 32
         for other in range(num_keys):
             if d_shuffle(place, other) <= lane:
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            rank = before[base >> 5] + keys_before + d_count_lower(word, lane)
-            rows[rank] = src[slot]
-            columns[rank] = dst[slot]
+            values[keys_before + d_count_lower(word, lane)] = column[leaf * 32 + lane]
         if lane < num_keys:
-            rank = before[base >> 5] + lane + (np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place))
-            rows[rank] = new_src[begin + lane]
-            columns[rank] = new_dst[begin + lane]
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            values[before[base >> 5] + lane + edges_before] = new_column[begin + lane]
     cuda.syncthreads()
-    elements = np.int64(before[32])
+
+
+@device
+def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows):
+    """The block merges each leaf of a window with its keys, one column after the other, then writes the slots."""
+    first_leaf = np.int64(table[FIRST, window])
+    num_leaves = np.int64(table[END, window]) - first_leaf
+    lane, thread, size = d_lane(), np.int64(cuda.threadIdx.x), num_leaves * 32
+    d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before)
+    elements = np.int64(before[num_leaves])
+    d_gather_column(dst, pairs[1], valid, marks, table, lists, first_leaf, num_leaves, before, values)
+    for place in range(thread, size, cuda.blockDim.x):
+        dst[first_leaf * 32 + place] = values[d_divide((place + 1) * elements - 1, size)]
+    cuda.syncthreads()  # the values have been read
+    d_gather_column(src, pairs[0], valid, marks, table, lists, first_leaf, num_leaves, before, values)
     for base in range(thread - lane, size, cuda.blockDim.x):
         place = base + lane
         slot = first_leaf * 32 + place
         element = d_divide((place + 1) * elements - 1, size)
         previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
-        row = np.int64(rows[element])
+        row = np.int64(values[element])
         src[slot] = row
-        dst[slot] = columns[element]
         word = d_ballot(element != previous)
         if lane == 0:
             valid[slot >> 5] = word
-        d_write_rows_by_warp(offsets, np.int64(rows[previous]) if place > 0 else row, row, slot, far_rows)
-    cuda.syncthreads()  # the shared arrays have been read
+        d_write_rows_by_warp(offsets, np.int64(values[previous]) if place > 0 else row, row, slot, far_rows)
+    cuda.syncthreads()  # the values have been read
 
 
 @kernel
@@ -201,14 +220,13 @@ def k_write_windows(
 
     Those of long ranges come last; a grid-wide wait before each.
     """
-    rows = cuda.shared.array(MAX_SLOTS, np.int32)
-    columns = cuda.shared.array(MAX_SLOTS, np.int32)
-    before = cuda.shared.array(33, np.int32)
+    values = cuda.shared.array(MAX_SLOTS, np.int32)
+    before = cuda.shared.array(MAX_ENDS, np.int32)
     if not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
         window = table[WIDE_WINDOWS, i]
-        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, rows, columns, before, far_rows)
+        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows)
     if control[REVIVED] > 0:
         d_revive_keys(valid, table[POSITIONS], states, lists, nodes, top)
     d_sync_grid(far_rows, 1)
