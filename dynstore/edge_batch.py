@@ -104,12 +104,15 @@ class RawEdges(EdgeBatch):
             self._keys = self._sort()
         return self._keys
 
-    def find_bounds(self) -> tuple[int, ...]:
+    def find_bounds(self, sorting: bool) -> tuple[int, ...]:
         """Return the lowest and the highest id of each column, where 0 is always counted as there.
 
-        By a kernel that packs the keys in passing: who asks has not found another use for the batch.
+        By a kernel that packs the keys in passing: who asks has not found another use for the batch. With ``sorting``
+        they are being sorted when this returns.
         """
         self._packed, bounds = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
+        if sorting:
+            self._keys = self._sort()
         return tuple(self._backend.to_host(bounds).tolist())
 
     def _sort(self) -> Array:

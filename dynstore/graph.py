@@ -193,7 +193,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
                 plan = self._out.insert_now(batch)
             if plan is None:
                 if columns.max_id is None:
-                    bounds = batch.find_bounds() if isinstance(batch, RawEdges) else None
+                    building = self._out.num_edges == 0
+                    bounds = batch.find_bounds(building) if isinstance(batch, RawEdges) else None
                     columns, naming = self.ids.plan_edges(*reading, bounds=bounds)
                 if naming.arrange is not None:
                     batch = naming.arrange(batch)

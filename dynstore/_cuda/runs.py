@@ -116,21 +116,41 @@ def d_keep_runs(keys, kept, src, dst, control, board):
         i += step
 
 
+@device
+def d_write_key(keys, count, at, row, column, mirrored):
+    """Write the key of edge ``at`` of ``count``, and its mirror image's behind those of all edges."""
+    row, column = np.int64(row), np.int64(column)
+    keys[at] = (row << 32) | column
+    if mirrored:
+        keys[count + at] = (column << 32) | row
+
+
 @kernel
 def k_pack_keys(src, dst, mirrored, keys, bounds):
     """Threads stride over the edges: the key of each, source in the high half; ``mirrored``: its mirror image's, too.
 
     ``bounds``: the lowest and the highest source and destination, from zeros.
     """
-    low_row, high_row, low_column, high_column = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for i in range(cuda.grid(1), src.shape[0], cuda.gridsize(1)):
-        row, column = np.int64(src[i]), np.int64(dst[i])
-        low_row, high_row = min(low_row, row), max(high_row, row)
-        low_column, high_column = min(low_column, column), max(high_column, column)
-        keys[i] = (row << 32) | column
-        if mirrored:
-            keys[src.shape[0] + i] = (column << 32) | row
-    d_leave_bounds(bounds, low_row, high_row, low_column, high_column)
+    low_row, high_row, low_column, high_column = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    step, count = np.uint64(cuda.gridsize(1)), np.uint64(src.shape[0])
+    base = np.uint64(cuda.grid(1))
+    while base < count:  # the reads of four edges wait together
+        at0, last = base, count - np.uint64(1)
+        at1 = min(at0 + step, last)
+        at2 = min(at1 + step, last)
+        at3 = min(at2 + step, last)
+        row0, row1, row2, row3 = src[at0], src[at1], src[at2], src[at3]
+        column0, column1, column2, column3 = dst[at0], dst[at1], dst[at2], dst[at3]
+        low_row = min(low_row, min(min(row0, row1), min(row2, row3)))
+        high_row = max(high_row, max(max(row0, row1), max(row2, row3)))
+        low_column = min(low_column, min(min(column0, column1), min(column2, column3)))
+        high_column = max(high_column, max(max(column0, column1), max(column2, column3)))
+        d_write_key(keys, count, at0, row0, column0, mirrored)
+        d_write_key(keys, count, at1, row1, column1, mirrored)
+        d_write_key(keys, count, at2, row2, column2, mirrored)
+        d_write_key(keys, count, at3, row3, column3, mirrored)
+        base += np.uint64(4) * step
+    d_leave_bounds(bounds, np.int64(low_row), np.int64(high_row), np.int64(low_column), np.int64(high_column))
 
 
 @kernel
