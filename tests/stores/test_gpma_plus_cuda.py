@@ -264,14 +264,47 @@ def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorte
     check_graph(graph)
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, directed, sorted_plans, sorts, monkeypatch):
+    """Neighbouring leaves that all get more than they can take; others beside them, and dead keys inside."""
+    from dynstore._cuda import unsorted, unsorted_layout
+
+    giants, read = [], unsorted._read_plan
+
+    def spy(backend, batch, plan):
+        totals = read(backend, batch, plan)
+        giants.append(int(plan.control[unsorted_layout.GIANT]))
+        return totals
+
+    monkeypatch.setattr(unsorted, "_read_plan", spy)
+    wide = 1 << unsorted_layout.MAX_HEIGHT
+    columns = 8 * np.arange(400 * wide)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, directed=directed, merge_cost=0.0)
+    graph.delete_edges((columns[400:420] // 400, columns[400:420] % 400))
+    twin = graph.copy()
+    rng = np.random.default_rng(15)
+    for step in range(3):
+        near = columns[420 * step : 420 * step + 15 * wide] + 1
+        batch = rng.permutation(np.r_[near, columns[405:410], columns[-1] + 3 + step, near[::9]])
+        sorts.clear()
+        report = graph.insert_edges((batch // 400, batch % 400))
+        assert not sorts
+        sorted_plans.append(True)
+        assert report == twin.insert_edges((batch // 400, batch % 400))
+        sorted_plans.clear()
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
+    assert max(giants) > 0
+
+
 def test_leaves_that_would_climb_far_have_the_batch_sorted(device, sorted_plans, sorts):
     """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
-    from dynstore._cuda import unsorted_writing
+    from dynstore._cuda import unsorted_layout
 
     columns = 40 * np.arange(1300)
     graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
     twin = graph.copy()
-    batch = columns[200 : 200 + (LEAF << unsorted_writing.MAX_HEIGHT)] + 1
+    batch = columns[200 : 200 + (LEAF << unsorted_layout.MAX_GIANT_HEIGHT)] + 1
     sorts.clear()
     report = graph.insert_edges((batch // 400, batch % 400))
     assert sorts

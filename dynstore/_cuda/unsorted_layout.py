@@ -1,0 +1,100 @@
+"""What insertions that are not sorted keep on the device: counts, tables, and when all that may be written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import SIMULATED, cuda, device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "ADDED",
+    "CLAIMED",
+    "COUNT",
+    "CROWDED",
+    "END",
+    "FIRST",
+    "FOUND",
+    "FOUND_LOOPS",
+    "FULL",
+    "GIANT",
+    "GROUP_HEIGHT",
+    "HEAD",
+    "HIGH",
+    "LEAVES",
+    "LISTED",
+    "LOW",
+    "MARKED",
+    "MAX_GIANT_HEIGHT",
+    "MAX_HEIGHT",
+    "OTHER_LOOPS",
+    "PLACES",
+    "POSITIONS",
+    "REVIVED",
+    "ROWS",
+    "STOPPED",
+    "STRANGE",
+    "TABLE_ROWS",
+    "TOO_WIDE",
+    "WIDE",
+    "WIDE_WINDOWS",
+    "d_count_elements",
+    "d_fits",
+    "d_node_height",
+    "fits",
+]
+
+# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Higher ones,
+# giants, all blocks merge together. Both are lower in the simulator, for small graphs.
+MAX_HEIGHT, MAX_GIANT_HEIGHT = (2, 4) if SIMULATED else (8, 13)
+# The height of the groups of leaves that are counted together, at most 5.
+GROUP_HEIGHT = 1 if SIMULATED else 5
+
+# Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; leaves
+# that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
+# block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
+# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants.
+REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
+GIANT = 13
+# Why planning stopped.
+CROWDED, STRANGE = 1, 2
+# Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
+# slot that it goes before; the windows of several leaves, giants from the end; of each row of the batch the slot where
+# it is or belongs.
+TABLE_ROWS = 7
+FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, POSITIONS = range(TABLE_ROWS)
+# What each leaf has: how many rows of the batch are in its list; the last one + 1, then 1 + its window.
+COUNT, HEAD = range(2)
+# What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window.
+MARKED, CLAIMED = range(2)
+
+
+def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
+    """Return whether all is planned, and comes to no more new edges and leaves than so many."""
+    planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # all are read at once: nobody waits for one of them
+    return planned & (totals[REVIVED] + totals[ADDED] <= most_new) & (totals[LEAVES] <= most_leaves)
+
+
+d_fits = device(fits)
+
+
+@device
+def d_node_height(nodes, leaf, top):
+    """Return the height of the highest marked node of several leaves that a leaf is below, 0 where there is none."""
+    height = 0
+    for candidate in range(1, min(top, MAX_GIANT_HEIGHT) + 1):
+        node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
+        if (nodes[MARKED, node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
+            height = candidate
+    return height
+
+
+@device
+def d_count_elements(valid, marks, lists, low, high, leaf):
+    """Return how many elements a leaf has with its keys; ``lists`` has 1 + its place among those listed."""
+    count, item = np.int64(cuda.popc(valid[leaf] | marks[leaf])), np.int64(lists[leaf, HEAD]) - 1
+    return count + high[item] - low[item] if item >= 0 else count

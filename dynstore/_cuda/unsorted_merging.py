@@ -1,0 +1,137 @@
+"""Merging windows of several leaves with lists of keys on CUDA: by a block, or, giants, by all blocks together."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device
+from dynstore._cuda.grid import SUMS, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.leaves import d_divide, d_write_rows_by_warp
+from dynstore._cuda.tiles import d_sum_block
+from dynstore._cuda.unsorted_layout import END, FIRST, HEAD, HIGH, LOW, MAX_HEIGHT, PLACES, ROWS, d_count_elements
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
+
+__all__ = ["d_merge_giant", "d_merge_window"]
+
+MAX_LEAVES = 1 << MAX_HEIGHT
+
+
+@device
+def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
+    """The block's first warp writes how many elements, with the keys, the window's leaves before each have together."""
+    low, high, lane, total = table[LOW], table[HIGH], d_lane(), np.int64(0)
+    if cuda.threadIdx.x < WARP:
+        for base in range(0, num_leaves, WARP):
+            count = np.int64(0)
+            if base + lane < num_leaves:
+                leaf = first_leaf + base + lane
+                item = np.int64(lists[leaf, HEAD]) - 1
+                count = np.int64(cuda.popc(valid[leaf] | marks[leaf]))
+                if item >= 0:
+                    count += high[item] - low[item]
+            for step in (1, 2, 4, 8, 16):
+                other = d_shuffle(count, (lane - step) & 31)
+                if lane >= step:
+                    count += other
+            if base + lane < num_leaves:
+                before[base + lane + 1] = total + count
+            total += d_shuffle(count, 31)
+        if lane == 0:
+            before[0] = 0
+    cuda.syncthreads()
+
+
+@device
+def d_gather_column(column, new_column, valid, marks, table, lists, first_leaf, num_leaves, before, values, start):
+    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on."""
+    low, high, places, lane = table[LOW], table[HIGH], table[PLACES], d_lane()
+    for base in range(cuda.threadIdx.x - lane, num_leaves * 32, cuda.blockDim.x):
+        leaf = first_leaf + (base >> 5)
+        item, num_keys, begin = np.int64(lists[leaf, HEAD]) - 1, np.int64(0), np.int64(0)
+        if item >= 0:
+            begin, num_keys = np.int64(low[item]), np.int64(high[item] - low[item])
+        word, place, keys_before = np.uint32(valid[leaf] | marks[leaf]), np.int64(64), before[base >> 5]
+        if lane < num_keys:
+            place = places[begin + lane] - leaf * 32
+        for other in range(num_keys):
+            if d_shuffle(place, other) <= lane:
+                keys_before += 1
+        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+            values[start + keys_before + d_count_lower(word, lane)] = column[leaf * 32 + lane]
+        if lane < num_keys:
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            values[start + before[base >> 5] + lane + edges_before] = new_column[begin + lane]
+    cuda.syncthreads()
+
+
+@device
+def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, far_rows):
+    """The warp writes the rows of a leaf's slots, the word, and the row starts; ``values``: the elements' rows."""
+    lane = d_lane()
+    place = base + lane
+    slot = first_leaf * 32 + place
+    element = d_divide((place + 1) * elements - 1, size)
+    previous = d_divide(place * elements - 1, size) if place > 0 else np.int64(-1)
+    row = np.int64(values[element])
+    src[slot] = row
+    word = d_ballot(element != previous)
+    if lane == 0:
+        valid[slot >> 5] = word
+    d_write_rows_by_warp(offsets, np.int64(values[previous]) if place > 0 else row, row, slot, far_rows)
+
+
+@device
+def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows):
+    """The block merges each leaf of a window with its keys, one column after the other, then writes the slots."""
+    first_leaf = np.int64(table[FIRST, window])
+    num_leaves = np.int64(table[END, window]) - first_leaf
+    lane, thread, size = d_lane(), np.int64(cuda.threadIdx.x), num_leaves * 32
+    d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before)
+    elements = np.int64(before[num_leaves])
+    d_gather_column(dst, pairs[1], valid, marks, table, lists, first_leaf, num_leaves, before, values, 0)
+    for place in range(thread, size, cuda.blockDim.x):
+        dst[first_leaf * 32 + place] = values[d_divide((place + 1) * elements - 1, size)]
+    cuda.syncthreads()  # the values have been read
+    d_gather_column(src, pairs[0], valid, marks, table, lists, first_leaf, num_leaves, before, values, 0)
+    for base in range(thread - lane, size, cuda.blockDim.x):
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, far_rows)
+    cuda.syncthreads()  # the values have been read
+
+
+@device
+def d_merge_giant(
+    src, dst, valid, offsets, marks, table, lists, pairs, window, scratch, before, board, control, far_rows, waits
+):
+    """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
+
+    Two grid-wide waits, after the first ``waits`` on ``far_rows``. What scratch had before has been read by the first.
+    """
+    first_leaf = np.int64(table[FIRST, window])
+    num_leaves, thread = np.int64(table[END, window]) - first_leaf, np.int64(cuda.threadIdx.x)
+    share = (num_leaves + cuda.gridDim.x - 1) // cuda.gridDim.x
+    leaf = first_leaf + min(cuda.blockIdx.x * share, num_leaves)
+    last = min(leaf + share, first_leaf + num_leaves)
+    count = np.int64(0)
+    for other in range(leaf + thread, last, cuda.blockDim.x):
+        count += d_count_elements(valid, marks, lists, table[LOW], table[HIGH], other)
+    count = d_sum_block(count, board)
+    if thread == 0:
+        control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = count
+    d_sync_grid(far_rows, waits + 1)
+    rank, elements = d_sum_blocks_before(control, ROWS, board), np.int64(0)
+    for block in range(thread, cuda.gridDim.x, cuda.blockDim.x):
+        elements += control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + block]
+    elements = d_sum_block(elements, board)
+    while leaf < last:
+        part = min(last - leaf, np.int64(MAX_LEAVES))
+        d_count_window(valid, marks, table, lists, leaf, part, before)
+        d_gather_column(src, pairs[0], valid, marks, table, lists, leaf, part, before, scratch[0], rank)
+        d_gather_column(dst, pairs[1], valid, marks, table, lists, leaf, part, before, scratch[1], rank)
+        rank += before[part]
+        leaf += part
+        cuda.syncthreads()  # the counts have been read
+    d_sync_grid(far_rows, waits + 2)
+    lane, size = d_lane(), num_leaves * 32
+    for base in range(cuda.grid(1) - lane, size, cuda.gridsize(1)):
+        dst[first_leaf * 32 + base + lane] = scratch[1, d_divide((base + lane + 1) * elements - 1, size)]
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, scratch[0], far_rows)
