@@ -155,6 +155,8 @@ def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None)
     graph = make(backend_name, renumber=True)
     graph.insert_edges((names[:-1], names[1:]))
     table = dynstore.bfs(graph, names[0])
+    if hasattr(table, "to_pandas"):
+        table = table.to_pandas()
     distances = graph.backend.to_host(table["distance"].values)
     by_name = dict(zip(table["vertex"].tolist(), distances.tolist(), strict=True))
     assert by_name == {name: number for number, name in enumerate(names)}

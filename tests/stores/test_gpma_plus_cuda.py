@@ -264,8 +264,7 @@ def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorte
     check_graph(graph)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, directed, sorted_plans, sorts, monkeypatch):
+def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, sorted_plans, sorts, monkeypatch):
     """Neighbouring leaves that all get more than they can take; others beside them, and dead keys inside."""
     from dynstore._cuda import unsorted, unsorted_layout
 
@@ -279,7 +278,7 @@ def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, directe
     monkeypatch.setattr(unsorted, "_read_plan", spy)
     wide = 1 << unsorted_layout.MAX_HEIGHT
     columns = 8 * np.arange(400 * wide)
-    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, directed=directed, merge_cost=0.0)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
     graph.delete_edges((columns[400:420] // 400, columns[400:420] % 400))
     twin = graph.copy()
     rng = np.random.default_rng(15)
