@@ -193,9 +193,12 @@ class DynamicGraph(Conversions, Queries, Tracked):
                 plan = self._out.insert_now(batch)
             if plan is None:
                 if columns.max_id is None:
-                    building = self._out.num_edges == 0
-                    bounds = batch.find_bounds(building) if isinstance(batch, RawEdges) else None
+                    bounds = None
+                    if isinstance(batch, RawEdges) and not self.ids.renumbered:
+                        bounds = batch.find_bounds(self._out.num_edges == 0)
                     columns, naming = self.ids.plan_edges(*reading, bounds=bounds)
+                    if self.ids.renumbered:
+                        batch = self._batch(columns, on_duplicate)
                 if naming.arrange is not None:
                     batch = naming.arrange(batch)
                 plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
@@ -231,7 +234,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
             mirror = change = None
             if plan is None:
                 if columns.max_id is None:
-                    self._find_edges(*reading)
+                    columns = self._find_edges(*reading)
+                    batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
                 plan, mirror, change = self._plan_delete(batch)
             num_edges = batch.num_edges(self._directed)
         return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
@@ -339,8 +343,11 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
     @property
     def _may_write_now(self) -> bool:
-        """Whether an update is one of the out-edges alone, and nobody wants to know what it changes."""
-        return self._in is None and not self._logs
+        """Whether an update is one of the out-edges alone, and nobody wants to know what it changes.
+
+        Ids that have to be looked up are so twice where the store then asks for a plan.
+        """
+        return self._in is None and not self._logs and (self._out.writes_now or not self.ids.renumbered)
 
     def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing

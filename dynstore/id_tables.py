@@ -63,6 +63,13 @@ class IdTable(ABC):
             Naming the column and the first row that has what is no id.
         """
 
+    def start_match(self, parts: list[Keys], dtype: np.dtype) -> list[Array] | None:
+        """Return columns as numbers that a kernel is still writing, -1 for what is unknown or no id.
+
+        None where somebody would have to wait for them.
+        """
+        return None
+
     @abstractmethod
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
         """Plan to give ids, distinct and new, their numbers, V becoming ``count``.
@@ -128,6 +135,12 @@ class IntegerTable(IdTable):
     def look_up(self, keys: Keys, dtype: np.dtype) -> Array:
         """Return the number of each key, -1 for unknown ones; none may be negative."""
         return self._kernels.look_up_keys(self.backend, self.table, keys, dtype)
+
+    def start_match(self, parts: list[Keys], dtype: np.dtype) -> list[Array] | None:
+        if self.backend.family != "cuda" or any(isinstance(part, StringKeys) for part in parts):
+            return None
+        columns: list[Array] = self._kernels.match_keys(self.backend, self.table, parts, dtype, wait=False)[0]
+        return columns
 
     def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
         backend, kernels = self.backend, self._kernels

@@ -20,7 +20,7 @@ from dynstore.vertex_ids import IdPlan, Names, Rearrangement, VertexIds
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.id_columns import Keys
+    from dynstore.id_columns import KeyColumns, Keys
     from dynstore.typing import Array
 
 __all__ = ["MappedIds"]
@@ -58,6 +58,9 @@ class MappedIds(VertexIds):
         bounds: Bounds | None = None,
     ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
+        started = None if look else self._start_match(keys)
+        if started is not None:
+            return started, IdPlan(num_vertices)
         table, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
         plan = self._plan(who, table, match, num_vertices, arranging=True)
         return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), plan
@@ -205,6 +208,9 @@ class MappedIds(VertexIds):
         self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
     ) -> EdgeColumns:
         keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
+        started = None if look else self._start_match(keys)
+        if started is not None:
+            return started
         _, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
         if match.new.shape[0]:
             xp = self.backend.xp
@@ -236,6 +242,14 @@ class MappedIds(VertexIds):
         twin._table = None if self._table is None else self._table.copy()
         twin._gone, twin.epoch = self._gone, self.epoch  # flags are replaced, never written
         return twin
+
+    def _start_match(self, keys: KeyColumns) -> EdgeColumns | None:
+        """Return the numbers of unweighted edges that nobody waits for, -1 for unknown ids; None where one has to."""
+        usual = self._gone is None and self.dtype == np.int32 and keys.weights is None
+        if self._table is None or not usual or not keys.src.shape[0]:
+            return None
+        columns = self._table.start_match([keys.src, keys.dst], self.dtype)
+        return None if columns is None else EdgeColumns(columns[0], columns[1], None, None)
 
     def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
         """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""

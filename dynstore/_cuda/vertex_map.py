@@ -154,9 +154,12 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
 
 
 def match_keys(
-    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype, wait: bool = True
 ) -> tuple[list[Array], Unknown | None]:
-    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`."""
+    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`.
+
+    Without ``wait`` only them, as soon as their kernel is started: -1 for what is unknown or no id.
+    """
     parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
@@ -167,6 +170,8 @@ def match_keys(
     k_match_keys.launch(
         total, table.cells, table.shift, first, second, first_numbers, second_numbers, keys, places, record
     )
+    if not wait:
+        return columns, None
     num_unknown, num_wrong = backend.to_host(record).tolist()
     return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown])
 

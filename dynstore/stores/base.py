@@ -101,6 +101,7 @@ class Store(ABC):
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
+    writes_now: ClassVar[bool] = False  # whether insert_now and delete_now are known
 
     def __init__(
         self,

@@ -56,6 +56,7 @@ class GPMAPlusStore(PackedArrayStore):
     name = "gpma+"
     Options = GPMAPlusOptions
     options: GPMAPlusOptions
+    writes_now = True
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"

@@ -151,6 +151,36 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     check_graph(graph)
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, launches):
+    """Where all are known; a new one, one that is none, and flags of deleted vertices have the host look."""
+    rng = np.random.default_rng(16)
+    src, dst = 7 * rng.integers(0, 40, (2, 600)) + 2**40
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed, renumber=True, merge_cost=0.0)
+    twin = DynamicGraph.from_edges((src, dst), device="cpu", directed=directed, renumber=True, merge_cost=0.0)
+
+    def kernels_of(update, batch):
+        launches.clear()
+        assert getattr(graph, update)(batch) == getattr(twin, update)(batch)
+        started = list(launches)
+        assert graph.vertex_ids().tolist() == twin.vertex_ids().tolist()
+        check_graph(graph)
+        return started
+
+    known = tuple(7 * rng.integers(0, 40, (2, 30)) + 2**40)
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
+    assert kernels_of("insert_edges", known) == ["k_match_keys", *planning, *writing]
+    assert kernels_of("delete_edges", (src[:9], dst[:9])) == ["k_match_keys", "k_find_present"]
+    new = np.r_[known[0], 5], np.r_[known[1], known[0][:1]]
+    assert kernels_of("insert_edges", new).count("k_match_keys") == 2
+    strange = np.r_[src[9:15], 6], np.r_[dst[9:15], 5]
+    assert kernels_of("delete_edges", strange).count("k_match_keys") == 2
+    for update in (graph.insert_edges, graph.delete_edges):
+        with pytest.raises(InputError, match="must not be negative"):
+            update((np.r_[src[:3], -4], dst[:4]))
+    check_graph(graph)
+
+
 def test_an_export_or_a_log_has_updates_planned(device, launches):
     """What an export shows stays as it is, and a log gets the changes."""
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
