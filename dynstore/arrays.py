@@ -23,6 +23,7 @@ __all__ = [
     "EdgeColumns",
     "as_signed",
     "has_weights",
+    "open_stream",
     "read_column",
     "read_edges",
     "read_ids",
@@ -43,7 +44,7 @@ Bounds = tuple[int, ...]
 class EdgeColumns(NamedTuple):
     """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
 
-    ``max_id`` is None where nobody has looked yet whether the ids are such, see :func:`check_ids`.
+    ``max_id`` is None where nobody has looked yet whether the ids are such.
     """
 
     src: Array
@@ -77,7 +78,8 @@ def read_edges(
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
-        False leaves int32 ids for CUDA kernels as they are, for a kernel to look at that reads them anyway.
+        False leaves int32 ids on the device for CUDA kernels as they are, for a kernel to look at that reads them
+        anyway.
     bounds : tuple of int, optional
         What such a kernel has found: the lowest and the highest id of each column, and 0.
 
@@ -93,7 +95,11 @@ def read_edges(
     """
     columns = split_columns(who, edges, names)
     raw_src, raw_dst = (read_integers(who, backend, *column) for column in columns[:2])
-    if not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype == INT32:
+    there = all(
+        raw is column or hasattr(column, "__cuda_array_interface__")
+        for raw, (_, column) in zip((raw_src, raw_dst), columns, strict=False)
+    )
+    if there and not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype == INT32:
         weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
         src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
         return EdgeColumns(src, dst, weights, None)
@@ -151,7 +157,7 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
                 f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
             )
         return list(zip(("src", "dst", "weights"), edges, strict=False))
-    edges = _open_stream(who, edges)
+    edges = open_stream(who, edges)
     if not _is_frame(edges):
         raise InputTypeError(
             f"{who}: edges is a {type(edges).__module__}.{type(edges).__qualname__}; wanted a pandas, pyarrow, polars "
@@ -170,8 +176,8 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
     return [(name, edges[name]) for name in wanted]
 
 
-def _open_stream(who: str, edges: Any) -> Any:
-    """Return what hands out tables as an Arrow stream as a pyarrow table, all else as it is."""
+def open_stream(who: str, edges: Any) -> Any:
+    """Return what hands out tables as an Arrow stream, maybe only once, as a pyarrow table, all else as it is."""
     if _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
         return edges
     try:

@@ -10,7 +10,7 @@ from weakref import WeakSet
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, has_weights
+from dynstore.arrays import EdgeColumns, has_weights, open_stream
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
@@ -185,11 +185,12 @@ class DynamicGraph(Conversions, Queries, Tracked):
             )
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
+            edges, at_once = open_stream("insert_edges", edges), self._may_write_now and not self._weighted
             reading = ("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            columns, naming = self.ids.plan_edges(*reading, look=not self._may_write_now)
+            columns, naming = self.ids.plan_edges(*reading, look=not at_once)
             batch = self._batch(columns, on_duplicate)
             mirror = change = plan = None
-            if self._may_write_now and naming.num_vertices == self.number_of_vertices():
+            if at_once and naming.num_vertices == self.number_of_vertices():
                 plan = self._out.insert_now(batch)
             if plan is None:
                 if columns.max_id is None:
@@ -227,7 +228,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
         with _memory_checked("delete_edges"):
-            reading = ("delete_edges", edges, source, destination)
+            reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
             columns = self._find_edges(*reading, look=not self._may_write_now)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
             plan = self._out.delete_now(batch) if self._may_write_now else None
@@ -343,11 +344,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
     @property
     def _may_write_now(self) -> bool:
-        """Whether an update is one of the out-edges alone, and nobody wants to know what it changes.
-
-        Ids that have to be looked up are so twice where the store then asks for a plan.
-        """
-        return self._in is None and not self._logs and (self._out.writes_now or not self.ids.renumbered)
+        """Whether an update is one of the out-edges alone, in a store that may need no plan, and nobody follows it."""
+        return self._out.writes_now and self._in is None and not self._logs
 
     def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing

@@ -154,7 +154,8 @@ class SlotArrays:
     def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int = 0) -> list[Array]:
         """Return arrays as ``backend.empty_together`` does: those of the last call of this kind, if it wanted the same.
 
-        For what is done with by the next call. They are kept where they are small beside the slots.
+        For what is done with by the next call. They are kept where they are small beside the slots. A kind always has
+        as many zeroed.
         """
         scratch = self.scratch.pop(kind, None)
         if scratch is not None and scratch.parts == parts:

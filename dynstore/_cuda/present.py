@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["d_read_row", "delete_now", "find_present"]
 
-# Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there; edges whose
-# leaf would be left too empty; rows with an id that no vertex can have.
-FOUND, FOUND_LOOPS, MISSING, SPARSE, STRANGE = range(5)
+# Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
+# of an id that no vertex can have; edges whose leaf would be left too empty.
+FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 MAX_ID = np.int64(np.iinfo(np.int32).max - 1)
 
 
@@ -45,19 +45,17 @@ def k_find_present(
     """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
 
     A slot's bit in ``marks`` says that a row has told it (atomic or). Once all have, leaves are counted without them.
-    Where no more than ``most`` are told, none leaves a leaf too empty and no id is strange, their bits in ``valid`` are
-    cleared at once (atomic and); never, where ``most`` is below 0.
+    Where all rows' edges are there, no more than ``most`` are told and none leaves a leaf too empty, their bits in
+    ``valid`` are cleared at once (atomic and); never, where ``most`` is below 0.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_edges = np.int64(edge_src.shape[0])
     num_rows = 2 * num_edges if mirrored else num_edges
-    found, loops, missing, strange = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         row, column = d_read_row(edge_src, edge_dst, mirrored, i)
         position, state, told = np.int64(0), ABSENT, np.uint8(ABSENT)
-        if min(row, column) < 0 or max(row, column) > MAX_ID:
-            strange += 1
-        else:
+        if min(row, column) >= 0 and max(row, column) <= MAX_ID:
             position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
         if state == PRESENT:
             bit = np.uint32(1) << np.uint32(position & 31)
@@ -72,7 +70,6 @@ def k_find_present(
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
     d_leave_sum(control, MISSING, missing, board)
-    d_leave_sum(control, STRANGE, strange, board)
     d_sync_grid(control, 1)
     sparse = np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
@@ -83,7 +80,7 @@ def k_find_present(
     if control[FOUND] > most:  # the same in all threads
         return
     d_sync_grid(control, 2)
-    if control[SPARSE] == 0 and control[STRANGE] == 0:
+    if control[SPARSE] == 0 and control[MISSING] == 0:
         for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
             if states[i] == PRESENT:
                 slot = positions[i]
@@ -133,9 +130,10 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
 
 
 def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int) -> tuple[int, int] | None:
-    """Delete the edges of a batch that are there where no leaf has to be packed; the device decides whether that is so.
+    """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 
-    Nobody need have looked at the batch's ids.
+    Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
+    may fail.)
 
     Parameters
     ----------
@@ -148,9 +146,9 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
     -------
     found, found_loops : int
         As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
-        planned, or an id is none that a vertex can have.
+        planned, or an edge is not there.
     """
     _, _, totals = _find(backend, slots, batch, bound, most, partial(slots.take_scratch, backend, "deletion"))
-    if totals[FOUND] > most or totals[SPARSE] or totals[STRANGE]:
+    if totals[FOUND] > most or totals[SPARSE] or totals[MISSING]:
         return None
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -125,8 +125,8 @@ def plan_lists(
     plan : ListPlan or None
         None where the root would be denser than its limit.
 
-    None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what a
-    block merges. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
+    None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what all
+    blocks merge. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
     """
     if not _may_plan(slots, batch):
         return None
@@ -144,7 +144,8 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     num_rows, limits = plan.states.shape[0], (most_new, most_leaves)
     columns = (slots.src, slots.dst, slots.valid, slots.offsets, plan.marks)
-    k_write_leaves.launch_warps(num_rows, *columns, plan.table, plan.pairs, plan.control, plan.far_rows, *limits)
+    num_windows = min(num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
+    k_write_leaves.launch_warps(num_windows, *columns, plan.table, plan.pairs, plan.control, plan.far_rows, *limits)
     k_write_windows.launch_resident(
         max(2 * num_rows, slots.num_vertices >> 6),
         *columns, plan.nodes, plan.top, plan.table, plan.lists, plan.states, plan.pairs, plan.scratch, plan.control,

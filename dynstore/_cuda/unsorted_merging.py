@@ -24,11 +24,7 @@ def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
         for base in range(0, num_leaves, WARP):
             count = np.int64(0)
             if base + lane < num_leaves:
-                leaf = first_leaf + base + lane
-                item = np.int64(lists[leaf, HEAD]) - 1
-                count = np.int64(cuda.popc(valid[leaf] | marks[leaf]))
-                if item >= 0:
-                    count += high[item] - low[item]
+                count = d_count_elements(valid, marks, lists, low, high, first_leaf + base + lane)
             for step in (1, 2, 4, 8, 16):
                 other = d_shuffle(count, (lane - step) & 31)
                 if lane >= step:

@@ -101,7 +101,6 @@ class Store(ABC):
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
-    writes_now: ClassVar[bool] = False  # whether insert_now and delete_now are known
 
     def __init__(
         self,
@@ -143,6 +142,11 @@ class Store(ABC):
     @abstractmethod
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         """Plan to delete those edges of a batch that are there."""
+
+    @property
+    def writes_now(self) -> bool:
+        """Whether :meth:`insert_now` and :meth:`delete_now` may do without a plan."""
+        return False
 
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
         """Insert a batch whose ids nobody need have looked at, in one step, where nothing has to be planned.

@@ -56,7 +56,6 @@ class GPMAPlusStore(PackedArrayStore):
     name = "gpma+"
     Options = GPMAPlusOptions
     options: GPMAPlusOptions
-    writes_now = True
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
@@ -71,6 +70,10 @@ class GPMAPlusStore(PackedArrayStore):
         return self._plan_in_place(
             slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
         )
+
+    @property
+    def writes_now(self) -> bool:
+        return self.backend.family == "cuda" and self.options.strategy == "one-pass"
 
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._may_write_now(batch):
@@ -95,7 +98,7 @@ class GPMAPlusStore(PackedArrayStore):
     def _may_write_now(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
         unsorted = isinstance(batch, RawEdges) and not batch.is_settled
-        return unsorted and self.options.strategy == "one-pass" and self.slots.num_edges > 0 and not self.slots.pins
+        return unsorted and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins
 
     def _written(self, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
         """Return the plan of an update that is written, with the edges and self-loops found; None for none."""

@@ -8,7 +8,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.edge_batch import RawEdges
-from dynstore.errors import InputError, LimitError
+from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.testing.invariants import check_graph
 
 LEAF = 32
@@ -178,6 +178,48 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
     for update in (graph.insert_edges, graph.delete_edges):
         with pytest.raises(InputError, match="must not be negative"):
             update((np.r_[src[:3], -4], dst[:4]))
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"renumber": True}, {"store": "slab_hash"}])
+def test_a_stream_that_can_be_read_once_is(device, options):
+    """Whether its ids are looked at before the update's kernels, by them, or after: vertices, counts and errors."""
+    pyarrow = pytest.importorskip("pyarrow")
+
+    def stream(src, dst):
+        columns = {"source": pyarrow.array(src, pyarrow.int32()), "destination": pyarrow.array(dst, pyarrow.int32())}
+        return pyarrow.table(columns).to_reader()
+
+    graph, twin = DynamicGraph(device=device, **options), DynamicGraph(device="cpu", **options)
+    src, dst = np.random.default_rng(17).integers(0, 40, (2, 300))
+    for batch in ((src, dst), (src[:9], dst[9:18]), ([3, 90, 90], [91, 4, 4])):
+        assert graph.insert_edges(stream(*batch)) == twin.insert_edges(stream(*batch))
+        assert graph.number_of_vertices() == twin.number_of_vertices()
+    for batch in ((src[:20], dst[:20]), ([3, 500], [91, 3])):
+        assert graph.delete_edges(stream(*batch)) == twin.delete_edges(stream(*batch))
+    for update in (graph.insert_edges, graph.delete_edges):
+        with pytest.raises(InputError, match="has -1 at row 1"):
+            update(stream([0, -1], [1, 2]))
+    check_graph(graph)
+
+
+def test_a_deletion_that_cannot_be_counted_leaves_the_graph_as_it_was(device, monkeypatch):
+    """Missing edges are counted by a sort, which may need more memory than there is."""
+    from dynstore._cuda import runs
+
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device)
+    before, version = slots_of(graph), graph.version
+
+    def fail(*args):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(runs, "keep_pairs", fail)
+    monkeypatch.setattr(runs, "keep_keys", fail)
+    monkeypatch.setattr(runs, "pack_keys", fail)
+    with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
+        graph.delete_edges((src[:9], np.r_[dst[:8], dst[8] + np.int32(1)]))
+    assert (slots_of(graph), graph.version, graph.number_of_edges()) == (before, version, 600)
     check_graph(graph)
 
 
