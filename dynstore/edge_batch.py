@@ -155,6 +155,12 @@ class RawEdges(EdgeBatch):
     def __len__(self) -> int:
         return super().__len__() if self._counts is None else self._counts[0]
 
+    def renumbered(self, src: Array, dst: Array) -> RawEdges:
+        """Return the same edges under other numbers: as crowded, since most have the numbers that they had."""
+        twin = RawEdges(self._backend, src, dst, self.mirrored)
+        twin.is_crowded = self.is_crowded
+        return twin
+
     def transposed(self, backend: Backend) -> EdgeBatch:
         twin = RawEdges(backend, self.columns[1], self.columns[0], self.mirrored)
         twin._counts = self._counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -23,7 +24,7 @@ from dynstore.stores import choose_store, get_store
 from dynstore.stores.base import Plan, Store
 from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
-from dynstore.vertex_ids import DenseIds, VertexIds
+from dynstore.vertex_ids import DenseIds, IdPlan, VertexIds
 from dynstore.vertex_map import MappedIds
 
 __all__ = ["DynamicGraph"]
@@ -186,20 +187,15 @@ class DynamicGraph(Conversions, Queries, Tracked):
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
             edges, at_once = open_stream("insert_edges", edges), self._may_write_now and not self._weighted
-            reading = ("insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            columns, naming = self.ids.plan_edges(*reading, look=not at_once)
+            read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, self.number_of_vertices())
+            columns, naming = read(look=not at_once)
             batch = self._batch(columns, on_duplicate)
             mirror = change = plan = None
             if at_once and naming.num_vertices == self.number_of_vertices():
                 plan = self._out.insert_now(batch)
             if plan is None:
                 if columns.max_id is None:
-                    bounds = None
-                    if isinstance(batch, RawEdges) and not self.ids.renumbered:
-                        bounds = batch.find_bounds(self._out.num_edges == 0)
-                    columns, naming = self.ids.plan_edges(*reading, bounds=bounds)
-                    if self.ids.renumbered:
-                        batch = self._batch(columns, on_duplicate)
+                    columns, naming, batch = self._look(batch, read)
                 if naming.arrange is not None:
                     batch = naming.arrange(batch)
                 plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
@@ -346,6 +342,18 @@ class DynamicGraph(Conversions, Queries, Tracked):
     def _may_write_now(self) -> bool:
         """Whether an update is one of the out-edges alone, in a store that may need no plan, and nobody follows it."""
         return self._out.writes_now and self._in is None and not self._logs
+
+    def _look(
+        self, batch: EdgeBatch, read: Callable[..., tuple[EdgeColumns, IdPlan]]
+    ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
+        """Look at ids that nobody has looked at; return the batch under the numbers that they have."""
+        if not isinstance(batch, RawEdges):  # it has no edges
+            return *read(), batch
+        if not self.ids.renumbered:  # an id is its number
+            bounds = batch.find_bounds(sorting=self._out.num_edges == 0)
+            return *read(bounds=bounds), batch
+        columns, naming = read()
+        return columns, naming, batch.renumbered(columns.src, columns.dst)
 
     def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
         plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing

@@ -179,6 +179,9 @@ def insert_now(
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     write_lists(slots, plan, most_new, most_leaves)
     totals = _read_plan(backend, batch, plan)
-    if totals is None or not fits(totals, most_new, most_leaves):
+    if totals is None:
+        return None
+    if not fits(totals, most_new, most_leaves):
+        batch.is_crowded = True  # all is to be merged, for which these edges have to be sorted
         return None
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -76,7 +76,7 @@ class GPMAPlusStore(PackedArrayStore):
         return self.backend.family == "cuda" and self.options.strategy == "one-pass"
 
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
-        if not self._may_write_now(batch):
+        if not self._can_write(batch):
             return None
         slots, cost = self.slots, self.options.merge_cost
         num_leaves = slots.num_slots // LEAF
@@ -85,7 +85,7 @@ class GPMAPlusStore(PackedArrayStore):
         return self._written(kernels.insert_now(self.backend, slots, batch, self._upper_limits, most), batch)
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
-        if not self._may_write_now(batch):
+        if not self._can_write(batch):
             return None
         slots, limits = self.slots, self._lower_limits
         most = slots.num_edges - int(np.ceil(limits[-1] * slots.num_slots))
@@ -95,7 +95,7 @@ class GPMAPlusStore(PackedArrayStore):
         kernels = self.backend.kernels("dynstore", "present")
         return self._written(kernels.delete_now(self.backend, slots, batch, bound, most), None)
 
-    def _may_write_now(self, batch: EdgeBatch) -> bool:
+    def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
         unsorted = isinstance(batch, RawEdges) and not batch.is_settled
         return unsorted and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins

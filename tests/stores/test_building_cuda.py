@@ -14,29 +14,6 @@ DENSE = {"build_density": 0.99, "root_upper": 1.0, "leaf_upper": 1.0}
 THIN = {"build_density": 0.06, "root_lower": 0.05, "leaf_lower": 0.05}
 
 
-@pytest.fixture
-def device():
-    from dynstore._cuda import compiler
-
-    if compiler.SIMULATED:
-        return "cuda-sim"
-    if not get_backend().on_gpu:
-        pytest.skip("no CUDA device")
-    return "cuda"
-
-
-@pytest.fixture
-def launches(monkeypatch):
-    """The names of the kernels started."""
-    from dynstore._cuda import compiler
-
-    names, start = [], compiler.Kernel._start
-    monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, *args, **kw: (names.append(self.name), start(self, *args, **kw))
-    )
-    return names
-
-
 def slots_of(store):
     slots = store.slots
     columns = (slots.src, slots.dst, slots.valid, slots.offsets)

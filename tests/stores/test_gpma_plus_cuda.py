@@ -6,23 +6,11 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.backend import get_backend
 from dynstore.edge_batch import RawEdges
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.testing.invariants import check_graph
 
 LEAF = 32
-
-
-@pytest.fixture
-def device():
-    from dynstore._cuda import compiler
-
-    if compiler.SIMULATED:
-        return "cuda-sim"
-    if not get_backend().on_gpu:
-        pytest.skip("no CUDA device")
-    return "cuda"
 
 
 def pairs_of(graph):
@@ -112,18 +100,6 @@ def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
     assert (report.duplicates, report.path) == (34 - len(edges), "in-place")
     assert graph.number_of_edges() == before + report.inserted
     check_graph(graph)
-
-
-@pytest.fixture
-def launches(monkeypatch):
-    """The names of the kernels that are started."""
-    from dynstore._cuda import compiler
-
-    names, start = [], compiler.Kernel._start
-    monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, *args, **kw: (names.append(self.name), start(self, *args, **kw))
-    )
-    return names
 
 
 def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, launches):
@@ -428,3 +404,28 @@ def test_rows_far_apart(device, directed):
         graph.delete_edges(edges)
         check_graph(graph)
     assert pairs_of(graph) == there
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+def test_a_batch_that_has_to_be_sorted_is_tried_unsorted_once(device, launches, renumber):
+    """Where a leaf gets too many rows."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, renumber=renumber, merge_cost=0.0)
+    vertices = graph.vertex_ids()[:40] if renumber else graph.backend.asarray(np.arange(40, dtype=np.int32))
+    vertices = graph.backend.to_host(vertices).astype(np.int32)
+    for batch in ((np.full(40, vertices[3]), vertices), (np.repeat(vertices, 20), np.tile(vertices[:20], 40))):
+        launches.clear()
+        graph.insert_edges(batch)
+        assert launches.count("k_list_rows") == 1
+        check_graph(graph)
+
+
+def test_a_batch_that_makes_the_root_too_dense_is_tried_unsorted_once(device, launches):
+    """Though no leaf is: all is merged then, for which its edges are sorted in any case."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+    launches.clear()
+    report = graph.insert_edges((src[::4], dst[::4] + np.int32(1)))
+    assert (report.inserted, report.path, report.grown) == (150, "merge", True)
+    assert launches.count("k_list_rows") == 1
+    check_graph(graph)
