@@ -8,6 +8,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
+    from dynstore.slots import Located
     from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["EdgeBatch", "RawEdges", "make_batch", "sort_unique"]
@@ -22,7 +23,15 @@ class EdgeBatch:
     weights : array, shape (B,), or None
     num_loops : int
         Self-loops among them; only counted for undirected graphs, else 0.
+
+    Attributes
+    ----------
+    present : tuple of Located and int, or None
+        What a search for them has found in the store's slots, where all are there, for the deletion's plan to use:
+        where they are, and how many leave their leaf too empty.
     """
+
+    present: tuple[Located, int] | None = None
 
     def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
         self.weights = weights

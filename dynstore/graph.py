@@ -230,7 +230,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             plan = self._out.delete_now(batch) if self._may_write_now else None
             mirror = change = None
             if plan is None:
-                if columns.max_id is None:
+                if columns.max_id is None and batch.present is None:
                     columns = self._find_edges(*reading)
                     batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
                 plan, mirror, change = self._plan_delete(batch)

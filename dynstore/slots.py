@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -11,11 +11,14 @@ from dynstore.bits import words_for
 from dynstore.pins import Pins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend, Part, Together
     from dynstore.typing import Array
 
 __all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
 
+Made = TypeVar("Made")
 OFFSET_SLACK = 1.25
 # Scratch of one kind that is kept, in bytes of the slots' ids.
 MOST_SCRATCH = 1 / 8
@@ -63,6 +66,8 @@ class SlotArrays:
         Exports of these very buffers that still live.
     scratch : dict
         What the last updates worked in, see :meth:`take_scratch`.
+    packed : object or None
+        How kernels that come again and again are passed these arrays; whoever starts them keeps it here.
     """
 
     src: Array
@@ -73,7 +78,8 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
-    scratch: dict[str, Together] = field(default_factory=dict)
+    scratch: dict[str, tuple[Together, Any]] = field(default_factory=dict)
+    packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
 
     @property
     def num_slots(self) -> int:
@@ -151,21 +157,24 @@ class SlotArrays:
             self.num_edges,
         )
 
-    def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int = 0) -> list[Array]:
-        """Return arrays as ``backend.empty_together`` does: those of the last call of this kind, if it wanted the same.
+    def take_scratch(
+        self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int = 0
+    ) -> Made:
+        """Return ``make(*arrays)`` of what ``backend.empty_together`` returns; the last call's, if it wanted the same.
 
-        For what is done with by the next call. They are kept where they are small beside the slots. A kind always has
-        as many zeroed.
+        For what is done with by the next call. It is kept where it is small beside the slots. A kind always has as many
+        zeroed.
         """
-        scratch = self.scratch.pop(kind, None)
+        scratch, made = self.scratch.pop(kind, (None, None))
         if scratch is not None and scratch.parts == parts:
             scratch.clear()
         else:
-            scratch = None  # to free it before the next one is made
+            scratch = made = None  # to free it before the next one is made
             scratch = backend.together(*parts, zeroed=zeroed)
+            made = make(*scratch.arrays)
         if scratch.nbytes <= MOST_SCRATCH * (self.src.nbytes + self.dst.nbytes):
-            self.scratch[kind] = scratch
-        return scratch.arrays
+            self.scratch[kind] = scratch, made
+        return cast("Made", made)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
@@ -175,5 +184,5 @@ class SlotArrays:
             "weights": 0 if self.weights is None else int(self.weights.nbytes),
             "valid": int(self.valid.nbytes),
             "offsets": int(self.offset_buffer.nbytes),
-            "scratch": sum(scratch.nbytes for scratch in self.scratch.values()),
+            "scratch": sum(scratch.nbytes for scratch, _ in self.scratch.values()),
         }

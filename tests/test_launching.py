@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import os
+import struct
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+
+from dynstore._cuda.launching import EXTRA, Packed, describe_arguments, find_layout, pack_parameters
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
@@ -35,10 +40,45 @@ def test_every_kind_of_argument_arrives():
     table = cupy.arange(6, dtype=np.int32).reshape(2, 3)
     strided = cupy.arange(12, dtype=np.int64)[::3]
     empty = cupy.empty(0, dtype=np.float32)
+    packed = Packed(words, strided, table)
     for flag in (True, False):
-        arguments = (flag, 2**40, 0.1, np.float32(1.5), np.int32(-7), words, strided, table, empty, out)
-        k_collect_arguments.launch(1, *arguments)
-        assert out.tolist() == [float(flag), 2.0**40, 0.1, 1.5, -7.0, 2.0, 6.0, 5.0, 0.0, 4.0]
+        for arrays in ((words, strided, table, empty, out), (packed, Packed(empty, out)), (packed, empty, out)):
+            out.fill(-1)
+            k_collect_arguments.launch(1, flag, 2**40, 0.1, np.float32(1.5), np.int32(-7), *arrays)
+            assert out.tolist() == [float(flag), 2.0**40, 0.1, 1.5, -7.0, 2.0, 6.0, 5.0, 0.0, 4.0]
+
+
+class DeviceArray:
+    """A NumPy array that says of itself what a CuPy array does."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self.data = SimpleNamespace(ptr=array.ctypes.data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._array, name)
+
+
+def test_arrays_packed_before_make_the_same_parameters():
+    words = DeviceArray(np.arange(5, dtype=np.uint32))
+    strided = DeviceArray(np.arange(12)[::3])
+    table = DeviceArray(np.zeros((2, 3), dtype=np.int32))
+    empty = DeviceArray(np.empty(0, dtype=np.float32))
+    one_by_one = (words, True, strided, table, np.int32(-7), empty, words, 0.5)
+    packed = (Packed(words), True, Packed(strided, table), np.int32(-7), Packed(empty, words), 0.5)
+    blocks, signatures = [], []
+    for arguments in (one_by_one, packed, packed):
+        kinds, values = describe_arguments(arguments)
+        hash(kinds)
+        signature, layout = find_layout(kinds)
+        blocks.append(bytes(pack_parameters(layout, values))[EXTRA.size :])
+        signatures.append(signature)
+    assert signatures[0] == signatures[1]
+    assert blocks[0] == blocks[1] == blocks[2]
+    numbers = struct.unpack("@7q?7q9qi7q7qd", blocks[0])
+    assert numbers[2:7] == (5, 4, words.data.ptr, 5, 4)
+    assert numbers[7:15] == (True, 0, 0, 4, 8, strided.data.ptr, 4, 24)
+    assert numbers[-1] == 0.5
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")

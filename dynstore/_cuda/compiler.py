@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from dynstore._cuda.launching import Entry, describe_arguments, find_entry, start_entry
+from dynstore._cuda.launching import Entry, Packed, describe_arguments, find_entry, start_entry
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -91,7 +91,7 @@ class Kernel:
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
         if SIMULATED:
-            self._compiled[blocks, THREADS](*map(_writable, args))
+            self._compiled[blocks, THREADS](*map(_writable, _unpacked(args)))
             return
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
@@ -110,6 +110,11 @@ def kernel(function: Callable[..., None]) -> Kernel:
 def device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a device function ``d_verb_noun``."""
     return function if SIMULATED else cuda.jit(device=True)(function)
+
+
+def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
+    """Return arguments with packed arrays each by itself."""
+    return [each for one in arguments for each in (one.arrays if isinstance(one, Packed) else (one,))]
 
 
 def _writable(argument: Any) -> Any:

@@ -18,7 +18,16 @@ import numpy as np
 
 from dynstore._cuda.kept_kernels import find_place, read_kernel, write_kernel
 
-__all__ = ["Entry", "describe_arguments", "find_entry", "start_entry"]
+__all__ = [
+    "Entry",
+    "Packed",
+    "PackedKinds",
+    "describe_arguments",
+    "find_entry",
+    "find_layout",
+    "pack_parameters",
+    "start_entry",
+]
 
 # CUDA driver API: cuLaunchKernel's `extra` list.
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
@@ -37,6 +46,32 @@ class Entry(NamedTuple):
     owner: Any  # keeps the module loaded
 
 
+class PackedKinds(NamedTuple):
+    """The kinds of neighbouring arguments that are packed already."""
+
+    kinds: tuple[Any, ...]
+
+
+class Packed:
+    """Arrays that launches come with again and again: looked at once, and packed once.
+
+    To a kernel they are its parameters as always. Each must stay what it is: the same memory, shape and dtype.
+    """
+
+    __slots__ = ("_described", "arrays")
+
+    def __init__(self, *arrays: Any) -> None:
+        self.arrays = arrays
+        self._described: tuple[PackedKinds, bytes] | None = None
+
+    def describe(self) -> tuple[PackedKinds, bytes]:
+        """Return kinds and values as :func:`describe_arguments` does, each in one piece."""
+        if self._described is None:
+            kinds, values = describe_arguments(self.arrays)
+            self._described = PackedKinds(kinds), struct.pack(f"@{len(values)}q", *values)
+        return self._described
+
+
 def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
     """Look at each argument once.
 
@@ -44,7 +79,7 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
     -------
     kinds : tuple
         What decides for which types a kernel is compiled; hashable. A row without gaps is its dtype's letter, other
-        arrays are (letter, dimensions, contiguous), numbers their type.
+        arrays are (letter, dimensions, contiguous), numbers their type, packed arrays :class:`PackedKinds`.
     values : list
         What the kernel's parameter block holds.
     """
@@ -55,6 +90,10 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
         if kind in PLAIN:
             kinds.append(kind)
             values.append(argument)
+        elif kind is Packed:
+            packed, block = argument.describe()
+            kinds.append(packed)
+            values.append(block)
         elif getattr(argument, "ndim", 0) == 0:
             kinds.append(np.dtype(kind))
             values.append(argument)
@@ -74,22 +113,8 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
 
     ``threads``: of a block, to say how many blocks there can be at once.
     """
-    from numba import types
-    from numba.np import numpy_support
-
-    signature: list[Any] = []
-    codes = EXTRA.format
-    for kind in kinds:
-        if isinstance(kind, str | tuple):
-            letter, ndim, contiguous = (kind, 1, True) if isinstance(kind, str) else kind
-            element = numpy_support.from_dtype(np.dtype(letter))
-            signature.append(types.Array(element, ndim, "C" if contiguous else "A"))
-            codes += "q" * (5 + 2 * ndim)
-        else:
-            signature.append(numpy_support.from_dtype(np.dtype(kind)))
-            codes += SCALAR_FORMATS[np.dtype(kind)]
-    layout = struct.Struct(codes)
-    place = find_place(compiled, tuple(signature), _checked("cuDriverGetVersion", _driver().cuDriverGetVersion()))
+    signature, layout = find_layout(kinds)
+    place = find_place(compiled, signature, _checked("cuDriverGetVersion", _driver().cuDriverGetVersion()))
     kept = None if place is None else read_kernel(place)
     if kept is not None:
         try:
@@ -97,7 +122,7 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
             return Entry(handle, layout, _count_resident_blocks(handle, threads), loaded)
         except RuntimeError as error:
             _log.debug("%s cannot be loaded, so it is compiled anew: %s", place, error)
-    kernel = compiled.compile(tuple(signature))
+    kernel = compiled.compile(signature)
     library = kernel._codelibrary
     handle = int(library.get_cufunc().handle)
     # What Numba links to a kernel besides, such as its memory manager, it also has to set up.
@@ -105,6 +130,34 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     if place is not None and isinstance(image, bytes):
         write_kernel(place, kernel.entry_name, image)
     return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
+
+
+def find_layout(kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct]:
+    """Return the Numba types of arguments of some kinds, and how a launch's buffer is laid out for their values."""
+    signature, codes = _read_kinds(kinds)
+    return tuple(signature), struct.Struct(EXTRA.format + codes)
+
+
+def _read_kinds(kinds: tuple[Any, ...]) -> tuple[list[Any], str]:
+    from numba import types
+    from numba.np import numpy_support
+
+    signature: list[Any] = []
+    codes = ""
+    for kind in kinds:
+        if isinstance(kind, PackedKinds):
+            inner, inner_codes = _read_kinds(kind.kinds)
+            signature += inner
+            codes += f"0q{struct.calcsize('@' + inner_codes)}s"  # the first: from a place where an array may begin
+        elif isinstance(kind, str | tuple):
+            letter, ndim, contiguous = (kind, 1, True) if isinstance(kind, str) else kind
+            element = numpy_support.from_dtype(np.dtype(letter))
+            signature.append(types.Array(element, ndim, "C" if contiguous else "A"))
+            codes += "q" * (5 + 2 * ndim)
+        else:
+            signature.append(numpy_support.from_dtype(np.dtype(kind)))
+            codes += SCALAR_FORMATS[np.dtype(kind)]
+    return signature, codes
 
 
 def _load_kernel(name: str, image: bytes) -> tuple[int, Any]:
@@ -127,20 +180,23 @@ def _count_resident_blocks(handle: int, threads: int) -> int:
 
 
 def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: list[Any]) -> None:
-    """Pack the parameters and launch; the driver has copied them when this returns.
+    """Pack the parameters and launch; the driver has copied them when this returns."""
+    buffer = pack_parameters(entry.layout, values)
+    start = ctypes.addressof(buffer)
+    result = _driver().cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, start)
+    if result[0] != 0:
+        _checked("cuLaunchKernel", result)
 
-    One buffer has what the driver wants: the ``extra`` list, then the parameters' size, then the parameters.
-    """
-    layout = entry.layout
+
+def pack_parameters(layout: struct.Struct, values: list[Any]) -> ctypes.Array[ctypes.c_char]:
+    """Return one buffer with what the driver wants: the ``extra`` list, the parameters' size, then the parameters."""
     buffer = ctypes.create_string_buffer(layout.size)
     start = ctypes.addressof(buffer)
     size = layout.size - EXTRA.size
     layout.pack_into(
         buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size, *values
     )
-    result = _driver().cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, start)
-    if result[0] != 0:
-        _checked("cuLaunchKernel", result)
+    return buffer
 
 
 def _checked(name: str, result: tuple[Any, ...]) -> Any:

@@ -9,6 +9,8 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
+from dynstore._cuda.launching import Packed
+from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import BOARD
 from dynstore.slots import ABSENT, PRESENT, Located
@@ -16,12 +18,12 @@ from dynstore.slots import ABSENT, PRESENT, Located
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_read_row", "delete_now", "find_present"]
+__all__ = ["d_count_rows", "d_read_row", "delete_now", "find_present"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
@@ -38,6 +40,13 @@ def d_read_row(edge_src, edge_dst, mirrored, i):
     return np.int64(edge_src[i]), np.int64(edge_dst[i])
 
 
+@device
+def d_count_rows(edge_src, mirrored):
+    """Return how many rows there are, mirror images included."""
+    num_edges = np.int64(edge_src.shape[0])
+    return 2 * num_edges if mirrored else num_edges
+
+
 @kernel
 def k_find_present(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, marks, positions, states, control
@@ -49,8 +58,7 @@ def k_find_present(
     ``valid`` are cleared at once (atomic and); never, where ``most`` is below 0.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    num_edges = np.int64(edge_src.shape[0])
-    num_rows = 2 * num_edges if mirrored else num_edges
+    num_rows = d_count_rows(edge_src, mirrored)
     found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         row, column = d_read_row(edge_src, edge_dst, mirrored, i)
@@ -87,27 +95,36 @@ def k_find_present(
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
 
 
+class _Scratch:
+    """What a search works in, and how the kernel is passed it."""
+
+    def __init__(self, control: Array, marks: Array, positions: Array, states: Array) -> None:
+        self.control, self.positions, self.states = control, positions, states
+        self.packed = Packed(marks, positions, states, control)
+
+
 def _find(
-    backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int, allocate: Callable[..., list[Array]]
-) -> tuple[Array, Array, list[int]]:
-    """Start the kernel; return where each row's edge is, what is told of it, and the totals."""
-    num_rows = batch.num_rows
-    control, marks, positions, states = allocate(
-        (CONTROL_SIZE, np.int64),
-        (slots.num_slots >> 5, np.uint32),
-        (num_rows, np.int64),
-        (num_rows, np.uint8),
-        zeroed=2,
+    backend: Backend,
+    slots: SlotArrays,
+    batch: RawEdges,
+    bound: float,
+    most: int,
+    allocate: Callable[..., _Scratch],
+    room: int,
+) -> tuple[Located, list[int]]:
+    """Start the kernel with ``room`` for so many rows; return where each row's edge is, and the totals."""
+    scratch = allocate(
+        (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (room, np.int64), (room, np.uint8), zeroed=2
     )
     k_find_present.launch_resident(
-        num_rows,
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored, bound, most,
-        marks, positions, states, control,
+        batch.num_rows,
+        pack_slots(slots).searched, slots.num_vertices, *batch.columns, batch.mirrored, bound, most, scratch.packed,
     )  # fmt: skip
-    totals = read_totals(backend, control)
+    totals = read_totals(backend, scratch.control)
     if not totals[MISSING]:
         batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
-    return positions, states, totals
+    positions, states = scratch.positions[: batch.num_rows], scratch.states[: batch.num_rows]
+    return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float) -> tuple[Located, int]:
@@ -125,15 +142,22 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
     num_sparse : int
         Edges whose leaf would be left with fewer than ``bound``.
     """
-    positions, states, totals = _find(backend, slots, batch, bound, -1, backend.empty_together)
-    return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals[SPARSE]
+    if batch.present is not None:
+        return batch.present
+
+    def allocate(*parts: Part, zeroed: int) -> _Scratch:
+        return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
+
+    located, totals = _find(backend, slots, batch, bound, -1, allocate, batch.num_rows)
+    return located, totals[SPARSE]
 
 
 def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int) -> tuple[int, int] | None:
     """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 
     Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
-    may fail.)
+    may fail.) Where all edges are there, but nothing was deleted, the batch is told what was found: a plan for it need
+    not search.
 
     Parameters
     ----------
@@ -148,7 +172,12 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
         As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
         planned, or an edge is not there.
     """
-    _, _, totals = _find(backend, slots, batch, bound, most, partial(slots.take_scratch, backend, "deletion"))
-    if totals[FOUND] > most or totals[SPARSE] or totals[MISSING]:
+    allocate = partial(slots.take_scratch, backend, "deletion", _Scratch)
+    located, totals = _find(backend, slots, batch, bound, most, allocate, with_room(batch.num_rows))
+    if totals[MISSING]:
+        return None
+    if totals[FOUND] > most or totals[SPARSE]:
+        slots.scratch.pop("deletion", None)  # the plan's now
+        batch.present = located, totals[SPARSE]
         return None
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.grid import CONTROL_SIZE, read_totals
+from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.unsorted_layout import (
     ADDED,
     FOUND,
@@ -38,7 +40,7 @@ from dynstore.slots import Located
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -48,55 +50,71 @@ __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 ANY_NUMBER = 1 << 62
 
 
+class _Scratch:
+    """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed."""
+
+    def __init__(
+        self,
+        control: Array,
+        far_rows: Array,
+        marks: Array,
+        nodes: Array,
+        lists: Array,
+        groups: Array,
+        following: Array,
+        table: Array,
+        pairs: Array,
+        merged: Array,
+        states: Array,
+    ) -> None:
+        self.control, self.table, self.states = control, table, states
+        self.listing = Packed(marks, lists, following, table, states, control)
+        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control)
+        self.leaves = Packed(marks, table, pairs, control, far_rows)
+        self.windows = Packed(marks, nodes, table, lists, states, pairs, merged, control, far_rows)
+
+
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """What writing the lists takes, all of it on the device; see ``_start_plan`` and ``unsorted_layout``.
+    """What writing the lists takes, all of it on the device; see ``_start_plan``.
 
     ``num_leaves``: how many are written, once the host has looked.
     """
 
-    table: Array
-    lists: Array
-    marks: Array
-    nodes: Array
+    scratch: _Scratch
+    num_rows: int
     top: int
-    pairs: Array
-    scratch: Array
-    states: Array
-    control: Array
-    far_rows: Array
     num_leaves: int = 0
 
 
 def _start_plan(
-    slots: SlotArrays, batch: RawEdges, limits: np.ndarray, allocate: Callable[..., list[Array]]
+    slots: SlotArrays, batch: RawEdges, limits: np.ndarray, allocate: Callable[..., _Scratch], room: int
 ) -> ListPlan:
+    """Start the kernels that plan, in scratch with ``room`` for so many rows."""
     num_rows, num_leaves, dtype, top = batch.num_rows, slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
     # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
-    control, far_rows, marks, nodes, lists, groups, following, table, pairs, scratch, states = allocate(
+    scratch = allocate(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
         (num_leaves, np.uint32), ((2, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
-        (num_rows, np.int32), ((TABLE_ROWS, num_rows), np.int32), ((2, num_rows), dtype),
-        ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (num_rows, np.uint8),
+        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((2, room), dtype),
+        ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip
+    edges = Packed(*batch.columns)
     k_list_rows.launch_resident(
-        num_rows,
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, *batch.columns, batch.mirrored,
-        marks, lists, following, table, states, control,
-    )  # fmt: skip
+        num_rows, pack_slots(slots).searched, slots.num_vertices, edges, batch.mirrored, scratch.listing
+    )
     k_plan_lists.launch_resident(
         4 * num_rows,
-        slots.valid, num_leaves, *batch.columns, batch.mirrored, float(limits[0]), float(limits[-1]), top,
-        marks, lists, nodes, groups, following, table, pairs, control,
+        slots.valid, num_leaves, edges, batch.mirrored, float(limits[0]), float(limits[-1]), top, scratch.planning,
     )  # fmt: skip
-    return ListPlan(table, lists, marks, nodes, top, pairs, scratch, states, control, far_rows)
+    return ListPlan(scratch, num_rows, top)
 
 
 def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] | None:
     """Return the totals and tell the batch its counts; None where the batch cannot be planned like this."""
-    totals = read_totals(backend, plan.control)
+    totals = read_totals(backend, plan.scratch.control)
     if totals[STOPPED] or totals[TOO_WIDE]:
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
@@ -130,11 +148,15 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _start_plan(slots, batch, limits, backend.empty_together)
+
+    def allocate(*parts: Part, zeroed: int) -> _Scratch:
+        return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
+
+    plan = _start_plan(slots, batch, limits, allocate, batch.num_rows)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
-    located = Located(plan.table[POSITIONS], plan.states, totals[FOUND], totals[FOUND_LOOPS])
+    located = Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
     if slots.num_edges + totals[REVIVED] + totals[ADDED] > limits[-1] * slots.num_slots:
         return located, None
     return located, replace(plan, num_leaves=totals[LEAVES])
@@ -142,15 +164,12 @@ def plan_lists(
 
 def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, most_leaves: int = ANY_NUMBER) -> None:
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
-    num_rows, limits = plan.states.shape[0], (most_new, most_leaves)
-    columns = (slots.src, slots.dst, slots.valid, slots.offsets, plan.marks)
-    num_windows = min(num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    k_write_leaves.launch_warps(num_windows, *columns, plan.table, plan.pairs, plan.control, plan.far_rows, *limits)
+    scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
+    num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
+    k_write_leaves.launch_warps(num_windows, columns, scratch.leaves, *limits)
     k_write_windows.launch_resident(
-        max(2 * num_rows, slots.num_vertices >> 6),
-        *columns, plan.nodes, plan.top, plan.table, plan.lists, plan.states, plan.pairs, plan.scratch, plan.control,
-        plan.far_rows, *limits,
-    )  # fmt: skip
+        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
+    )
 
 
 def insert_now(
@@ -175,7 +194,8 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _start_plan(slots, batch, limits, partial(slots.take_scratch, backend, "insertion"))
+    allocate = partial(slots.take_scratch, backend, "insertion", _Scratch)
+    plan = _start_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     write_lists(slots, plan, most_new, most_leaves)
     totals = _read_plan(backend, batch, plan)

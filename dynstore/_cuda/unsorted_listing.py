@@ -6,7 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
-from dynstore._cuda.present import d_read_row
+from dynstore._cuda.present import d_count_rows, d_read_row
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many
 from dynstore._cuda.unsorted_layout import (
@@ -48,7 +48,7 @@ def d_list_rows(
     would have more than 32 rows, or an id is no vertex, nobody goes on. Returns the keys present and dead, and
     self-loops among both.
     """
-    lane, num_rows = d_lane(), np.int64(following.shape[0])
+    lane, num_rows = d_lane(), d_count_rows(edge_src, mirrored)
     found, found_loops, revived, revived_loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for base in range(cuda.grid(1) - lane, num_rows, cuda.gridsize(1)):
         if d_shuffle(control[STOPPED], 0) > 0:

@@ -37,12 +37,12 @@ MAX_SLOTS = 32 << MAX_HEIGHT
 
 
 @device
-def d_revive_keys(valid, positions, states, lists, nodes, top):
+def d_revive_keys(valid, positions, states, num_rows, lists, nodes, top):
     """Threads stride over the batch's rows: a dead key in no window gets its bit back (atomic or).
 
     Those in windows are merged as edges, because their bits are among the marks.
     """
-    for i in range(cuda.grid(1), states.shape[0], cuda.gridsize(1)):
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         if states[i] == DEAD:
             slot = positions[i]
             leaf = slot >> 5
@@ -95,8 +95,8 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
 @kernel
 def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, top, table, lists, states, pairs, scratch, control, far_rows, most_new,
-    most_leaves,
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, scratch, control, far_rows, num_rows, top,
+    most_new, most_leaves,
 ):  # fmt: skip
     """All blocks merge a giant, then each block other windows of several leaves; then the rows at all windows' edges.
 
@@ -118,7 +118,7 @@ def k_write_windows(
         window = table[WIDE_WINDOWS, i]
         d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows)
     if control[REVIVED] > 0:
-        d_revive_keys(valid, table[POSITIONS], states, lists, nodes, top)
+        d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
     d_sync_grid(far_rows, 2 * giants + 1)
     d_write_edge_rows(src, offsets, table[FIRST], table[END], control[LISTED], far_rows)
     d_write_far_rows(offsets, far_rows, 2 * giants + 2)

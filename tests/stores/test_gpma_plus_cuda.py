@@ -54,6 +54,32 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
     check_graph(graph)
 
 
+def test_a_deletion_that_empties_leaves_is_planned_from_what_was_found(device, launches):
+    """Its edges are looked for once, and nobody looks at their ids; edges that are not there have them looked at."""
+    rows, columns = np.divmod(np.arange(1600, dtype=np.int32), 40)
+    graph = DynamicGraph.from_edges((rows, columns), device=device)
+    launches.clear()
+    report = graph.delete_edges((rows[700:400:-1], columns[700:400:-1]))
+    assert (report.deleted, report.path) == (300, "in-place")
+    assert launches.count("k_find_present") == 1
+    assert "k_find_bounds" not in launches
+    check_graph(graph)
+    launches.clear()
+    report = graph.delete_edges((rows[690:1000], columns[690:1000]))
+    assert (report.deleted, report.absent) == (299, 11)
+    assert launches.count("k_find_present") == 2
+    assert pairs_of(graph) == {(i // 40, i % 40) for i in range(1600) if not 401 <= i < 1000}
+    check_graph(graph)
+    report = graph.delete_edges((rows[:1590], columns[:1590]))  # all is packed then, which needs no search either
+    assert (report.deleted, report.absent, report.path) == (991, 599, "merge")
+    rest = rows[1590:1599], columns[1590:1599]
+    launches.clear()
+    report = graph.delete_edges(rest)
+    assert (report.deleted, graph.number_of_edges()) == (9, 1)
+    assert launches.count("k_find_present") == 1
+    check_graph(graph)
+
+
 def slots_of(graph):
     slots = graph._out.slots
     columns = (slots.src, slots.dst, slots.valid, slots.offsets)
@@ -320,7 +346,7 @@ def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, sorted_
 
     def spy(backend, batch, plan):
         totals = read(backend, batch, plan)
-        giants.append(int(plan.control[unsorted_layout.GIANT]))
+        giants.append(int(plan.scratch.control[unsorted_layout.GIANT]))
         return totals
 
     monkeypatch.setattr(unsorted, "_read_plan", spy)
@@ -429,3 +455,19 @@ def test_a_batch_that_makes_the_root_too_dense_is_tried_unsorted_once(device, la
     assert (report.inserted, report.path, report.grown) == (150, "merge", True)
     assert launches.count("k_list_rows") == 1
     check_graph(graph)
+
+
+def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
+    monkeypatch.setattr("dynstore.slots.MOST_SCRATCH", 100.0)
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device)
+    kept = []
+    for size in (37, 38, 40, 33, 41):
+        for update in (graph.insert_edges, graph.delete_edges):
+            update((src[:size], dst[:size] + np.int32(1)))
+        check_graph(graph)
+        scratch = graph._out.slots.scratch
+        assert sorted(scratch) == ["deletion", "insertion"]
+        kept.append([made for _, made in scratch.values()])
+    assert kept[0] == kept[1] == kept[2]
+    assert kept[3] != kept[2] != kept[4]
