@@ -8,7 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from dynstore.typing import OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
+# So many failures in a row, and one insertion in 2**(so many - 1) is tried unsorted.
+MOST_FAILURES = 5
 # strategy -> kernel module
 STRATEGIES = {"one-pass": "gpma_plus", "level": "level"}
 
@@ -56,6 +58,9 @@ class GPMAPlusStore(PackedArrayStore):
     name = "gpma+"
     Options = GPMAPlusOptions
     options: GPMAPlusOptions
+    # Of insertions that were tried unsorted: how many failed in a row lately, and how many are not to be tried now.
+    _num_failures = 0
+    _num_untried = 0
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
@@ -78,11 +83,19 @@ class GPMAPlusStore(PackedArrayStore):
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
             return None
+        if self._num_untried:
+            self._num_untried -= 1
+            batch.is_crowded = True  # as the last ones were
+            return None
         slots, cost = self.slots, self.options.merge_cost
         num_leaves = slots.num_slots // LEAF
         most = int(min(num_leaves / cost, num_leaves)) if cost else num_leaves
         kernels = self.backend.kernels("dynstore", "unsorted")
-        return self._written(kernels.insert_now(self.backend, slots, batch, self._upper_limits, most), batch)
+        found = kernels.insert_now(self.backend, slots, batch, self._upper_limits, most)
+        # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
+        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
+        self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
+        return self._written(found, batch)
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
@@ -95,7 +108,7 @@ class GPMAPlusStore(PackedArrayStore):
         kernels = self.backend.kernels("dynstore", "present")
         return self._written(kernels.delete_now(self.backend, slots, batch, bound, most), None)
 
-    def _can_write(self, batch: EdgeBatch) -> bool:
+    def _can_write(self, batch: EdgeBatch) -> TypeGuard[RawEdges]:
         """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
         unsorted = isinstance(batch, RawEdges) and not batch.is_settled
         return unsorted and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins

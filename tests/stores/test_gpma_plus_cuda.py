@@ -457,6 +457,33 @@ def test_a_batch_that_makes_the_root_too_dense_is_tried_unsorted_once(device, la
     check_graph(graph)
 
 
+def test_the_more_insertions_have_to_be_sorted_the_fewer_are_tried_unsorted(device, launches):
+    """One alone changes nothing, as one that grows the array does; and one that succeeds ends it."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+    ordinary = (src[100::100], dst[100::100] + 1)
+    hubs = iter(range(60, 400))
+
+    def tried_hubs(times):
+        """How many batches of one vertex's edges, another's each time, were tried unsorted."""
+        launches.clear()
+        for _ in range(times):
+            graph.insert_edges((np.full(40, next(hubs)), np.arange(40)))
+        check_graph(graph)
+        return launches.count("k_list_rows")
+
+    def tried_ordinary():
+        launches.clear()
+        graph.insert_edges(ordinary)
+        return launches.count("k_list_rows")
+
+    assert [tried_ordinary(), tried_hubs(1), tried_ordinary()] == [1, 1, 1]
+    assert [tried_hubs(1) for _ in range(8)] == [1, 1, 0, 1, 0, 0, 0, 1]
+    assert tried_hubs(64) == 4
+    assert sum(tried_ordinary() for _ in range(16)) >= 1
+    assert [tried_ordinary(), tried_hubs(1), tried_ordinary()] == [1, 1, 1]
+
+
 def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
     monkeypatch.setattr("dynstore.slots.MOST_SCRATCH", 100.0)
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
