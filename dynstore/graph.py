@@ -350,7 +350,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
         if not isinstance(batch, RawEdges):  # it has no edges
             return *read(), batch
         if not self.ids.renumbered:  # an id is its number
-            bounds = batch.find_bounds(sorting=self._out.num_edges == 0)
+            bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
             return *read(bounds=bounds), batch
         columns, naming = read()
         return columns, naming, batch.renumbered(columns.src, columns.dst)
