@@ -11,7 +11,7 @@ from dynstore.adapters.libraries import require
 from dynstore.adapters.live_views import Columns
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.backend import cuda_problem
-from dynstore.errors import InputError
+from dynstore.errors import InputError, type_name
 from dynstore.graph import DynamicGraph
 
 __all__ = ["new_graph", "reason_for_cugraph"]
@@ -88,7 +88,7 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
     if cuda_problem() is not None:
         return cuda_problem()
     if not isinstance(input_df, cudf.DataFrame):
-        return f"the edges are a {type(input_df).__module__}.{type(input_df).__qualname__}"
+        return f"the edges are a {type_name(input_df)}"
     if options["edge_id"] is not None or options["edge_type"] is not None or isinstance(weight, list | tuple):
         return "edge ids and types are cuGraph's alone"
     if options["edge_attr"] is not None and options["weight"] is not None:

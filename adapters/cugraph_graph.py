@@ -14,7 +14,7 @@ from dynstore.adapters.borrowed.loading import load_bridge
 from dynstore.adapters.libraries import require
 from dynstore.adapters.live_graph import LiveGraph
 from dynstore.adapters.live_views import Columns
-from dynstore.errors import InputTypeError
+from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 
 __all__ = ["as_cugraph", "live_graph_type"]
@@ -48,8 +48,7 @@ def as_cugraph(
         For what is no DynamicGraph.
     """
     if not isinstance(G, DynamicGraph):
-        kind = f"{type(G).__module__}.{type(G).__qualname__}"
-        raise InputTypeError(f"{WHO}: G is a {kind}; wanted a dynstore.DynamicGraph")
+        raise InputTypeError(f"{WHO}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
     cugraph = require(WHO, "cugraph")
     load_bridge()  # now, so that the first algorithm does not pay for the build
     graph = cugraph.Graph(directed=G.is_directed())

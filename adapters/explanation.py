@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynstore.algorithms.calls import Call, last_call
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 
 __all__ = ["explain"]
@@ -42,6 +42,5 @@ def explain(G: Any) -> Call:
 def _behind(G: Any) -> Any:
     """Return the DynamicGraph that a cugraph.Graph shows, or the cugraph.Graph itself where there is none."""
     if not hasattr(type(G), "from_cudf_edgelist"):  # told without importing cugraph
-        kind = f"{type(G).__module__}.{type(G).__qualname__}"
-        raise InputTypeError(f"explain: G is a {kind}; wanted a dynstore.DynamicGraph or a cugraph.Graph")
+        raise InputTypeError(f"explain: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a cugraph.Graph")
     return getattr(G._Impl, "dynamic_graph", None) or G

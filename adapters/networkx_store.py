@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.errors import InputTypeError
+from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 
 __all__ = ["GONE", "Layer", "StoreGraph", "flatten", "new_store", "read_numbers", "read_values", "store_graph_of"]
@@ -216,8 +216,8 @@ def store_graph_of(G: Any) -> StoreGraph:
     current = getattr(G, "_current_store", None)
     if current is None:
         raise InputTypeError(
-            f"dynstore backend: G is a {type(G).__module__}.{type(G).__qualname__}; wanted a graph that was "
-            "converted, as NetworkX does when called with backend='dynstore', or a dynstore.adapters.networkx.Graph"
+            f"dynstore backend: G is a {type_name(G)}; wanted a graph that was converted, as NetworkX does when called "
+            "with backend='dynstore', or a dynstore.adapters.networkx.Graph"
         )
     graph: StoreGraph = current()
     return graph

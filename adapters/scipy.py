@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from dynstore.adapters.libraries import require
-from dynstore.errors import InputError, InputTypeError, LimitError
+from dynstore.errors import InputError, InputTypeError, LimitError, type_name
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -95,10 +95,7 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
         For what is no sparse matrix.
     """
     if not hasattr(matrix, "tocoo"):
-        raise InputTypeError(
-            f"from_scipy: got a {type(matrix).__module__}.{type(matrix).__qualname__}; "
-            "wanted a sparse matrix of SciPy or CuPy"
-        )
+        raise InputTypeError(f"from_scipy: got a {type_name(matrix)}; wanted a sparse matrix of SciPy or CuPy")
     shape = tuple(matrix.shape)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise InputError(f"from_scipy: the matrix has the shape {shape}; wanted a square one")

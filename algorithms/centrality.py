@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.algorithms.inputs import all_vertices, read_vertices
 from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
 from dynstore.frames import make_frame
 
@@ -94,6 +95,8 @@ def _sources(G: DynamicGraph, k: Any, seed: int | None) -> np.ndarray:
     if isinstance(k, int | np.integer) and not isinstance(k, bool):
         if not 0 < k <= num_vertices:
             raise InputError(f"betweenness_centrality: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
+        if seed is not None:
+            check_count("betweenness_centrality", "random_state", seed)
         return np.random.default_rng(seed).choice(num_vertices, size=int(k), replace=False).astype(np.int64)
     return read_vertices(G, "betweenness_centrality", "k", k)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, type_name
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -54,7 +54,7 @@ def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.nda
     except InputError as error:
         raise InputError(f"{who}: Found invalid vertex in {error}") from error
     if numbers.shape[0] == 0:
-        raise InputError(f"{who}: {what} has no vertex; wanted at least one")
+        raise InputError(f"{who}: no vertex is given as {what}; wanted at least one")
     if stranger is not None:
         raise InputError(f"{who}: Found invalid vertex in {what}: got {stranger!r}; the graph has {_vertices_of(G)}")
     return G.backend.to_host(numbers)
@@ -82,10 +82,7 @@ def read_values(
     """
     label = f"{who}: {what}"
     if isinstance(frame, tuple) or not hasattr(frame, "columns"):
-        raise InputTypeError(
-            f"{label} is a {type(frame).__module__}.{type(frame).__qualname__}; "
-            f"wanted a frame with columns 'vertex' and '{column}'"
-        )
+        raise InputTypeError(f"{label} is a {type_name(frame)}; wanted a frame with columns 'vertex' and '{column}'")
     # A table of vertices and values is read as a table of edges from each vertex to itself.
     names = ("vertex", "vertex", column)
     xp, num_vertices = G.backend.xp, G.number_of_vertices()

@@ -10,6 +10,7 @@ import numpy as np
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
 from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_flag, check_integer, check_number
 from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.frames import make_frame
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["DEFAULT_MAX_ITER", "pagerank", "pagerank_frame", "read_personalization", "refuse_numbers"]
+__all__ = ["pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
 
 DEFAULT_MAX_ITER = 100
 
@@ -80,8 +81,8 @@ def pagerank(
     InputError
         For a frame, a number or a weight that cannot be used, or both ``nstart`` and ``warm_start``.
     """
-    refuse_numbers(alpha, tol)
-    if warm_start and nstart is not None:
+    alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+    if check_flag("pagerank", "warm_start", warm_start) and nstart is not None:
         raise InputError("pagerank: got both nstart and warm_start=True; wanted one of them")
     dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
     targets = None
@@ -92,8 +93,7 @@ def pagerank(
     if precomputed_vertex_out_weight is not None:
         what = "precomputed_vertex_out_weight"
         out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
-    limit = int(max_iter) if max_iter > 0 else DEFAULT_MAX_ITER
-    ranks, iterations, error = _iterate(G, out_weights, float(alpha), targets, start, limit, float(tol))
+    ranks, iterations, error = _iterate(G, out_weights, alpha, targets, start, limit, tol)
     if np.isfinite(error):  # infinite weights make ranks that are no numbers
         _last_ranks[G] = ranks.copy(), G.ids.epoch
     converged = error < tol or ranks.shape[0] == 0
@@ -106,12 +106,14 @@ def pagerank(
     return frame if fail_on_nonconvergence else (frame, bool(converged))
 
 
-def refuse_numbers(alpha: float, tol: float) -> None:
-    """Raise for numbers that :func:`pagerank` cannot use."""
-    if not 0 <= alpha <= 1:
+def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) -> tuple[float, float, int]:
+    """Return the numbers as :func:`pagerank` uses them, refusing those that it cannot use."""
+    if not 0 <= check_number("pagerank", "alpha", alpha) <= 1:
         raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
-    if not tol >= 0:
+    if check_number("pagerank", "tol", tol) < 0:
         raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
+    limit = check_integer("pagerank", "max_iter", max_iter)
+    return float(alpha), float(tol), limit if limit > 0 else DEFAULT_MAX_ITER
 
 
 def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from dynstore.algorithms.calls import Call, note_call
-from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, unknown_name
+from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_name
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
 
@@ -54,8 +54,7 @@ class Algorithm:
     def check(self, G: Any) -> None:
         """Refuse what is no graph, and graphs that the algorithm is not for."""
         if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
-            kind = f"{type(G).__module__}.{type(G).__qualname__}"
-            raise InputTypeError(f"{self.name}: G is a {kind}; wanted a dynstore.DynamicGraph")
+            raise InputTypeError(f"{self.name}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
         if self.needs_undirected and G.is_directed():
             raise InputError(f"{self.name}: input graph must be undirected; got DynamicGraph(directed=True)")
         if self.needs_weights and not G.is_weighted():

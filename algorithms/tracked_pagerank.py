@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.inputs import has_negative_weights
-from dynstore.algorithms.link_analysis import DEFAULT_MAX_ITER, pagerank_frame, read_personalization, refuse_numbers
+from dynstore.algorithms.link_analysis import pagerank_frame, read_numbers, read_personalization
 from dynstore.algorithms.tracked_paths import grow
 from dynstore.algorithms.tracking import Answer
 from dynstore.errors import FailedToConvergeError, InputError
@@ -51,12 +51,10 @@ class PagerankAnswer(Answer):
         if params.get("warm_start", False) or not params.get("fail_on_nonconvergence", True):
             raise InputError("track: pagerank: warm_start and fail_on_nonconvergence are for single runs")
         super().__init__(G, **params)
-        self._alpha, self._tol = float(params.get("alpha", 0.85)), float(params.get("tol", 1.0e-5))
-        refuse_numbers(self._alpha, self._tol)
+        numbers = {name: params[name] for name in ("alpha", "tol", "max_iter") if name in params}
+        self._alpha, self._tol, self._max_rounds = read_numbers(**numbers)
         if self._alpha == 1:
             raise InputError("track: pagerank: alpha is 1; wanted less")
-        max_iter = int(params.get("max_iter", DEFAULT_MAX_ITER))
-        self._max_rounds = max_iter if max_iter > 0 else DEFAULT_MAX_ITER
 
     @property
     def _kernels(self) -> Any:

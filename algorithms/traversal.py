@@ -9,6 +9,7 @@ import numpy as np
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
 from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_integer, check_number
 from dynstore.errors import InputError, InputTypeError
 from dynstore.frames import make_frame
 
@@ -74,7 +75,7 @@ def read_bfs(
     start = _one_of("bfs", "start", start, "i_start", i_start)
     sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
     limit = int(np.iinfo(G.vertex_dtype).max)
-    if depth_limit is not None and depth_limit >= 0:
+    if depth_limit is not None and check_integer("bfs", "depth_limit", depth_limit) >= 0:
         limit = min(int(depth_limit), limit)
     return sources, limit
 
@@ -168,9 +169,7 @@ def read_sssp(
     sources = read_vertices(G, "sssp", "source", _one_of("sssp", "source", source, "indices", indices))
     if sources.shape[0] != 1:
         raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
-    limit = np.inf if cutoff is None else float(cutoff)
-    if np.isnan(limit):
-        raise InputError("sssp: cutoff is NaN; wanted a number")
+    limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
     return int(sources[0]), limit
 
 

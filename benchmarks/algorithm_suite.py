@@ -34,6 +34,7 @@ from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import make_query
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, quiet, time_call
 from dynstore.datasets import rmat
@@ -245,4 +246,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_as_command(main)

@@ -37,6 +37,7 @@ from dynstore.adapters.memory import share_pool
 from dynstore.adapters.packed import packed_rows
 from dynstore.backend import get_backend
 from dynstore.benchmarks.drop_in_window import Window, different_pairs
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, quiet
 from dynstore.frames import make_frame
@@ -366,4 +367,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_as_command(main)

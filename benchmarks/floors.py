@@ -22,6 +22,7 @@ from numba import njit
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import DeviceSlide, StoreRun, conversions
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.stream import Stream, cut_stream, parse_batch
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
@@ -166,4 +167,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_as_command(main)

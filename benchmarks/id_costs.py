@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
+from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.typing import Device
 
@@ -78,7 +80,7 @@ def measure(
     num_events, steps = events.src.shape[0], steps + WARM_UP
     start = num_events - batch * steps
     if start <= batch * steps:
-        raise SystemExit(f"id_costs: {steps} steps of {batch} rows need more than {num_events} events")
+        raise InputError(f"id_costs: {steps} steps of {batch} rows need more than {num_events} events")
     contestants = list(_contestants(1 << scale, seed, device, directed))
 
     def rows(one: Contestant, first: int, last: int) -> tuple[Any, Any]:
@@ -176,4 +178,4 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_as_command(main)

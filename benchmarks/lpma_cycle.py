@@ -22,6 +22,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.drop_in_window import different_pairs
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, time_call
 from dynstore.edge_batch import make_batch
@@ -228,4 +229,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_as_command(main)

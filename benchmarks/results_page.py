@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import check_document
 from dynstore.benchmarks.summary import format_ms
+from dynstore.errors import InputError
 
 __all__ = ["main", "render_results"]
 
@@ -36,11 +38,14 @@ def render_results(folders: Iterable[Path]) -> str:
     Raises
     ------
     InputError
-        For a file that is not of that schema.
+        For a file that is not of that schema, or a folder without files.
     """
     parts = [HEAD]
     for folder in folders:
-        for path in sorted(folder.glob("*.json")):
+        paths = sorted(folder.glob("*.json"))
+        if not paths:
+            raise InputError(f"results_page: no JSON file in '{folder}'; wanted a folder of kept results")
+        for path in paths:
             document = json.loads(path.read_text(encoding="utf-8"))
             check_document(document)
             parts.append("\n".join(_section(f"{folder.name}/{path.name}", document)) + "\n")
@@ -74,4 +79,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_as_command(main)

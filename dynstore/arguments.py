@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
-__all__ = ["check_count", "check_dtype", "check_flag"]
+__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number"]
 
 
 def check_flag(who: str, name: str, value: Any) -> bool:
@@ -29,12 +29,26 @@ def check_dtype(who: str, name: str, value: Any, known: tuple[str, ...]) -> np.d
     return dtype
 
 
-def check_count(who: str, name: str, value: Any) -> int | None:
-    """Return ``value`` as an int of 0 or more, or None as it is."""
-    if value is None:
-        return None
+def check_integer(who: str, name: str, value: Any) -> int:
+    """Return ``value`` as an int, refusing what is none."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputTypeError(f"{who}: {name} is {value!r}; wanted an integer")
-    if value < 0:
-        raise InputError(f"{who}: {name} is {value}; wanted 0 or more")
+    return int(value)
+
+
+def check_number(who: str, name: str, value: Any) -> float:
+    """Return ``value`` as a float, refusing what is no number, NaN included."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputTypeError(f"{who}: {name} is {value!r}; wanted a number")
+    if np.isnan(value):
+        raise InputError(f"{who}: {name} is NaN; wanted a number")
+    return float(value)
+
+
+def check_count(who: str, name: str, value: Any, least: int = 0) -> int | None:
+    """Return ``value`` as an int of ``least`` or more, or None as it is."""
+    if value is None:
+        return None
+    if check_integer(who, name, value) < least:
+        raise InputError(f"{who}: {name} is {value}; wanted {least} or more")
     return int(value)

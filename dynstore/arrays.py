@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
+from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError, type_name
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -160,18 +160,24 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
     edges = open_stream(who, edges)
     if not _is_frame(edges):
         raise InputTypeError(
-            f"{who}: edges is a {type(edges).__module__}.{type(edges).__qualname__}; wanted a pandas, pyarrow, polars "
-            "or cuDF frame, or a tuple (src, dst[, weights])"
+            f"{who}: edges is a {type_name(edges)}; wanted a pandas, pyarrow, polars or cuDF frame, "
+            "or a tuple (src, dst[, weights])"
         )
+    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
+        if not isinstance(name, str) and (name is not None or argument != "weight"):
+            raise InputTypeError(f"{who}: {argument} is {name!r}; wanted the name of a column, a string")
     known = [str(name) for name in (edges.column_names if hasattr(edges, "column_names") else edges.columns)]
     wanted = [name for name in names if name is not None]
-    missing = [name for name in wanted if name not in known]
+    missing = [name for name in dict.fromkeys(wanted) if name not in known]
     if missing:
         guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
         hint = f". Did you mean {guess[0]!r}?" if guess else ""
         raise InputError(
             f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
         )
+    for name in wanted:
+        if known.count(name) > 1:
+            raise InputError(f"{who}: the frame has {known.count(name)} columns `{name}`; wanted one")
     edges = _without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
 
@@ -184,8 +190,7 @@ def open_stream(who: str, edges: Any) -> Any:
         import pyarrow
     except ImportError as error:
         raise MissingDependencyError(
-            f"{who}: reading a {type(edges).__module__}.{type(edges).__qualname__} needs pyarrow: "
-            "pip install 'dynstore[arrow]'"
+            f"{who}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
         ) from error
     try:
         reader = pyarrow.RecordBatchReader.from_stream(edges)

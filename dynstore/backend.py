@@ -243,4 +243,6 @@ def get_backend(device: str = "auto") -> Backend:
         if importlib.util.find_spec("greenlet") is None:
             raise MissingDependencyError("device 'cuda-sim' needs greenlet: pip install 'dynstore[test]'")
         return _make("cuda-sim")
+    if device == "gpu":  # or the closest name, "cpu", would be suggested
+        raise InputError("device: unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. A GPU is 'cuda'")
     raise unknown_name("device", "device", device, DEVICES)

@@ -33,6 +33,7 @@ __all__ = [
     "OutOfMemoryError",
     "StaleSnapshotError",
     "UnweightedGraphError",
+    "type_name",
     "unknown_name",
 ]
 
@@ -77,14 +78,25 @@ class MissingDependencyError(DynstoreError, ImportError):
     """An optional package is missing; the message gives the line to type."""
 
 
+def type_name(value: object) -> str:
+    """Return the name of a value's type for a message, with its module unless that is Python's own.
+
+    >>> type_name([0, 1])
+    'list'
+    """
+    kind = type(value)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def unknown_name(who: str, what: str, got: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that does not exist, with the known ones and a guess.
 
-    >>> str(unknown_name("DynamicGraph", "store", "gpma", ["gpma+", "merge"]))
-    "DynamicGraph: unknown store 'gpma'; known: 'gpma+', 'merge'. Did you mean 'gpma+'?"
+    >>> str(unknown_name("DynamicGraph", "store", "GPMA", ["gpma+", "merge"]))
+    "DynamicGraph: unknown store 'GPMA'; known: 'gpma+', 'merge'. Did you mean 'gpma+'?"
     """
     names = sorted(known)
     listed = ", ".join(repr(name) for name in names) or "none"
-    guess = get_close_matches(str(got), names, n=1, cutoff=0.5)
-    hint = f". Did you mean {guess[0]!r}?" if guess else ""
+    by_lower = {name.lower(): name for name in names}
+    guess = get_close_matches(str(got).lower(), by_lower, n=1, cutoff=0.5)
+    hint = f". Did you mean {by_lower[guess[0]]!r}?" if guess else ""
     return InputError(f"{who}: unknown {what} {got!r}; known: {listed}{hint}")

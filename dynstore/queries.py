@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.arguments import check_count
-from dynstore.errors import InputError, StaleSnapshotError
+from dynstore.errors import StaleSnapshotError
 from dynstore.frames import make_frame
 from dynstore.snapshot import GapCSR
 
@@ -166,8 +166,7 @@ class Queries:
         StaleSnapshotError
             From the iterator, when the graph was updated after its first piece.
         """
-        if not check_count("iterate_edges", "max_edges", max_edges):
-            raise InputError(f"iterate_edges: max_edges is {max_edges}; wanted 1 or more")
+        check_count("iterate_edges", "max_edges", max_edges, least=1)
         return self._pieces(max_edges)
 
     def snapshot(self, transposed: bool = False) -> GapCSR:

@@ -117,6 +117,7 @@ class GapCSR:
 
     @property
     def is_weighted(self) -> bool:
+        """Whether edges carry weights."""
         return self._weights is not None
 
     @property

@@ -47,13 +47,6 @@ def test_the_install_table_is_the_extras() -> None:
     assert shown == set(project["optional-dependencies"])
 
 
-def test_every_link_leads_somewhere() -> None:
-    links = re.findall(r"\]\(([^)]+)\)", README)
-    assert links
-    for link in links:
-        assert link.startswith("https://") or (ROOT / link).exists(), link
-
-
 def test_every_store_is_named() -> None:
     for name in dynstore.stores.STORES:
         assert f'`"{name}"`' in README

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
-from dynstore.errors import FileFormatError, InputError, unknown_name
+from dynstore.errors import FileFormatError, InputError, InputTypeError, type_name, unknown_name
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.events import EventTable
 from dynstore.io.matrix_market import BANNER, read_matrix_market
@@ -89,6 +89,8 @@ def read_events(
         raise unknown_name("read_events", "vertex_dtype", vertex_dtype, MAX_ID)
     if delimiter is not None and len(delimiter) != 1:
         raise InputError(f"read_events: delimiter {delimiter!r}; wanted one character")
+    if not isinstance(path, str | os.PathLike):
+        raise InputTypeError(f"read_events: path is a {type_name(path)}; wanted a str or a path")
     choice = ColumnChoice(source, destination, weight, time, op)
     where = os.fspath(path)
     max_id = MAX_ID[vertex_dtype]

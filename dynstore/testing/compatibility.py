@@ -22,6 +22,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import dynstore
+from dynstore.benchmarks.module_command import run_as_command
 from dynstore.errors import MissingDependencyError
 
 __all__ = ["MODULES", "find_tests", "main", "render_table", "run_tests"]
@@ -273,4 +274,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends with it
-    sys.exit(main())
+    run_as_command(main)

@@ -113,7 +113,7 @@ NOT_OURS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "nulls": (FRAME.assign(w=[1, None, 2]), {"weight": "w"}, "nulls"),
     "no edges": (FRAME[:0], {}, "no edges"),
     "symmetrized directed": (FRAME, {"symmetrize": True}, "directed"),
-    "no frame": ("abc", {}, "builtins.str"),
+    "no frame": ("abc", {}, "the edges are a str"),
     "weights": (FRAME.assign(w="x"), {"weight": "w"}, "no numbers"),
     "sparse rows": (FRAME.assign(a=2**29), {"renumber": False}, "max_vertices"),
 }

@@ -62,7 +62,7 @@ def test_pagerank_convergence(device: str) -> None:
     [
         ({"alpha": 1.5}, InputError, "alpha is 1.5; wanted 0 to 1"),
         ({"tol": -1.0}, InputError, "tol is -1"),
-        ({"personalization": {0: 1.0}}, InputTypeError, "personalization is a builtins.dict; wanted a frame"),
+        ({"personalization": {0: 1.0}}, InputTypeError, "personalization is a dict; wanted a frame"),
         (
             {"personalization": pd.DataFrame({"vertex": [0], "value": [1.0]})},
             InputError,

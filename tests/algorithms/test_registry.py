@@ -55,7 +55,7 @@ def test_unknown_names_get_a_guess() -> None:
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_only_dynamic_graphs_are_accepted(name: str) -> None:
-    with pytest.raises(InputTypeError, match=f"{name}: G is a builtins.dict; wanted a dynstore.DynamicGraph"):
+    with pytest.raises(InputTypeError, match=f"{name}: G is a dict; wanted a dynstore.DynamicGraph"):
         getattr(dynstore, name)({})
 
 

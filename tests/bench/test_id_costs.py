@@ -11,6 +11,7 @@ import pytest
 from dynstore.benchmarks.id_costs import main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.datasets import rmat
+from dynstore.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ["0 .. V-1, renumber=False", "sparse int64", "strings", "categories of strings"]
@@ -30,7 +31,7 @@ def test_times_are_taken_step_by_step() -> None:
             "build": 1, "insert": 4, "delete": 4, "update": 4,
         }  # fmt: skip
         assert all(time_ms > 0 for times in one.times.values() for time_ms in times)
-    with pytest.raises(SystemExit, match="need more than 64 events"):
+    with pytest.raises(InputError, match="need more than 64 events"):
         measure(4, 4, 20, 4, "cpu")
 
 

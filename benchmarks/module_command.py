@@ -1,0 +1,21 @@
+"""Modules that are commands: what the caller got wrong is one line, not a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from dynstore.errors import InputError, MissingDependencyError
+
+__all__ = ["run_as_command"]
+
+
+def run_as_command(main: Callable[[], int | None]) -> NoReturn:
+    """Call ``main`` and exit with what it returns, or with 2 and one line on stderr for an error of the caller's."""
+    try:
+        code = main() or 0
+    except (InputError, MissingDependencyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        code = 2
+    sys.exit(code)

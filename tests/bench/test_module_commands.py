@@ -1,0 +1,59 @@
+"""Modules that are commands say what is wrong in one line, and exit with 2."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dynstore.benchmarks.module_command import run_as_command
+from dynstore.errors import InputError, OutOfMemoryError
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCHMARKS = ("algorithm_suite", "drop_in_suite", "floors", "id_costs", "lpma_cycle", "results_page")
+MODULES = [ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS] + [ROOT / "dynstore/testing/compatibility.py"]
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "message"),
+    [
+        ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
+        ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),
+    ],
+)
+def test_an_error_of_the_callers_is_one_line(module: str, arguments: list[str], message: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"dynstore.benchmarks.{module}", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(message)
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_every_command_is_run_so() -> None:
+    for path in (*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "dynstore" / "testing").glob("*.py")):
+        is_command = 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")
+        assert is_command == (path in MODULES), path
+    assert all("    run_as_command(main)\n" in path.read_text(encoding="utf-8") for path in MODULES)
+
+
+def test_other_ends_stay_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse() -> int:
+        raise InputError("seed is -1; wanted 0 or more")
+
+    def run_out() -> int:
+        raise OutOfMemoryError("it did not fit")
+
+    for main, code in ((lambda: None, 0), (lambda: 1, 1), (refuse, 2)):
+        with pytest.raises(SystemExit) as end:
+            run_as_command(main)
+        assert end.value.code == code
+    assert capsys.readouterr().err == "error: seed is -1; wanted 0 or more\n"
+    with pytest.raises(OutOfMemoryError):
+        run_as_command(run_out)
