@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend, Part, Together
     from dynstore.typing import Array
 
-__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
+__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays", "take_scratch"]
 
 OFFSET_SLACK = 1.25
-# Scratch of one kind that is kept, in bytes of the slots' ids.
+# Scratch of one kind that is kept, in bytes of what it works on.
 MOST_SCRATCH = 1 / 8
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
@@ -152,20 +152,9 @@ class SlotArrays:
         )
 
     def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int = 0) -> list[Array]:
-        """Return arrays as ``backend.empty_together`` does: those of the last call of this kind, if it wanted the same.
-
-        For what is done with by the next call. They are kept where they are small beside the slots. A kind always has
-        as many zeroed.
-        """
-        scratch = self.scratch.pop(kind, None)
-        if scratch is not None and scratch.parts == parts:
-            scratch.clear()
-        else:
-            scratch = None  # to free it before the next one is made
-            scratch = backend.together(*parts, zeroed=zeroed)
-        if scratch.nbytes <= MOST_SCRATCH * (self.src.nbytes + self.dst.nbytes):
-            self.scratch[kind] = scratch
-        return scratch.arrays
+        """Return arrays for an update to work in, kept where they are small beside the slots' ids."""
+        size = self.src.nbytes + self.dst.nbytes
+        return take_scratch(self.scratch, size, backend, kind, *parts, zeroed=zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
@@ -177,3 +166,22 @@ class SlotArrays:
             "offsets": int(self.offset_buffer.nbytes),
             "scratch": sum(scratch.nbytes for scratch in self.scratch.values()),
         }
+
+
+def take_scratch(
+    kept: dict[str, Together], size: int, backend: Backend, kind: str, *parts: Part, zeroed: int = 0
+) -> list[Array]:
+    """Return arrays as ``backend.empty_together`` does: those of the last call of this kind, if it wanted the same.
+
+    For what is done with by the next call. They are kept where they are small beside what they are for, of ``size``
+    bytes. A kind always has as many zeroed.
+    """
+    scratch = kept.pop(kind, None)
+    if scratch is not None and scratch.parts == parts:
+        scratch.clear()
+    else:
+        scratch = None  # to free it before the next one is made
+        scratch = backend.together(*parts, zeroed=zeroed)
+    if scratch.nbytes <= MOST_SCRATCH * size:
+        kept[kind] = scratch
+    return scratch.arrays
