@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import ARRIVALS
 from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
@@ -48,9 +49,10 @@ __all__ = [
 ]
 
 # What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, whether there is an id that may
-# not be there, what the pool had, and how many rows a deletion has emptied, short ones and long ones.
+# not be there, what the pool had, and how many rows a deletion has emptied, short ones and long ones. Last, how often
+# the deletion's blocks have come to a barrier (``grid``).
 KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, STRANGE, POOL_USED, POOL_FREE, SHORT_ROWS = range(11)
-TALLIES, CONTROL_SIZE = 5, 12
+TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
 ANY_ID = int(np.iinfo(np.int64).max)
 # What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
 # the batch has; a free place p that an absent key gets is NOT_PLACED - p.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.slab_hash_device import d_add_slab, d_append_key, d_find_bucket, d_flush_chain
 from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, SPILLED, STRANGE, d_edge, d_fits
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
@@ -100,30 +101,8 @@ def k_insert_edges(
             spilled = listed[warp]
 
 
-@kernel
-def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, control):
-    """One thread owns one edge: a tombstone takes its place. Rows that lose their last edge are listed (atomic).
-
-    Nothing is deleted where an id is strange.
-    """
-    t = np.int64(cuda.grid(1))
-    row, there = np.int64(0), False
-    if t < places.shape[0] and control[STRANGE] == 0:
-        row, _, _ = d_edge(src, dst, t)
-        there = places[t] >= 0
-        if there:
-            slabs[places[t]] = TOMBSTONE
-            dirty[row] = 1
-    before, gone = d_add_degree(heads, row, -1, there)
-    if gone > 0 and before == gone:
-        if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
-            emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
-        else:
-            emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
-
-
-@kernel
-def k_flush_rows(slabs, heads, unused, state, words, emptied, control):
+@device
+def d_flush_rows(slabs, heads, unused, state, words, emptied, control):
     """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
     first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
     r = first
@@ -140,6 +119,33 @@ def k_flush_rows(slabs, heads, unused, state, words, emptied, control):
             chain += step
 
 
+@kernel
+def k_delete_edges(slabs, heads, dirty, unused, state, words, src, dst, places, emptied, control):
+    """Warps stride over the edges: a tombstone takes the place of each; nothing where an id is strange.
+
+    Rows that lose their last edge are listed (atomic), and emptied once all blocks are done with the edges.
+    """
+    if control[STRANGE] != 0:  # the same in all threads
+        return
+    lane = d_lane()
+    for base in range(cuda.grid(1) - lane, places.shape[0], cuda.gridsize(1)):
+        t, row, there = np.int64(base + lane), np.int64(0), False
+        if t < places.shape[0]:
+            row, _, _ = d_edge(src, dst, t)
+            there = places[t] >= 0
+            if there:
+                slabs[places[t]] = TOMBSTONE
+                dirty[row] = 1
+        before, gone = d_add_degree(heads, row, -1, there)
+        if gone > 0 and before == gone:
+            if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
+                emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
+            else:
+                emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
+    d_sync_grid(control, 1)
+    d_flush_rows(slabs, heads, unused, state, words, emptied, control)
+
+
 def write_insertion(table: SlabTable, tasks: Tasks, places: Array, reuse: bool, weights: Array) -> None:
     """Start writing an insertion: a thread an edge; of few edges also a warp, as all may be without a place."""
     count = int(places.shape[0])
@@ -152,10 +158,7 @@ def write_insertion(table: SlabTable, tasks: Tasks, places: Array, reuse: bool, 
 
 def write_deletion(table: SlabTable, tasks: Tasks) -> None:
     """Start writing a deletion."""
-    count = int(tasks.places.shape[0])
-    k_delete_edges.launch(
-        count, table.slabs, table.heads, table.dirty, tasks.src, tasks.dst, tasks.places, tasks.listed, tasks.control
-    )
-    k_flush_rows.launch_strided(
-        count, table.slabs, table.heads, table.unused, table.state, table.words, tasks.listed, tasks.control
-    )
+    k_delete_edges.launch_resident(
+        int(tasks.places.shape[0]), table.slabs, table.heads, table.dirty, table.unused, table.state, table.words,
+        tasks.src, tasks.dst, tasks.places, tasks.listed, tasks.control,
+    )  # fmt: skip

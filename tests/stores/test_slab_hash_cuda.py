@@ -12,7 +12,7 @@ from dynstore.slabs import FREE, SlabTable
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
 
-INSERTING, DELETING = ["k_plan_update", "k_insert_edges"], ["k_plan_update", "k_delete_edges", "k_flush_rows"]
+INSERTING, DELETING = ["k_plan_update", "k_insert_edges"], ["k_plan_update", "k_delete_edges"]
 COLUMNS = ("slabs", "heads", "dirty", "unused")
 
 
