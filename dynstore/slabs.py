@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.scratch import Scratch
 from dynstore.slots import OFFSET_SLACK
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.typing import Array
 
 __all__ = [
@@ -92,6 +93,7 @@ class SlabTable:
         USED: how many slabs were ever taken, from the first on; FREE: how many are on the stack.
     weight_words : int
         Words of a weight.
+    scratch : Scratch
     """
 
     slabs: Array
@@ -100,6 +102,7 @@ class SlabTable:
     unused: Array
     state: Array
     weight_words: int
+    scratch: Scratch = field(default_factory=Scratch)
 
     @classmethod
     def allocate(
@@ -168,8 +171,12 @@ class SlabTable:
         dirty[:old] = self.dirty
         self.heads, self.dirty = heads, dirty
 
+    def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int) -> tuple[Array, ...]:
+        """Return arrays for an update to work in, see :meth:`~dynstore.scratch.Scratch.take`."""
+        return self.scratch.take(backend, kind, self.slabs.nbytes, lambda *arrays: arrays, *parts, zeroed=zeroed)
+
     def copy(self, backend: Backend) -> SlabTable:
-        """Return a deep copy."""
+        """Return a deep copy, but of scratch."""
 
         def duplicate(array: Array) -> Array:
             fresh = backend.empty(array.shape, array.dtype)
@@ -191,6 +198,7 @@ class SlabTable:
             "slabs": int(self.slabs.nbytes),
             "slab_stack": int(self.unused.nbytes),
             "heads": int(self.heads.nbytes + self.dirty.nbytes),
+            "scratch": self.scratch.nbytes,
         }
 
 

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from dynstore.bits import words_for
 from dynstore.pins import Pins
+from dynstore.scratch import Scratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend, Part, Together
+    from dynstore.backend import Backend, Part
     from dynstore.typing import Array
 
 __all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
 
 Made = TypeVar("Made")
 OFFSET_SLACK = 1.25
-# Scratch of one kind that is kept, in bytes of the slots' ids.
-MOST_SCRATCH = 1 / 8
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
 ABSENT, DEAD, PRESENT = 0, 1, 2
@@ -64,8 +63,7 @@ class SlotArrays:
         Valid slots.
     pins : Pins
         Exports of these very buffers that still live.
-    scratch : dict
-        What the last updates worked in, see :meth:`take_scratch`.
+    scratch : Scratch
     packed : object or None
         How kernels that come again and again are passed these arrays; whoever starts them keeps it here.
     """
@@ -78,7 +76,7 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
-    scratch: dict[str, tuple[Together, Any]] = field(default_factory=dict)
+    scratch: Scratch = field(default_factory=Scratch)
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
 
     @property
@@ -157,24 +155,9 @@ class SlotArrays:
             self.num_edges,
         )
 
-    def take_scratch(
-        self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int = 0
-    ) -> Made:
-        """Return ``make(*arrays)`` of what ``backend.empty_together`` returns; the last call's, if it wanted the same.
-
-        For what is done with by the next call. It is kept where it is small beside the slots. A kind always has as many
-        zeroed.
-        """
-        scratch, made = self.scratch.pop(kind, (None, None))
-        if scratch is not None and scratch.parts == parts:
-            scratch.clear()
-        else:
-            scratch = made = None  # to free it before the next one is made
-            scratch = backend.together(*parts, zeroed=zeroed)
-            made = make(*scratch.arrays)
-        if scratch.nbytes <= MOST_SCRATCH * (self.src.nbytes + self.dst.nbytes):
-            self.scratch[kind] = scratch, made
-        return cast("Made", made)
+    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
+        """Return what an update works in, see :meth:`~dynstore.scratch.Scratch.take`."""
+        return self.scratch.take(backend, kind, self.src.nbytes + self.dst.nbytes, make, *parts, zeroed=zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
@@ -184,5 +167,5 @@ class SlotArrays:
             "weights": 0 if self.weights is None else int(self.weights.nbytes),
             "valid": int(self.valid.nbytes),
             "offsets": int(self.offset_buffer.nbytes),
-            "scratch": sum(scratch.nbytes for scratch, _ in self.scratch.values()),
+            "scratch": self.scratch.nbytes,
         }

@@ -22,7 +22,7 @@ MAX_LINES = 450
 # Lowest first; a module imports from its own group and the groups before it.
 LAYERS = [
     ("errors", "config", "typing"),
-    ("arguments", "arrays", "bits", "caches", "frames", "pins"),
+    ("arguments", "arrays", "bits", "caches", "frames", "pins", "scratch"),
     ("id_columns",),
     ("edge_batch", "hash_table", "slabs", "slots"),
     ("levels",),

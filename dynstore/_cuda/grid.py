@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "ARRIVALS",
     "CONTROL_SIZE",
     "SUMS",
     "d_chunk",

@@ -177,7 +177,7 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
     if totals[MISSING]:
         return None
     if totals[FOUND] > most or totals[SPARSE]:
-        slots.scratch.pop("deletion", None)  # the plan's now
+        slots.scratch.give_away("deletion")  # to the plan
         batch.present = located, totals[SPARSE]
         return None
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -1,4 +1,4 @@
-"""Slab hash tables on CUDA: finding, inserting and deleting edges."""
+"""Slab hash tables on CUDA: finding edges, and inserting and deleting them once they are found."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
-from dynstore._cuda.slab_hash_device import (
-    d_add_slab,
-    d_append_key,
-    d_find_bucket,
-    d_flush_chain,
-    d_probe_chains,
-    d_read_head,
-)
-from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, d_edge, plan_update
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
-from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS, TOMBSTONE
+from dynstore._cuda.compiler import cuda, kernel
+from dynstore._cuda.slab_hash_device import d_find_bucket, d_probe_chains, d_read_head
+from dynstore._cuda.slab_hash_plan import plan_update
+from dynstore._cuda.slab_hash_writing import write_deletion, write_insertion
+from dynstore.slabs import END
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -26,36 +19,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count", "read_weights"]
-
-# Rows with more buckets are emptied by all warps together.
-LONG_ROW = 32
-
-
-@device
-def d_write_weight(slabs, words, keys, place, weight_words, weights, i):
-    """Write row ``i``'s weight beside the key at a place."""
-    at = place & (words - 1)
-    to = place - at + keys + at * weight_words
-    for k in range(weight_words):
-        slabs[to + k] = weights[i * weight_words + k]
-
-
-@device
-def d_add_degree(heads, row, change, active):
-    """Each active lane of the warp changes a row's degree by one; return what it was before a lane's atomic add, and
-    how many lanes that was for, 0 for a lane that made none.
-
-    Lanes with the first active lane's row make one atomic add between them, all others one each.
-    """
-    lane, word = d_lane(), d_ballot(active)
-    leader = cuda.ffs(word) - 1 if word != 0 else 0
-    shared = d_shuffle(row, leader)
-    same = d_ballot(active and row == shared)
-    before, added = np.int64(0), np.int64(0)
-    if active and (lane == leader or row != shared):
-        added = np.int64(cuda.popc(same)) if lane == leader else np.int64(1)
-        before = np.int64(cuda.atomic.add(heads, HEAD_WORDS * row + DEGREE, change * added))
-    return before, added
 
 
 @kernel
@@ -70,89 +33,6 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
     place, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
     if t < src.shape[0]:
         places[t] = place
-
-
-@kernel
-def k_insert_edges(
-    slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, listed, num_spilled, weight_words,
-    weights
-):  # fmt: skip
-    """One thread owns one edge, then a warp one of those without a place.
-
-    An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
-    the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
-    """
-    t, lane = np.int64(cuda.grid(1)), d_lane()
-    warp, spilled = t >> 5, np.int64(0)
-    if warp < num_spilled:
-        spilled = listed[warp]  # on its way meanwhile
-    row, placed = np.int64(0), False
-    if t < places.shape[0]:
-        row, key, i = d_edge(src, dst, t)
-        place = places[t]
-        placed = place <= NOT_PLACED
-        if placed:
-            place = NOT_PLACED - place
-            slabs[place] = key
-        if place >= 0 and (placed or weight_words > 0):
-            dirty[row] = 1
-            d_write_weight(slabs, words, keys, place, weight_words, weights, i)
-    d_add_degree(heads, row, 1, placed)
-    if warp < num_spilled:
-        row, key, i = d_edge(src, dst, spilled & 0xFFFFFFFF)
-        head, slab = HEAD_WORDS * row, spilled >> 32
-        if lane == 0:
-            if slab != END:
-                slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
-            else:
-                # A row that has just got its only base slab may not show yet that it has one.
-                buckets = np.int64(heads[head + BUCKETS])
-                slab = d_add_slab(heads, head + FIRST, unused, state)
-                if buckets == 0:
-                    heads[head + BUCKETS] = 1
-                slab += d_find_bucket(key, buckets)
-        place = d_append_key(slabs, unused, state, words, keys, reuse, d_shuffle(slab, 0), key)
-        if lane == 0:
-            dirty[row] = 1
-            cuda.atomic.add(heads, head + DEGREE, 1)
-            d_write_weight(slabs, words, keys, place, weight_words, weights, i)
-
-
-@kernel
-def k_delete_edges(slabs, heads, dirty, src, dst, places, emptied, control):
-    """One thread owns one edge: a tombstone takes its place. Rows that lose their last edge are listed (atomic)."""
-    t = np.int64(cuda.grid(1))
-    row, there = np.int64(0), False
-    if t < places.shape[0]:
-        row, _, _ = d_edge(src, dst, t)
-        there = places[t] >= 0
-        if there:
-            slabs[places[t]] = TOMBSTONE
-            dirty[row] = 1
-    before, gone = d_add_degree(heads, row, -1, there)
-    if gone > 0 and before == gone:
-        if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
-            emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
-        else:
-            emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
-
-
-@kernel
-def k_flush_rows(slabs, heads, unused, state, words, emptied, control):
-    """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
-    first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
-    r = first
-    while r < control[SHORT_ROWS]:
-        head = HEAD_WORDS * emptied[r]
-        for bucket in range(heads[head + BUCKETS]):
-            d_flush_chain(slabs, unused, state, words, np.int64(heads[head + FIRST]) + bucket, 1)
-        r += step
-    for k in range(control[SHORT_ROWS + 1]):
-        head = HEAD_WORDS * emptied[emptied.shape[0] - 1 - k]
-        chain = first
-        while chain < heads[head + BUCKETS]:
-            d_flush_chain(slabs, unused, state, words, np.int64(heads[head + FIRST]) + chain, 1)
-            chain += step
 
 
 @kernel
@@ -175,39 +55,26 @@ def find(backend: Backend, table: SlabTable, src: Array, dst: Array) -> Array:
 
 def locate(backend: Backend, table: SlabTable, batch: EdgeBatch) -> Probe:
     """Find the edges of a batch."""
-    return plan_update(backend, table, batch, 0, False, False)
+    return plan_update(backend, table, batch, 0, False)
 
 
 def locate_and_count(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
     """Find a batch's edges, and what the absent ones need; see :func:`dynstore._cpu.slab_hash.locate_and_count`."""
-    return plan_update(backend, table, batch, max_chain, reuse, True)
+    return plan_update(backend, table, batch, max_chain, reuse)
 
 
 def insert_absent(
     backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe, reuse: bool, weights: Array | None
 ) -> None:
     """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
-    tasks = probe.tasks
     words = backend.nothing(table.slabs.dtype) if weights is None else table.weights_as_words(weights)
-    k_insert_edges.launch(
-        max(int(probe.places.shape[0]), WARP * tasks.num_spilled), table.slabs, table.heads, table.dirty, table.unused,
-        table.state, table.words, table.keys, int(reuse), tasks.src, tasks.dst, probe.places, tasks.listed,
-        tasks.num_spilled, table.weight_words, words,
-    )  # fmt: skip
+    write_insertion(table, probe.tasks, probe.places, reuse, words)
 
 
 def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe) -> None:
     """Delete the edges that were found; rows without edges keep their base slabs, emptied."""
-    tasks = probe.tasks
     if probe.found:
-        k_delete_edges.launch(
-            probe.places.shape[0], table.slabs, table.heads, table.dirty, tasks.src, tasks.dst, probe.places,
-            tasks.listed, tasks.control,
-        )  # fmt: skip
-        k_flush_rows.launch_strided(
-            probe.places.shape[0], table.slabs, table.heads, table.unused, table.state, table.words, tasks.listed,
-            tasks.control,
-        )  # fmt: skip
+        write_deletion(table, probe.tasks)
 
 
 def read_weights(backend: Backend, table: SlabTable, places: Array, dtype: np.dtype) -> Array:

@@ -4,7 +4,9 @@ A thread owns an edge. Of a batch that is not sorted, edges claim themselves in 
 first does the work, which is the same for all, as such edges have no weights. A warp walks the chains of its 32 edges.
 Absent ones are ranked within their bucket, whose count is in the same table; those that the first slab with free
 places has room for get their place at once, the others are listed. A key's rank tells whether it is the one that a
-chain has to get one more slab for, so the slabs that are needed are counted on the way.
+chain has to get one more slab for, so the slabs that are needed are counted on the way. Ids that nobody has looked at
+are looked at here. The writing kernels see for themselves whether the plan may be written (:func:`fits`), so they can
+be started before the host reads what was found.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import ARRIVALS
 from dynstore._cuda.slab_hash_device import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
@@ -21,17 +24,36 @@ from dynstore.edge_batch import RawEdges
 from dynstore.slabs import END, FREE, TOMBSTONE, USED, Probe
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["NOT_PLACED", "SHORT_ROWS", "Tasks", "d_edge", "plan_update"]
+__all__ = [
+    "FOUND",
+    "FOUND_LOOPS",
+    "NOT_PLACED",
+    "SHORT_ROWS",
+    "SPILLED",
+    "STRANGE",
+    "Tasks",
+    "count_tasks",
+    "d_edge",
+    "d_fits",
+    "fits",
+    "plan_update",
+    "read_totals",
+    "start_plan",
+]
 
-# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
-# rows a deletion has emptied, short ones and long ones.
-KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE, SHORT_ROWS = range(10)
-TALLIES, CONTROL_SIZE = 5, 11
+# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, whether there is an id that may
+# not be there, what the pool had, and how many rows a deletion has emptied, short ones and long ones. Last, how often
+# the deletion's blocks have come to a barrier (``grid``).
+KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, STRANGE, POOL_USED, POOL_FREE, SHORT_ROWS = range(11)
+TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
+ANY_ID = int(np.iinfo(np.int64).max)
 # What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
 # the batch has; a free place p that an absent key gets is NOT_PLACED - p.
 NOT_CHOSEN, NOT_PLACED = -2, -3
@@ -47,19 +69,31 @@ class Tasks(NamedTuple):
     ----------
     src, dst : array, shape (N,)
         With twice as many places, N more tasks are the same edges turned round.
+    places : array, int64
+        The word of each key that is there; else see NOT_PLACED.
     listed : array, int64
-        Of an insertion: the first ``num_spilled`` are tasks without a place; in the high half the slab behind which
-        they belong, END where no slab of the chain has free places. A deletion writes the rows there that it leaves
-        without edges, short ones from the front, long ones from the back.
+        Of an insertion: first the tasks without a place; in the high half the slab behind which they belong, END where
+        no slab of the chain has free places. A deletion writes the rows there that it leaves without edges, short ones
+        from the front, long ones from the back.
     control : array
-        Has how many rows these are, from 0 on.
+        Has how many tasks or rows these are.
     """
 
     src: Array
     dst: Array
+    places: Array
     listed: Array
-    num_spilled: int
     control: Array
+
+
+def fits(totals: Sequence[int], num_slabs: int) -> bool:
+    """Return whether a plan may be written: ids are such, no chain gets too long, and there are the slabs."""
+    more = max(totals[NEEDED] - totals[POOL_FREE], 0)
+    planned = (totals[STRANGE] == 0) & (totals[OVERLONG] == 0)  # all are read at once: nobody waits for one of them
+    return planned & (totals[POOL_USED] + more <= num_slabs)
+
+
+d_fits = device(fits)
 
 
 @device
@@ -153,11 +187,12 @@ def d_place_key(target, spare, rank, words):
 
 @kernel
 def k_plan_update(
-    slabs, heads, state, words, keys, reuse, max_chain, src, dst, repeats, counts_loops, mask, table, places, listed,
-    control
+    slabs, heads, state, words, keys, reuse, max_chain, src, dst, last_id, repeats, counts_loops, mask, table, places,
+    listed, control
 ):  # fmt: skip
     """One thread owns one task; ``max_chain`` is 0 for a deletion. A task's edge is walked by its warp.
 
+    ``last_id``: with a higher id, or one below 0, nothing of the plan counts but that there is such an id.
     ``listed``: tasks without a place, as in ``Tasks``; in its second half the rows with a chain that would get too
     long.
     """
@@ -169,9 +204,13 @@ def k_plan_update(
     if t == 0:
         state[FREE] = max(state[FREE], 0)
         control[POOL_USED], control[POOL_FREE] = state[USED], state[FREE]
-    chosen, loop, key, base = False, False, np.int64(0), np.int64(END)
+    chosen, loop, row, key, base, known = False, False, np.int64(0), np.int64(0), np.int64(END), False
     if t < places.shape[0]:
         row, key, _ = d_edge(src, dst, t)
+        known = min(row, key) >= 0 and max(row, key) <= last_id
+        if not known:
+            control[STRANGE] = 1
+    if known:
         # The head, then the slab are on their way while the edge is claimed.
         first, buckets = d_read_head(heads, row)
         edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
@@ -215,22 +254,32 @@ def k_plan_update(
         cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
 
 
-def plan_update(
-    backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool, inserting: bool
-) -> Probe:
-    """Find a batch's edges and, for an insertion, what the absent ones need; a raw batch is told what it has."""
-    raw = batch if isinstance(batch, RawEdges) and not batch.is_settled else None
-    if raw is not None:
-        src, dst = raw.columns
+def count_tasks(batch: EdgeBatch) -> int:
+    """Return how many edges there are to walk."""
+    return batch.num_rows if isinstance(batch, RawEdges) and not batch.is_settled else len(batch)
+
+
+def start_plan(
+    backend: Backend,
+    table: SlabTable,
+    batch: EdgeBatch,
+    last_id: int,
+    max_chain: int,
+    reuse: bool,
+    allocate: Callable[..., Sequence[Array]],
+) -> Tasks:
+    """Start finding a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
+    repeats, inserting = isinstance(batch, RawEdges) and not batch.is_settled, max_chain > 0
+    if isinstance(batch, RawEdges) and repeats:
+        src, dst = batch.columns
         if not (src.flags.c_contiguous and dst.flags.c_contiguous):
             src, dst = backend.xp.ascontiguousarray(src), backend.xp.ascontiguousarray(dst)
-        count, counts_loops = raw.num_rows, int(raw.mirrored)
+        counts_loops = batch.mirrored
     else:
-        src, dst, counts_loops = batch.src, batch.dst, int(batch.num_loops > 0)
-        count = int(src.shape[0])
-    repeats = int(raw is not None)
+        src, dst, counts_loops = batch.src, batch.dst, batch.num_loops > 0
+    count = count_tasks(batch)
     num_slots = 1 << (2 * count - 1).bit_length() if count else 1
-    control, slots, places, listed = backend.empty_together(
+    control, slots, places, listed = allocate(
         (CONTROL_SIZE, np.int64),
         (num_slots * (repeats + inserting), np.int64),
         (count, np.int64),
@@ -238,20 +287,32 @@ def plan_update(
         zeroed=2,
     )
     k_plan_update.launch(
-        count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse),
-        max_chain if inserting else 0, src, dst, repeats, counts_loops, num_slots - 1, slots, places, listed, control,
+        count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse), max_chain, src, dst,
+        last_id, int(repeats), int(counts_loops), num_slots - 1, slots, places, listed, control,
     )  # fmt: skip
-    totals = backend.to_host(control).tolist()
-    if raw is not None:
-        raw.settle_counts(totals[KEYS], totals[LOOPS])
+    return Tasks(src, dst, places, listed, control)
+
+
+def read_totals(backend: Backend, batch: EdgeBatch, tasks: Tasks) -> list[int]:
+    """Wait for what was started, and return what was counted; a raw batch is told what it has."""
+    totals: list[int] = backend.to_host(tasks.control).tolist()
+    if isinstance(batch, RawEdges) and not batch.is_settled and not totals[STRANGE]:
+        batch.settle_counts(totals[KEYS], totals[LOOPS])
+    return totals
+
+
+def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
+    """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
+    tasks = start_plan(backend, table, batch, ANY_ID, max_chain, reuse, backend.empty_together)
+    totals, count = read_totals(backend, batch, tasks), int(tasks.places.shape[0])
     num_overlong = totals[OVERLONG]
     return Probe(
-        places,
+        tasks.places,
         totals[FOUND],
         totals[FOUND_LOOPS],
         totals[NEEDED],
         totals[POOL_USED],
         totals[POOL_FREE],
-        listed[count : count + num_overlong] if num_overlong else None,
-        Tasks(src, dst, listed, totals[SPILLED], control),
+        tasks.listed[count : count + num_overlong] if num_overlong else None,
+        tasks,
     )

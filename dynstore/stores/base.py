@@ -149,7 +149,7 @@ class Store(ABC):
         return False
 
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
-        """Insert a batch whose ids nobody need have looked at, in one step, where nothing has to be planned.
+        """Insert unweighted edges whose ids nobody need have looked at, in one step, where nothing has to be planned.
 
         Returns
         -------

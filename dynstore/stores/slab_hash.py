@@ -121,6 +121,29 @@ class SlabHashStore(Store):
 
         return Plan(probe.found, probe.found_loops, commit, path="in-place")
 
+    @property
+    def writes_now(self) -> bool:
+        return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a table of their own
+
+    def insert_now(self, batch: EdgeBatch) -> Plan | None:
+        backend, options, last_id = self.backend, self.options, self._num_vertices - 1
+        most = int(np.iinfo(self.vertex_dtype).max) - self._num_edges
+        found = backend.kernels("dynstore", "slab_hash_now").insert_now(
+            backend, self._table, batch, last_id, most, options.max_chain, options.reuse_tombstones
+        )
+        return None if found is None else self._written(found, len(batch) - found[0])
+
+    def delete_now(self, batch: EdgeBatch) -> Plan | None:
+        last_id = int(np.iinfo(self.vertex_dtype).max) - 1
+        kernels = self.backend.kernels("dynstore", "slab_hash_now")
+        found = kernels.delete_now(self.backend, self._table, batch, last_id)
+        return None if found is None else self._written(found, -found[0])
+
+    def _written(self, found: tuple[int, int], change: int) -> Plan:
+        """Return the plan of an update that is written, with the edges and self-loops found."""
+        total = self._num_edges + change
+        return Plan(*found, lambda: self._set(self._table, self._num_vertices, total), path="in-place")
+
     def plan_vertices(self, num_vertices: int) -> Plan:
         table, num_vertices = self._table, max(num_vertices, self._num_vertices)
         table.grow_rows(self.backend, num_vertices)

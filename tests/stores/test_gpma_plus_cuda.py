@@ -485,7 +485,7 @@ def test_the_more_insertions_have_to_be_sorted_the_fewer_are_tried_unsorted(devi
 
 
 def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
-    monkeypatch.setattr("dynstore.slots.MOST_SCRATCH", 100.0)
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device)
     kept = []
@@ -493,7 +493,7 @@ def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
         for update in (graph.insert_edges, graph.delete_edges):
             update((src[:size], dst[:size] + np.int32(1)))
         check_graph(graph)
-        scratch = graph._out.slots.scratch
+        scratch = graph._out.slots.scratch._kept
         assert sorted(scratch) == ["deletion", "insertion"]
         kept.append([made for _, made in scratch.values()])
     assert kept[0] == kept[1] == kept[2]

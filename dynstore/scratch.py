@@ -1,0 +1,51 @@
+"""Memory that updates work in, kept from one to the next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Backend, Part, Together
+
+__all__ = ["Scratch"]
+
+Made = TypeVar("Made")
+# What is kept of one kind, in bytes of what it is for.
+MOST_SHARE = 1 / 8
+
+
+class Scratch:
+    """What the last updates of one structure worked in, by kind of update."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Together, Any]] = {}
+
+    def take(
+        self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int = 0
+    ) -> Made:
+        """Return ``make(*arrays)`` of what ``backend.empty_together`` returns: the last call's, if it wanted the same.
+
+        For what is done with by the next call of this kind, which always has as many zeroed. It is kept where it is
+        small beside what it is for, of ``size`` bytes.
+        """
+        scratch, made = self._kept.pop(kind, (None, None))
+        if scratch is not None and scratch.parts == parts:
+            scratch.clear()
+        else:
+            scratch = made = None  # to free it before the next one is made
+            scratch = backend.together(*parts, zeroed=zeroed)
+            made = make(*scratch.arrays)
+        if scratch.nbytes <= MOST_SHARE * size:
+            self._kept[kind] = scratch, made
+        return cast("Made", made)
+
+    def give_away(self, kind: str) -> None:
+        """Keep no longer what was taken last: it is needed past the next call."""
+        self._kept.pop(kind, None)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are kept."""
+        return sum(scratch.nbytes for scratch, _ in self._kept.values())
