@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.compiler import prepare
 from dynstore._cuda.grid import CONTROL_SIZE, read_totals
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.unsorted_layout import (
@@ -177,7 +178,7 @@ def insert_now(
         return None
     plan = _start_plan(slots, batch, limits, partial(slots.take_scratch, backend, "insertion"))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
-    write_lists(slots, plan, most_new, most_leaves)
+    prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
