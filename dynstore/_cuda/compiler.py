@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from dynstore._cuda.launching import Entry, describe_arguments, find_entry, start_entry
+from dynstore._cuda.launching import Entry, ResidentOrder, describe_arguments, find_entry, start_entry
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -96,7 +96,10 @@ class Kernel:
             self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
 
     def launch_resident(self, num_threads: int, *args: Any) -> None:
-        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``)."""
+        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``).
+
+        Of the kernels that are started so, one runs at a time, whatever their streams.
+        """
         if num_threads > 0:
             self._start(min(-(-num_threads // THREADS), MAX_RESIDENT_BLOCKS), args, resident=True)
 
@@ -123,9 +126,11 @@ class Kernel:
             self._compiled[blocks, THREADS](*map(_writable, args))
             return
         entry, values = found
+        stream = _cupy().cuda.get_current_stream()
         if resident:
-            blocks = min(blocks, entry.resident_blocks)
-        start_entry(entry, blocks, THREADS, _current_stream(), values)
+            _resident_order().start(entry, min(blocks, entry.resident_blocks), THREADS, stream, values)
+        else:
+            start_entry(entry, blocks, THREADS, stream.ptr, values)
 
 
 def kernel(function: Callable[..., None]) -> Kernel:
@@ -167,16 +172,21 @@ def _writable(argument: Any) -> Any:
     return argument.copy() if read_only else argument
 
 
-def _current_stream() -> int:
-    stream: int = _cupy().cuda.get_current_stream().ptr
-    return stream
-
-
 @lru_cache(maxsize=1)
 def _cupy() -> Any:
     import cupy
 
     return cupy
+
+
+_resident_orders: dict[int, ResidentOrder] = {}  # by GPU
+
+
+def _resident_order() -> ResidentOrder:
+    cuda = _cupy().cuda
+    gpu = cuda.runtime.getDevice()
+    order = _resident_orders.get(gpu)
+    return _resident_orders.setdefault(gpu, ResidentOrder(cuda)) if order is None else order
 
 
 def unavailable() -> str | None:
