@@ -17,7 +17,8 @@ import importlib
 import importlib.util
 import logging
 import os
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from math import prod
 from types import ModuleType
 from typing import Any
@@ -119,6 +120,16 @@ class Backend:
     def to_host(self, array: Array) -> np.ndarray:
         """Return the values as a NumPy array (the same one where it already is on the host)."""
         return array.get() if self.on_gpu and not isinstance(array, np.ndarray) else np.asarray(array)
+
+    def prepare(self, write: Callable[..., None], *args: Any) -> Callable[[], None]:
+        """Return what does ``write(*args)``, a part of a commit that only launches kernels.
+
+        They are compiled and loaded here, so that this may fail, and not the commit.
+        """
+        if self.family == "cpu":
+            return partial(write, *args)
+        prepared: Callable[[], None] = self.kernels("dynstore", "compiler").prepare(write, *args)
+        return prepared
 
     def synchronize(self) -> None:
         """Wait until all work issued so far is done."""

@@ -166,14 +166,18 @@ class IntegerTable(IdTable):
             everyone = backend.xp.arange(self.count, dtype=np.int64)
             kernels.insert_keys(backend, table, self.buffer[: self.count], everyone)
             self._enter(table, forgotten, ids, numbers)
+            table.filled = self.count + int(ids.shape[0])
         if buffer.shape[0] < count:
             buffer = backend.empty(int(count * SPARE), np.int64)
             buffer[: self.count] = self.buffer[: self.count]
+        enter = None if growing else backend.prepare(self._enter, table, forgotten, ids, numbers)
+        write = backend.prepare(kernels.write_keys, backend, buffer, ids, numbers)
 
         def commit() -> None:
-            if not growing:
-                self._enter(table, forgotten, ids, numbers)
-            kernels.write_keys(backend, buffer, ids, numbers)
+            if enter is not None:
+                enter()
+                table.filled += int(ids.shape[0])
+            write()
             self.table, self.buffer, self.count = table, buffer, count
 
         return commit

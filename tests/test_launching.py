@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dynstore._cuda.launching import EXTRA, Packed, describe_arguments, find_layout, pack_parameters
+from dynstore._cuda import launching
+from dynstore._cuda.launching import (
+    EXTRA,
+    Packed,
+    ResidentOrder,
+    describe_arguments,
+    find_layout,
+    pack_parameters,
+)
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
@@ -92,6 +101,100 @@ def test_kernels_run_on_cupys_current_stream():
         written = cupy.zeros(1, dtype=np.int32)
         k_probe.launch(1, written)
         assert int(written[0]) == 1
+
+
+class FakeCuda:
+    """What ``cupy.cuda`` is asked for; notes what the GPU is told, and how many events are made."""
+
+    def __init__(self):
+        self.told, self.events = [], 0
+        self.runtime = SimpleNamespace(deviceSynchronize=lambda: self.told.append("host waits"))
+
+    def Event(self, disable_timing):  # noqa: N802
+        self.events += 1
+        return SimpleNamespace(record=lambda stream: self.told.append(f"event on {stream.ptr}"))
+
+    def stream(self, handle):
+        return SimpleNamespace(ptr=handle, wait_event=lambda event: self.told.append(f"{handle} waits"))
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(
+        launching, "start_entry", lambda entry, blocks, threads, handle, values: fake.told.append(f"start on {handle}")
+    )
+    return fake
+
+
+def start(order, stream):
+    order.start(None, 1, 32, stream, [])
+
+
+def test_resident_kernels_of_one_stream_cost_nothing_more(fake):
+    order = ResidentOrder(fake)
+    for _ in range(3):
+        start(order, fake.stream(0))
+    assert (fake.told, fake.events) == (["start on 0"] * 3, 0)
+
+
+def test_resident_kernels_of_two_streams_run_one_after_another(fake):
+    order = ResidentOrder(fake)
+    for handle in (5, 5, 7, 7, 5):
+        start(order, fake.stream(handle))
+    assert fake.told == [
+        *("start on 5", "start on 5", "host waits", "start on 7", "event on 7"),
+        *("start on 7", "event on 7", "5 waits", "start on 5", "event on 5"),
+    ]
+    assert fake.events == 1
+
+
+def test_threads_share_a_stream_but_not_its_handle_where_each_has_its_own(fake):
+    """All per-thread default streams have the handle 2."""
+    with ThreadPoolExecutor(1) as another:
+        for handle in (0, launching.PER_THREAD_STREAM):
+            order = ResidentOrder(fake)
+            start(order, fake.stream(handle))
+            another.submit(start, order, fake.stream(handle)).result()
+    assert fake.told == ["start on 0", "start on 0", "start on 2", "host waits", "start on 2", "event on 2"]
+
+
+def test_the_last_stream_is_kept_so_that_no_other_one_has_its_handle(fake):
+    order, stream = ResidentOrder(fake), fake.stream(5)
+    start(order, stream)
+    assert order._stream is stream
+
+
+def test_a_kernel_that_does_not_start_leaves_the_order_usable(fake, monkeypatch):
+    order = ResidentOrder(fake)
+    start(order, fake.stream(5))
+    with monkeypatch.context() as patch:
+        patch.setattr(launching, "start_entry", lambda *args: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            start(order, fake.stream(7))
+    start(order, fake.stream(5))
+    assert fake.told == ["start on 5", "host waits", "5 waits", "start on 5", "event on 5"]
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")
+def test_graphs_of_several_threads_and_streams_are_right():
+    """Their kernels of several phases would otherwise be on the GPU at once, each waiting for its other blocks."""
+    import cupy
+
+    from dynstore import DynamicGraph
+
+    def update(seed):
+        src, dst = np.random.default_rng(seed).integers(0, 50_000, (2, 2_000_000), dtype=np.int32)
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            graph = DynamicGraph.from_edges((src[:1_000_000], dst[:1_000_000]), device="cuda", directed=True)
+            for begin in range(1_000_000, 2_000_000, 20_000):
+                graph.insert_edges((src[begin : begin + 20_000], dst[begin : begin + 20_000]))
+            edges = graph.number_of_edges()
+            stream.synchronize()
+        return edges == np.unique(src.astype(np.int64) << 32 | dst).shape[0]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(update, range(4)))
 
 
 @pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 
 if TYPE_CHECKING:
     from dynstore._cuda.compiler import Kernel
@@ -18,6 +19,7 @@ __all__ = [
     "Frontier",
     "count_tiles",
     "d_count_bits",
+    "d_enqueue",
     "d_find_row",
     "d_has_bit",
     "d_lowest_bit",
@@ -166,6 +168,29 @@ def fill(backend: Backend, size: int, dtype: Any, value: Any) -> Array:
     array = backend.empty(size, dtype)
     array.fill(value)
     return array
+
+
+@device
+def d_enqueue(offsets, queue, counts, counters, entry, vertex, wanted):
+    """Append the entries of the lanes that want it to ``queue``, and their vertices' numbers of slots to ``counts``.
+
+    All 32 lanes call. See :class:`Frontier`; one atomic add a warp to each of the ``counters``.
+    """
+    lane = d_lane()
+    word = int(d_ballot(wanted))
+    if word != 0:  # the same in all lanes
+        slots = 0
+        if wanted:
+            slots = int(offsets[vertex + 1]) - int(offsets[vertex])
+        sum_slots = d_sum_lanes(slots)
+        start = 0
+        if lane == 0:
+            start = int(cuda.atomic.add(counters, 0, d_count_bits(word)))
+            cuda.atomic.add(counters, 1, sum_slots)
+        place = d_shuffle(start, 0) + d_count_bits(word & ((1 << lane) - 1))
+        if wanted:
+            queue[place] = entry
+            counts[place] = slots
 
 
 class Frontier:

@@ -7,37 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
-from dynstore.algorithms._cuda._common import Frontier, d_count_bits, d_has_bit, d_open_item, d_open_tile
+from dynstore._cuda.warp import d_lane
+from dynstore.algorithms._cuda._common import Frontier, d_enqueue, d_has_bit, d_open_item, d_open_tile
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
 __all__ = ["place_over_ties"]
-
-
-@device
-def d_enqueue(offsets, queue, counts, counters, vertex, wanted):
-    """Append the vertices of the lanes that want it to ``queue``, and their numbers of slots to ``counts``.
-
-    All 32 lanes call. ``counters``: length of the queue, sum of the counts; one atomic add each a warp.
-    """
-    lane = d_lane()
-    word = int(d_ballot(wanted))
-    if word != 0:  # the same in all lanes
-        slots = 0
-        if wanted:
-            slots = int(offsets[vertex + 1]) - int(offsets[vertex])
-        sum_slots = d_sum_lanes(slots)
-        start = 0
-        if lane == 0:
-            start = int(cuda.atomic.add(counters, 0, d_count_bits(word)))
-            cuda.atomic.add(counters, 1, sum_slots)
-        place = d_shuffle(start, 0) + d_count_bits(word & ((1 << lane) - 1))
-        if wanted:
-            queue[place] = vertex
-            counts[place] = slots
 
 
 @device
@@ -78,7 +55,7 @@ def k_push_ties(
                 distance = distances[parent]
                 if distance == distances[child] and distance + weights[slot] == distance:
                     won = d_reach(levels, predecessors, child, parent, level, unreached)
-        d_enqueue(offsets, queue, counts, counters, child, won)
+        d_enqueue(offsets, queue, counts, counters, child, child, won)
 
 
 def place_over_ties(out: GapCSR, distances: Array, unreached: np.floating, predecessors: Array) -> None:

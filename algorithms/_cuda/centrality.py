@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, cuda, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import (
     Frontier,
     count_tiles,
-    d_count_bits,
+    d_enqueue,
     d_find_row,
     d_has_bit,
     d_open_tile,
@@ -37,7 +37,7 @@ def k_count_paths(
 
     Entries are pairs: number of the source times V, plus the vertex. The plain read of a level saves atomics: what it
     may miss is a pair that another thread reaches in this same level. Atomics: compare-and-swap on ``levels``,
-    add on ``paths``, and one add a warp on each of the two ``counters``.
+    add on ``paths``; see :func:`d_enqueue`.
     """
     lane = d_lane()
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
@@ -60,20 +60,7 @@ def k_count_paths(
                     won = reached == UNREACHED
                 if won or reached == level:
                     cuda.atomic.add(paths, pair, paths[parent_pair])
-        word = int(d_ballot(won))
-        if word != 0:  # the same in all lanes
-            slots = 0
-            if won:
-                slots = int(offsets[child + 1]) - int(offsets[child])
-            sum_slots = d_sum_lanes(slots)
-            start = 0
-            if lane == 0:
-                start = int(cuda.atomic.add(counters, 0, d_count_bits(word)))
-                cuda.atomic.add(counters, 1, sum_slots)
-            place = d_shuffle(start, 0) + d_count_bits(word & ((1 << lane) - 1))
-            if won:
-                queue[place] = pair
-                counts[place] = slots
+        d_enqueue(offsets, queue, counts, counters, pair, child, won)
 
 
 @kernel

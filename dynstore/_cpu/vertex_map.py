@@ -136,9 +136,11 @@ def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Arra
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over."""
+    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+
+    The caller counts them in ``table.filled``.
+    """
     _insert(table.cells, table.shift, keys, numbers)
-    table.filled += int(keys.shape[0])
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:

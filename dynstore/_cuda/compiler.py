@@ -6,15 +6,16 @@ Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Nu
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 from numba import config
 
-from dynstore._cuda.launching import Entry, Packed, describe_arguments, find_entry, start_entry
+from dynstore._cuda.launching import Entry, Packed, ResidentOrder, describe_arguments, find_entry, start_entry
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -31,6 +32,7 @@ __all__ = [
     "cuda",
     "device",
     "kernel",
+    "prepare",
     "unavailable",
 ]
 
@@ -61,6 +63,15 @@ MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
 MAX_RESIDENT_BLOCKS = 3 if SIMULATED else 1024
 
 
+class _Prepared(threading.local):
+    """What a thread prepares: launches that are to be started later; None where they are started at once."""
+
+    launches: list[Callable[[], None]] | None = None
+
+
+_prepared = _Prepared()
+
+
 class Kernel:
     """A kernel and the ways to start it on CuPy's current stream."""
 
@@ -85,21 +96,41 @@ class Kernel:
             self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
 
     def launch_resident(self, num_threads: int, *args: Any) -> None:
-        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``)."""
+        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``).
+
+        Of the kernels that are started so, one runs at a time, whatever their streams.
+        """
         if num_threads > 0:
             self._start(min(-(-num_threads // THREADS), MAX_RESIDENT_BLOCKS), args, resident=True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
+        found = self._find(args)
+        if _prepared.launches is None:
+            self._run(blocks, resident, found, args)
+        else:
+            _prepared.launches.append(partial(self._run, blocks, resident, found, args))
+
+    def _find(self, args: tuple[Any, ...]) -> tuple[Entry, list[Any]] | None:
+        """Return the compiled and loaded kernel for such arguments, and their values; the simulator needs neither."""
         if SIMULATED:
-            self._compiled[blocks, THREADS](*map(_writable, _unpacked(args)))
-            return
+            return None
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
             entry = self._entries[kinds] = find_entry(self._compiled, kinds, THREADS)
+        return entry, values
+
+    def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
+        """Start what was found; until then ``args`` keeps the arrays."""
+        if found is None:
+            self._compiled[blocks, THREADS](*map(_writable, _unpacked(args)))
+            return
+        entry, values = found
+        stream = _cupy().cuda.get_current_stream()
         if resident:
-            blocks = min(blocks, entry.resident_blocks)
-        start_entry(entry, blocks, THREADS, _current_stream(), values)
+            _resident_order().start(entry, min(blocks, entry.resident_blocks), THREADS, stream, values)
+        else:
+            start_entry(entry, blocks, THREADS, stream.ptr, values)
 
 
 def kernel(function: Callable[..., None]) -> Kernel:
@@ -110,6 +141,29 @@ def kernel(function: Callable[..., None]) -> Kernel:
 def device(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a device function ``d_verb_noun``."""
     return function if SIMULATED else cuda.jit(device=True)(function)
+
+
+def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
+    """Find all kernels that ``write(*args)`` launches, and return what starts them, in the same order.
+
+    So one that cannot be compiled or loaded fails here, before another has written. ``write`` may only launch: all else
+    that it does is done here, too early.
+    """
+    outer, launches = _prepared.launches, []  # type: ignore[var-annotated]
+    _prepared.launches = launches
+    try:
+        write(*args)
+    finally:
+        _prepared.launches = outer
+    return partial(_start_all, launches)
+
+
+def _start_all(launches: list[Callable[[], None]]) -> None:
+    if _prepared.launches is not None:
+        _prepared.launches += launches
+        return
+    for launch in launches:
+        launch()
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
@@ -123,16 +177,21 @@ def _writable(argument: Any) -> Any:
     return argument.copy() if read_only else argument
 
 
-def _current_stream() -> int:
-    stream: int = _cupy().cuda.get_current_stream().ptr
-    return stream
-
-
 @lru_cache(maxsize=1)
 def _cupy() -> Any:
     import cupy
 
     return cupy
+
+
+_resident_orders: dict[int, ResidentOrder] = {}  # by GPU
+
+
+def _resident_order() -> ResidentOrder:
+    cuda = _cupy().cuda
+    gpu = cuda.runtime.getDevice()
+    order = _resident_orders.get(gpu)
+    return _resident_orders.setdefault(gpu, ResidentOrder(cuda)) if order is None else order
 
 
 def unavailable() -> str | None:

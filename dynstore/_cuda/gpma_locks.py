@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import cuda, device, kernel, prepare
 from dynstore._cuda.gpma_rows import d_fill_edge_rows
 from dynstore._cuda.leaves import k_set_located
 from dynstore._cuda.present import find_present
@@ -205,28 +205,44 @@ def insert_in_rounds(
     limits: np.ndarray,
     add: bool,
 ) -> None:
-    """Write an insertion into the slots; a round, and a height in it, ends with a read-back of three counters."""
+    """Write an insertion into the slots; a round, and a height in it, ends with a read-back of three counters.
+
+    So what a round launches is prepared before anything is written.
+    """
     weights = slots.src[:0] if slots.weights is None else slots.weights
     new_weights = batch.src[:0] if batch.weights is None else batch.weights
-    k_set_located.launch(len(batch), weights, slots.valid, located.positions, located.states, new_weights, add)
     top, num_keys, turn = len(limits) - 1, rounds.num_keys, 0
     keys, next_keys, *climbing = rounds.lists
     places = rounds.leaves, rounds.heights
-    while num_keys:
+
+    def claim_leaves() -> None:
         k_claim_leaves.launch(
             num_keys,
             slots.offsets, slots.dst, batch.src, batch.dst, keys, num_keys, turn, top, *places, rounds.locks,
             rounds.counters,
         )  # fmt: skip
+
+    def try_segments(climbers: Array, num_climbers: int, height: int) -> None:
+        k_try_segments.launch_warps(
+            num_climbers,
+            slots.src, slots.dst, weights, slots.valid, slots.offsets, batch.src, batch.dst, new_weights,
+            climbers, num_climbers, turn, height, top, float(limits[height]), *places, rounds.locks,
+            climbing[height & 1], next_keys, rounds.counters,
+        )  # fmt: skip
+
+    def write_rows() -> None:
+        k_write_round_rows.launch(2 * num_keys, slots.src, slots.offsets, keys, num_keys, *places)
+
+    prepare(claim_leaves)
+    prepare(try_segments, keys, num_keys, 0)
+    prepare(write_rows)
+    k_set_located.launch(len(batch), weights, slots.valid, located.positions, located.states, new_weights, add)
+    while num_keys:
+        claim_leaves()
         climbers, num_climbers, height, counts = keys, num_keys, 0, [0] * NUM_COUNTERS
         while num_climbers:
-            k_try_segments.launch_warps(
-                num_climbers,
-                slots.src, slots.dst, weights, slots.valid, slots.offsets, batch.src, batch.dst, new_weights,
-                climbers, num_climbers, turn, height, top, float(limits[height]), *places, rounds.locks,
-                climbing[height & 1], next_keys, rounds.counters,
-            )  # fmt: skip
+            try_segments(climbers, num_climbers, height)
             counts = backend.to_host(rounds.counters).tolist()
             climbers, num_climbers, height = climbing[height & 1], counts[height & 1], height + 1
-        k_write_round_rows.launch(2 * num_keys, slots.src, slots.offsets, keys, num_keys, *places)
+        write_rows()
         keys, next_keys, num_keys, turn = next_keys, keys, counts[WAITING], turn + 1

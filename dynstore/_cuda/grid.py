@@ -1,7 +1,8 @@
 """Kernels of several phases: one launch whose blocks wait for each other between the phases.
 
 Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
-``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items. What a
+``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items, and one
+such kernel at a time. What a
 phase counts, blocks leave in ``control``: each its sum, and together the total, which the host reads once at the end.
 Precondition of each function: all threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
 """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import struct
+import threading
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "Entry",
     "Packed",
     "PackedKinds",
+    "ResidentOrder",
     "describe_arguments",
     "find_entry",
     "find_layout",
@@ -34,6 +36,7 @@ PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 EXTRA = struct.Struct("@5PQ")
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
+PER_THREAD_STREAM = 2  # the one handle of as many default streams as there are threads
 _log = logging.getLogger("dynstore")
 
 
@@ -197,6 +200,41 @@ def pack_parameters(layout: struct.Struct, values: list[Any]) -> ctypes.Array[ct
         buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size, *values
     )
     return buffer
+
+
+class ResidentOrder:
+    """Lets kernels whose blocks wait for each other run one after another on a GPU, whatever their streams.
+
+    Two at once may each hold a part of the GPU, and wait for the rest for ever. One stream runs its kernels in order,
+    so as long as there is one, nothing is done. When it first changes, the host waits for the GPU once; from then on
+    each such kernel leaves an event, for which those on other streams wait.
+    """
+
+    def __init__(self, cuda: Any) -> None:
+        self._cuda = cuda  # cupy.cuda
+        self._lock = threading.Lock()
+        self._place: tuple[int, int] | None = None  # the stream of the last kernel
+        self._stream: Any = None  # the same, kept so that no other one gets its handle
+        self._event: Any = None
+
+    def start(self, entry: Entry, blocks: int, threads: int, stream: Any, values: list[Any]) -> None:
+        """Do as :func:`start_entry` on a CuPy stream, after the last kernel that was started here."""
+        handle: int = stream.ptr
+        place = handle, threading.get_ident() if handle == PER_THREAD_STREAM else 0
+        with self._lock:
+            if place != self._place:
+                self._follow(stream)
+                self._place, self._stream = place, stream
+            start_entry(entry, blocks, threads, handle, values)
+            if self._event is not None:
+                self._event.record(stream)
+
+    def _follow(self, stream: Any) -> None:
+        if self._event is not None:
+            stream.wait_event(self._event)
+        elif self._place is not None:
+            self._cuda.runtime.deviceSynchronize()
+            self._event = self._cuda.Event(disable_timing=True)
 
 
 def _checked(name: str, result: tuple[Any, ...]) -> Any:

@@ -8,7 +8,7 @@ from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.leaves import d_write_rows_by_warp
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 
-__all__ = ["d_merge_leaf", "k_merge_leaves"]
+__all__ = ["d_merge_leaf", "d_take_shown", "k_merge_leaves"]
 
 
 @device
@@ -48,6 +48,16 @@ def d_merge_leaf(origin, word, place, num_keys):
     return np.int32(origin[np.uint32(board + element)]), d_ballot(begins)
 
 
+@device
+def d_take_shown(source, value, key_value):
+    """Return what the lane's slot is to show, from the lane that has it in its slot (``value``) or in its key.
+
+    ``source``: as :func:`d_merge_leaf` gave it. All lanes of the warp call.
+    """
+    shown, key_shown = d_shuffle(value, source & 31), d_shuffle(key_value, source & 31)
+    return key_shown if source > 31 else shown
+
+
 @kernel
 def k_merge_leaves(
     src, dst, weights, valid, offsets, first, end, low, high, num_windows, places, keys, new_src, new_dst, new_weights,
@@ -69,13 +79,10 @@ def k_merge_leaves(
             place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
             key_row, key_column = new_src[key], new_dst[key]
         source, shown = d_merge_leaf(origin, word, place, num_keys)
-        is_key, source = source >= 32, source & 31
-        old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
-        key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
+        row, column = d_take_shown(source, row, key_row), d_take_shown(source, column, key_column)
         if weights.shape[0] > 0:
-            weight, key = d_shuffle(weights[slot], source), d_shuffle(key, source)
-            weights[slot] = new_weights[key] if is_key else weight
-        row, column = (key_row, key_column) if is_key else (old_row, old_column)
+            weight, key = d_shuffle(weights[slot], source & 31), d_shuffle(key, source & 31)
+            weights[slot] = new_weights[key] if source > 31 else weight
         src[slot] = row
         dst[slot] = column
         if lane == 0:

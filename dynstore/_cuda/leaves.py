@@ -12,11 +12,11 @@ from dynstore._cuda.windows import d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
-    "FAR_START",
     "d_count_before_by_warp",
     "d_count_not_above",
     "d_divide",
     "d_find_window",
+    "d_share_rows",
     "d_write_edge_rows",
     "d_write_far_rows",
     "d_write_rows_by_warp",
@@ -88,6 +88,20 @@ def d_count_before_by_warp(valid, before, first, leaf):
 
 
 @device
+def d_share_rows(offsets, low, high, slot, wanted):
+    """All lanes together let the rows in (low, high] start at ``slot``, for each lane that wants it in turn."""
+    pending = d_ballot(wanted)
+    while pending != 0:
+        lane = cuda.ffs(np.int32(pending)) - 1
+        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
+        row = shared_low + 1 + d_lane()
+        while row <= shared_high:
+            offsets[row] = shared_slot
+            row += WARP
+        pending &= pending - np.uint32(1)
+
+
+@device
 def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
     """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together.
 
@@ -101,15 +115,7 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
     elif high - low >= FAR_ROWS:
         place = FAR_START + 3 * cuda.atomic.add(far_rows, 0, 1)
         far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
-    pending = d_ballot(WARP < high - low < FAR_ROWS)
-    while pending != 0:
-        lane = cuda.ffs(np.int32(pending)) - 1
-        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
-        row = shared_low + 1 + d_lane()
-        while row <= shared_high:
-            offsets[row] = shared_slot
-            row += WARP
-        pending &= pending - np.uint32(1)
+    d_share_rows(offsets, low, high, slot, WARP < high - low < FAR_ROWS)
 
 
 @device

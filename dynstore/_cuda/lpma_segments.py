@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, kernel
-from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaf_merge import d_merge_leaf
+from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
 from dynstore._cuda.leaves import (
-    FAR_START,
     d_count_before_by_warp,
     d_count_not_above,
     d_divide,
     d_find_window,
+    d_write_far_rows,
     d_write_rows_by_warp,
 )
 from dynstore._cuda.lpma_layout import (
@@ -148,14 +147,11 @@ def k_merge_segments(
             place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
             key_row, key_column = new_src[key], new_dst[key]
         source, shown = d_merge_leaf(origin, word, place, num_keys)
-        is_key, source = source >= 32, source & 31
-        old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
-        key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
+        row, column = d_take_shown(source, row, key_row), d_take_shown(source, column, key_column)
         if weighted:
             at_weight = d_base_of(table, WEIGHT, p) + slot
-            weight, key = d_shuffle(weights[at_weight], source), d_shuffle(key, source)
-            weights[at_weight] = new_weights[key] if is_key else weight
-        row, column = (key_row, key_column) if is_key else (old_row, old_column)
+            weight, key = d_shuffle(weights[at_weight], source & 31), d_shuffle(key, source & 31)
+            weights[at_weight] = new_weights[key] if source > 31 else weight
         ids[at_src] = row
         ids[at_dst] = column
         if lane == 0:
@@ -188,8 +184,4 @@ def k_write_window_starts(ids, table, depth, starts, first, end, num_windows, fa
                     p = d_physical_of(segment, depth)
                     high, slot = d_first_source(ids, table, p), p * 32
         d_write_rows_by_warp(starts, low, high, slot, far_rows)
-    d_sync_grid(far_rows, 1)
-    for i in range(far_rows[0]):
-        place = FAR_START + 3 * i
-        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
-            starts[row] = far_rows[place + 2]
+    d_write_far_rows(starts, far_rows, 1)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.compiler import prepare
 from dynstore._cuda.grid import CONTROL_SIZE, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
@@ -197,7 +198,7 @@ def insert_now(
     allocate = partial(slots.take_scratch, backend, "insertion", _Scratch)
     plan = _start_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
-    write_lists(slots, plan, most_new, most_leaves)
+    prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None

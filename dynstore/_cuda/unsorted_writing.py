@@ -6,7 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaf_merge import d_merge_leaf
+from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
 from dynstore._cuda.leaves import d_write_edge_rows, d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
@@ -77,11 +77,9 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
         key = np.uint32(begin + lane)
         place, key_row, key_column = np.int32(np.uint32(places[key]) - base), new_src[key], new_dst[key]
     source, shown = d_merge_leaf(origin, word, place, num_keys)
-    old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
-    key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
-    new_row, new_column = (key_row, key_column) if source > 31 else (old_row, old_column)
+    new_row = d_take_shown(source, row, key_row)
     src[slot] = new_row
-    dst[slot] = new_column
+    dst[slot] = d_take_shown(source, column, key_column)
     moved = d_ballot(new_row != row)
     if lane == 0:
         valid[leaf] = shown

@@ -199,9 +199,11 @@ def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over."""
+    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+
+    The caller counts them in ``table.filled``.
+    """
     k_insert_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
-    table.filled += int(keys.shape[0])
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:

@@ -96,11 +96,13 @@ class AdjListsStore(RowStore):
             size = lists.pool.shape[0]
             lists = self._copied(lists, batch, found, self.capacity)
             grown = lists.pool.shape[0] > size
+        mark = self._plan_marks(marks, batch.src)
 
         def commit() -> None:
             kernels.insert_keys(lists, growth, batch, positions, found, on_duplicate == "add")
             self._lists = lists
-            self._set_rows(marks, num_vertices, batch.src, total)
+            mark()
+            self._set_rows(marks, num_vertices, total)
 
         loops = self._count_loops(batch, found)
         return Plan(num_found, loops, commit, grown, path="merge" if copied else "in-place")
@@ -116,11 +118,13 @@ class AdjListsStore(RowStore):
         if copied:
             lists = self._copied(lists, gone, np.ones(num_found, np.bool_), self.capacity)
         places, there = positions[found], np.ones(num_found, np.bool_)
+        mark = self._plan_marks(marks, gone.src)
 
         def commit() -> None:
             kernels.delete_keys(lists, gone.src, places, there)
             self._lists = lists
-            self._set_rows(marks, num_vertices, gone.src, total)
+            mark()
+            self._set_rows(marks, num_vertices, total)
 
         loops = self._count_loops(batch, found)
         return Plan(num_found, loops, commit, path="merge" if copied else "in-place")
@@ -129,11 +133,9 @@ class AdjListsStore(RowStore):
         num_vertices = max(num_vertices, self.num_vertices)
         lists, marks = self._with_rows(num_vertices), self._room_for_rows(num_vertices)
 
-        nothing, num_edges = self.backend.empty(0, self.vertex_dtype), self._num_edges
-
         def commit() -> None:
             self._lists = lists
-            self._set_rows(marks, num_vertices, nothing, num_edges)
+            self._set_rows(marks, num_vertices, self._num_edges)
 
         return Plan(0, 0, commit, path="in-place")
 

@@ -7,6 +7,7 @@ M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs",
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from dynstore.edge_batch import EdgeBatch
@@ -61,7 +62,7 @@ class GPMAStore(PackedArrayStore):
             slots,
             located,
             total,
-            lambda target: kernels.insert_in_rounds(backend, target, batch, located, rounds, limits, add),
+            lambda target: partial(kernels.insert_in_rounds, backend, target, batch, located, rounds, limits, add),
         )
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
@@ -73,7 +74,10 @@ class GPMAStore(PackedArrayStore):
         if total < self._lower_limits[-1] * slots.num_slots and self._slots_for(total) < slots.num_slots:
             return self._plan_merge_out(slots, batch, located, total)
         return self._plan_in_place(
-            slots, located, total, lambda target: kernels.delete_in_place(backend, target, batch, located, None)
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.delete_in_place, backend, target, batch, located, None),
         )
 
     @property

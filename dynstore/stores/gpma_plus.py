@@ -73,7 +73,10 @@ class GPMAPlusStore(PackedArrayStore):
         if windows is None or self._merge_is_cheaper(windows.num_leaves):
             return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(
-            slots, located, total, lambda target: kernels.insert_in_place(backend, target, batch, located, windows, add)
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.insert_in_place, backend, target, batch, located, windows, add),
         )
 
     @property

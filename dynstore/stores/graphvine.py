@@ -143,11 +143,15 @@ class GraphVineStore(RowStore):
         found = len(batch) - appending.num_new
         total = self._num_edges + appending.num_new
         self._check_num_slots(total)
+        write = backend.prepare(kernels.append_keys, blocks, batch, appending, on_duplicate == "add")
+        mark = self._plan_marks(marks, batch.src)
 
         def commit() -> None:
-            self._append(blocks, batch, appending, on_duplicate == "add")
+            write()
+            self._count_appended(blocks, appending)
             self._blocks = blocks
-            self._set_rows(marks, num_vertices, batch.src, total)
+            mark()
+            self._set_rows(marks, num_vertices, total)
 
         loops = self._count_loops(batch, appending.places >= 0) if batch.num_loops else 0
         return Plan(found, loops, commit, blocks.pool.shape[0] > num_entries, path)
@@ -157,13 +161,16 @@ class GraphVineStore(RowStore):
         blocks, path = self._settled(self.num_vertices, None)
         removal = kernels.plan_removal(self.backend, blocks, self.num_vertices, batch, compacting)
         total = self._num_edges - removal.num_found
+        write = self.backend.prepare(kernels.remove_keys, blocks, batch, removal, compacting)
+        mark = self._plan_marks(self._dirty, batch.src)
 
         def commit() -> None:
-            kernels.remove_keys(blocks, batch, removal, compacting)
+            write()
             blocks.num_free += removal.num_blocks
             blocks.num_entries -= removal.num_entries
             self._blocks = blocks
-            self._set_rows(self._dirty, self.num_vertices, batch.src, total)
+            mark()
+            self._set_rows(self._dirty, self.num_vertices, total)
 
         loops = self._count_loops(batch, removal.places >= 0) if batch.num_loops else 0
         return Plan(removal.num_found, loops, commit, path=path)
@@ -171,11 +178,10 @@ class GraphVineStore(RowStore):
     def plan_vertices(self, num_vertices: int) -> Plan:
         num_vertices = max(num_vertices, self.num_vertices)
         marks, blocks = self._room_for_rows(num_vertices), self._with_rows(self._blocks, num_vertices)
-        nothing, num_edges = self.backend.empty(0, self.vertex_dtype), self._num_edges
 
         def commit() -> None:
             self._blocks = blocks
-            self._set_rows(marks, num_vertices, nothing, num_edges)
+            self._set_rows(marks, num_vertices, self._num_edges)
 
         return Plan(0, 0, commit, path="in-place")
 
@@ -331,11 +337,12 @@ class GraphVineStore(RowStore):
         blocks, batch = self._no_blocks(num_vertices, size), EdgeBatch(slots.src, slots.dst, slots.weights)
         appending = self._kernels.plan_append(self.backend, blocks, num_vertices, batch)
         blocks = self._refilled(blocks, appending.num_blocks)
-        self._append(blocks, batch, appending, False)
+        self._kernels.append_keys(blocks, batch, appending, False)
+        self._count_appended(blocks, appending)
         return blocks
 
-    def _append(self, blocks: Blocks, batch: EdgeBatch, appending: Any, add: bool) -> None:
-        self._kernels.append_keys(blocks, batch, appending, add)
+    @staticmethod
+    def _count_appended(blocks: Blocks, appending: Any) -> None:
         blocks.front = (blocks.front + appending.num_blocks) % max(blocks.num_blocks, 1)
         blocks.num_free -= appending.num_blocks
         blocks.num_entries += appending.num_new

@@ -223,11 +223,12 @@ class LPMAStore(Store):
             watch.stop()
         new = replace(levels, num_edges=old.num_edges + len(batch) - located.found)
         stamp, add = self._stamp + 1, on_duplicate == "add"
+        write = backend.prepare(kernels.insert, backend, old, new, batch, located, windows, add, stamp)
 
         def commit() -> None:
             if watch:
                 watch.start()
-            kernels.insert(backend, old, new, batch, located, windows, add, stamp)
+            write()
             if watch:
                 watch.stop()
                 self._probe = top_down, watch, len(batch)
@@ -247,9 +248,10 @@ class LPMAStore(Store):
         if windows is None and self._depth_for(total) < old.depth:
             return self._plan_shrinkage(located, total)
         new = replace(old, num_edges=total)
+        write = backend.prepare(kernels.delete, backend, old, batch, located, windows, stamp)
 
         def commit() -> None:
-            kernels.delete(backend, old, batch, located, windows, stamp)
+            write()
             if windows is not None:
                 self._count_windows(windows, 0)
             self._put(new)
@@ -274,10 +276,10 @@ class LPMAStore(Store):
         if not len(batch):
             return Plan(0, 0, lambda: self._put(old))
         new = replace(self._fresh_levels(len(batch), old.num_vertices), num_edges=len(batch))
-        building = kernels.plan_build(backend, batch, new)
+        write = backend.prepare(kernels.build, backend, new, kernels.plan_build(backend, batch, new), stamp)
 
         def commit() -> None:
-            kernels.build(backend, new, building, stamp)
+            write()
             self._counts["rebuilds"] += 1
             self._restart(new)
 
@@ -292,6 +294,8 @@ class LPMAStore(Store):
         goes = there & ~stays
         kept, gone = self._part_of(batch, stays), self._part_of(batch, goes)
         plan = self.plan_insert(kept, num_vertices, "add")
+        # Prepared only so that its kernel is there: the levels to delete from are those after the insertion.
+        backend.prepare(kernels.delete_listed, backend, self._levels, gone.src, gone.dst, self._stamp)
 
         def commit() -> None:
             plan.commit()
@@ -310,11 +314,14 @@ class LPMAStore(Store):
         new = replace(self._fresh_levels(total, old.num_vertices), num_edges=total)
         if total == 0:
             kernels.begin_levels(backend, new, -1)
-        rebuilding = kernels.plan_rebuild(backend, old, located, new) if total else None
+        write = None
+        if total:
+            rebuilding = kernels.plan_rebuild(backend, old, located, new)
+            write = backend.prepare(kernels.rebuild, backend, old, new, rebuilding, stamp)
 
         def commit() -> None:
-            if total:
-                kernels.rebuild(backend, old, new, rebuilding, stamp)
+            if write is not None:
+                write()
             self._counts["rebuilds"] += 1
             self._restart(new)
 

@@ -77,17 +77,24 @@ class PackedArrayStore(Store):
         if merging:
             return self._plan_merge_out(slots, batch, located, total)
         return self._plan_in_place(
-            slots, located, total, lambda target: kernels.delete_in_place(backend, target, batch, located, windows)
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.delete_in_place, backend, target, batch, located, windows),
         )
 
     def _plan_in_place(
-        self, slots: SlotArrays, located: Located, total: int, write: Callable[[SlotArrays], None]
+        self, slots: SlotArrays, located: Located, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
     ) -> Plan:
-        """Plan to write to the slots, or to a copy of them where an export shows them; ``total``: edges after that."""
+        """Plan to write to the slots, or to a copy of them where an export shows them; ``total``: edges after that.
+
+        ``prepare`` returns what writes.
+        """
         target = slots.copy(self.backend) if slots.pins else slots
+        write = prepare(target)
 
         def commit() -> None:
-            write(target)
+            write()
             target.num_edges = total
             self._take(target)
 
@@ -104,11 +111,13 @@ class PackedArrayStore(Store):
         """Plan to spread a batch over fresh slots, nothing else being there."""
         new = self._fresh(batch.count_edges(), num_vertices)
         kernels, backend = self._kernels, self.backend
-        building = kernels.plan_build(backend, batch, new) if new.num_edges else None
+        write = None
+        if new.num_edges:
+            write = backend.prepare(kernels.build, backend, new, kernels.plan_build(backend, batch, new))
 
         def commit() -> None:
-            if building is not None:
-                kernels.build(backend, new, building)
+            if write is not None:
+                write()
             self._take(new)
 
         return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
@@ -117,11 +126,14 @@ class PackedArrayStore(Store):
         """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
         new = self._fresh(total, old.num_vertices)
         kernels, backend = self._kernels, self.backend
-        merging = kernels.plan_merge(backend, old, batch, located, new) if total else None
+        write = None
+        if total:
+            merging = kernels.plan_merge(backend, old, batch, located, new)
+            write = backend.prepare(kernels.merge, backend, old, batch, located, add, new, merging)
 
         def commit() -> None:
-            if merging is not None:
-                kernels.merge(backend, old, batch, located, add, new, merging)
+            if write is not None:
+                write()
             self._take(new)
 
         found, loops = (0, 0) if located is None else (located.found, located.found_loops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
@@ -113,11 +114,19 @@ class RowStore(Store):
         marks[: self._dirty.shape[0]] = self._dirty
         return marks
 
-    def _set_rows(self, marks: Array, num_vertices: int, touched: Array, num_edges: int) -> None:
-        """Have so many rows and edges, some rows touched; ``marks`` are those that :meth:`_room_for_rows` gave."""
-        if num_vertices != self._num_vertices or touched.shape[0]:
-            self._touched = True
-            self.backend.kernels("dynstore", "row_tables").mark_rows(marks, touched)
+    def _plan_marks(self, marks: Array, touched: Array) -> Callable[[], None]:
+        """Return what marks the rows that an update touches; ``marks`` are those that :meth:`_room_for_rows` gave."""
+        write = self.backend.prepare(self.backend.kernels("dynstore", "row_tables").mark_rows, marks, touched)
+
+        def mark() -> None:
+            self._touched = self._touched or bool(touched.shape[0])
+            write()
+
+        return mark
+
+    def _set_rows(self, marks: Array, num_vertices: int, num_edges: int) -> None:
+        """Have so many rows and edges, and marks for them."""
+        self._touched = self._touched or num_vertices != self._num_vertices
         self._dirty, self._num_vertices, self._num_edges = marks, num_vertices, num_edges
 
     def plan_clear(self) -> Plan:

@@ -99,12 +99,13 @@ class SlabHashStore(Store):
         weights = batch.weights
         if weights is not None and on_duplicate == "add" and probe.found:
             weights = weights + kernels.read_weights(backend, table, probe.places, weights.dtype)
+        write = backend.prepare(kernels.insert_absent, backend, table, batch, probe, reuse, weights)
         if fresh:  # nobody sees it yet
-            kernels.insert_absent(backend, table, batch, probe, reuse, weights)
+            write()
 
         def commit() -> None:
             if not fresh:
-                kernels.insert_absent(backend, table, batch, probe, reuse, weights)
+                write()
             self._set(table, num_vertices, total)
 
         grown = table.num_slabs > num_slabs
@@ -114,9 +115,10 @@ class SlabHashStore(Store):
         backend, kernels, table = self.backend, self._kernels, self._table
         probe = kernels.locate(backend, table, batch)
         total = self._num_edges - probe.found
+        write = backend.prepare(kernels.delete_found, backend, table, batch, probe)
 
         def commit() -> None:
-            kernels.delete_found(backend, table, batch, probe)
+            write()
             self._set(table, self._num_vertices, total)
 
         return Plan(probe.found, probe.found_loops, commit, path="in-place")

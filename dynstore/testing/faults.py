@@ -1,7 +1,8 @@
-"""Memory that runs out on purpose: the n-th allocation of an update fails, for every n in turn."""
+"""What fails on purpose: the n-th allocation of an update, or the n-th kernel to be loaded, for every n in turn."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import OutOfMemoryError
@@ -12,9 +13,9 @@ if TYPE_CHECKING:
 
     from dynstore.testing.pair import Pair
 
-__all__ = ["count_bytes", "for_every_allocation", "for_every_new_array"]
+__all__ = ["count_bytes", "for_every_allocation", "for_every_kernel", "for_every_new_array"]
 
-MOST_ALLOCATIONS = 1000
+MOST_FAILURES = 1000
 
 
 class _FailingEmpty:
@@ -57,6 +58,28 @@ class _FailingModule:
         return isinstance(result, self.module.ndarray) and not any(result is item for item in args)
 
 
+class _FailingFind:
+    """Stands for ``Kernel._find`` where no kernel is loaded yet; raises at the ``fail_at``-th that has to be."""
+
+    def __init__(self, find: Any, fail_at: int) -> None:
+        self.find, self.fail_at, self.loaded = find, fail_at, set[tuple[str, ...]]()
+
+    @property
+    def calls(self) -> int:
+        return len(self.loaded)
+
+    def __get__(self, kernel: Any, _: type) -> Any:
+        return partial(self, kernel)
+
+    def __call__(self, kernel: Any, args: tuple[Any, ...]) -> Any:
+        kinds = (kernel.name, *(str(getattr(arg, "dtype", type(arg))) for arg in args))
+        if kinds not in self.loaded:
+            self.loaded.add(kinds)
+            if len(self.loaded) == self.fail_at + 1:
+                raise OutOfMemoryError(f"test: kernel {self.fail_at}, {kernel.name}, cannot be loaded")
+        return self.find(kernel, args)
+
+
 def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """Let each allocation through the backend fail in turn, then let the update succeed.
 
@@ -69,24 +92,34 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
         How many allocations the update makes.
     """
     empty = pair.graph.backend.empty
-    return _fail_in_turn(monkeypatch, pair, "empty", lambda n: _FailingEmpty(empty, n), method, args, kwargs)
+    backend = pair.graph.backend
+    return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: _FailingEmpty(empty, n), method, args, kwargs)
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but what fails are the functions of NumPy or CuPy that return new arrays."""
-    module = pair.graph.backend.xp
-    return _fail_in_turn(monkeypatch, pair, "xp", lambda n: _FailingModule(module, n), method, args, kwargs)
+    backend, module = pair.graph.backend, pair.graph.backend.xp
+    return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: _FailingModule(module, n), method, args, kwargs)
+
+
+def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """As :func:`for_every_allocation`, but what fails is to compile or load a CUDA kernel, as in a new process."""
+    from dynstore._cuda.compiler import Kernel
+
+    find = Kernel._find
+    return _fail_in_turn(monkeypatch, pair, Kernel, "_find", lambda n: _FailingFind(find, n), method, args, kwargs)
 
 
 def _fail_in_turn(
-    monkeypatch: pytest.MonkeyPatch, pair: Pair, name: str, make: Any, method: str, args: Any, kwargs: Any
+    monkeypatch: pytest.MonkeyPatch, pair: Pair, owner: Any, name: str, make: Any, method: str, args: Any, kwargs: Any
 ) -> int:
+    """Let an attribute of ``owner`` be ``make(n)``, which fails at its n-th call, for n from 0 until nothing fails."""
     graph, lease = pair.graph, pair.graph.snapshot()
     arrays, edges = host_arrays(lease), graph.number_of_edges()
-    for n in range(MOST_ALLOCATIONS):
+    for n in range(MOST_FAILURES):
         faulty = make(n)
         with monkeypatch.context() as patch:
-            patch.setattr(graph.backend, name, faulty)
+            patch.setattr(owner, name, faulty)
             try:
                 report = getattr(graph, method)(*args, **kwargs)
             except OutOfMemoryError:
@@ -95,11 +128,11 @@ def _fail_in_turn(
             else:
                 failed = False
         if not failed:
-            assert faulty.calls <= n, f"{method}: allocation {n} failed and the update went on"
+            assert faulty.calls <= n, f"{method}: call {n} failed and the update went on"
             pair.follow(report, edges, method, *args, **kwargs)
             return n
         pair.unchanged(lease, arrays)
-    raise AssertionError(f"{method}: more than {MOST_ALLOCATIONS} allocations")
+    raise AssertionError(f"{method}: more than {MOST_FAILURES} failures")
 
 
 def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:

@@ -45,7 +45,7 @@ def churned(device: str, rng: np.random.Generator, directed: bool, **options: An
     graph = make(device, directed=directed, max_chain=1, **options)
     kind = {name: value for name, value in options.items() if name in ("vertex_dtype", "weighted", "weight_dtype")}
     twin = DynamicGraph(store="merge", device="cpu", directed=directed, **kind)
-    hub = np.zeros(num_vertices, int), np.arange(num_vertices)
+    hub = np.append(np.zeros(num_vertices, int), 1), np.append(np.arange(num_vertices), 2)  # and a triangle: 0, 1, 2
     for _ in range(4):
         src, dst = (rng.integers(0, num_vertices, size) for _ in range(2))
         src[: size // 4] = src[: size // 4] ** 2 // num_vertices  # some are of higher degree, loops are among them
@@ -55,7 +55,7 @@ def churned(device: str, rng: np.random.Generator, directed: bool, **options: An
             each.insert_edges(hub)
             each.insert_vertices([num_vertices + 3])
     for each in (graph, twin):  # of edges that are there, last: an insertion may rehash every row that has tombstones
-        each.delete_edges((hub[0][::3], hub[1][::3]))
+        each.delete_edges((hub[0][:num_vertices:3], hub[1][:num_vertices:3]))
     table = graph._out._table
     assert bool((table.slabs.reshape(-1, table.words)[:, : table.keys] == TOMBSTONE).any())
     if num_vertices > table.keys:

@@ -20,13 +20,17 @@ STEPS = {"cpu": 80, "cuda": 80, "cuda-sim": 5}
 def test_a_random_stream(backend_name: str, rng: np.random.Generator, options: dict, num_edges: int) -> None:
     stream = Stream(backend_name, rng, num_vertices=36, num_edges=num_edges, **options)
     monitor = stream.graph.track("weakly_connected_components")
-    recomputed = 0
+    stream.update("insert_edges", stream.batch(4))
+    compare(monitor.result(), dynstore.weakly_connected_components(stream.twin), "insertion")
+    assert monitor.path == "incremental"
+    stream.update("delete_edges", stream.held(4))
+    compare(monitor.result(), dynstore.weakly_connected_components(stream.twin), "deletion")
+    assert monitor.path == "recomputed"  # with the first deletion, from which on there is a forest
     for number in range(STEPS[backend_name]):
         for _ in range(number % 3 + 1):  # several updates between two results
             what = stream.step(4)
         compare(monitor.result(), dynstore.weakly_connected_components(stream.twin), f"step {number}: {what}")
-        recomputed += monitor.path == "recomputed"
-    assert recomputed == 1  # with the first deletion, from which on there is a forest
+        assert monitor.path == "incremental"
 
 
 def test_insertions_only_unite_labels(backend_name: str) -> None:

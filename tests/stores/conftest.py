@@ -23,8 +23,6 @@ def launches(monkeypatch):
     """The names of the kernels that are started."""
     from dynstore._cuda import compiler
 
-    names, start = [], compiler.Kernel._start
-    monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, *args, **kw: (names.append(self.name), start(self, *args, **kw))
-    )
+    names, run = [], compiler.Kernel._run
+    monkeypatch.setattr(compiler.Kernel, "_run", lambda self, *args: (names.append(self.name), run(self, *args)))
     return names

@@ -203,18 +203,10 @@ def test_a_window_inside_a_block_may_end_with_it():
     check_graph(graph)
 
 
-def test_launches_do_not_depend_on_the_batch(monkeypatch):
+def test_launches_do_not_depend_on_the_batch(device, launches):
     """An in-place insertion takes at most 10 kernels, whatever the batch: 2 check and sort it, 2 plan, 6 write."""
-    compiler = pytest.importorskip("dynstore._cuda.compiler")
-    if not compiler.SIMULATED:
-        pytest.skip("counts launches in the simulator")
-    launches = []
-    start = compiler.Kernel._start
-    monkeypatch.setattr(
-        compiler.Kernel, "_start", lambda self, *args, **kw: (launches.append(self.name), start(self, *args, **kw))
-    )
     rng = np.random.default_rng(9)
-    graph = DynamicGraph.from_edges(random_batch(rng, 60, 250), device="cuda-sim", merge_cost=0.0)
+    graph = DynamicGraph.from_edges(random_batch(rng, 60, 250), device=device, merge_cost=0.0)
     for size in (2, 40):
         launches.clear()
         report = graph.insert_edges((rng.integers(60, 70, size), rng.integers(0, 60, size)))

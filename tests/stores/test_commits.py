@@ -1,0 +1,69 @@
+"""A commit finds all its kernels before the first of them writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore._cuda.compiler import k_probe, prepare
+from dynstore.backend import get_backend
+from dynstore.testing.faults import for_every_kernel
+from dynstore.testing.pair import Pair
+
+STORES: dict[str, dict[str, Any]] = {
+    "gpma+": {},
+    "gpma+ by level": {"strategy": "level"},
+    "gpma": {"deletion": "pack"},
+    "lpma": {},
+    "slab_hash": {},
+    "graphvine": {},
+    "graphvine with holes": {"compaction": False},
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("options", [{"transposed": True}, {"renumber": True, "reuse_ids": True}], ids=str)
+def test_a_kernel_that_cannot_be_loaded_leaves_the_graph_as_it_was(
+    device: str, monkeypatch: pytest.MonkeyPatch, store: str, options: dict[str, Any]
+) -> None:
+    """Another vertex and a leaf here and there, then what has to widen windows, then a deletion that empties some."""
+    pair = Pair(device=device, store=store.split()[0], **STORES[store], **options)
+    src, dst = np.divmod(2 * np.arange(240, dtype=np.int32), 40)
+    pair.insert(src, dst)
+    few = np.r_[src[20::60], 3], np.r_[dst[20::60] + np.int32(1), 41]
+    many = np.full(30, 7, np.int32), np.arange(30, dtype=np.int32)
+    block = src[40:110], dst[40:110]
+    for method, batch in (
+        ("insert_edges", few), ("insert_edges", many), ("delete_edges", few), ("delete_edges", block),
+    ):  # fmt: skip
+        assert for_every_kernel(monkeypatch, pair, method, batch) > 0
+
+
+def test_prepared_launches_start_later_and_in_order(device: str) -> None:
+    backend = get_backend(device)
+    first, second = backend.zeros(1, np.int32), backend.zeros(1, np.int32)
+
+    def copy(launch: Callable[[], None]) -> Callable[[], None]:
+        return prepare(launch)
+
+    start = prepare(lambda: (k_probe.launch(1, first), copy(lambda: k_probe.launch(1, second))()))
+    assert [int(first[0]), int(second[0])] == [0, 0]
+    start()
+    assert [int(first[0]), int(second[0])] == [1, 1]
+
+
+def test_what_fails_while_it_is_prepared_leaves_launches_as_they_were(device: str) -> None:
+    written = get_backend(device).zeros(1, np.int32)
+
+    def fail() -> None:
+        k_probe.launch(1, written)
+        raise RuntimeError("cuLibraryLoadData: no memory")
+
+    with pytest.raises(RuntimeError, match="no memory"):
+        prepare(fail)
+    assert int(written[0]) == 0
+    k_probe.launch(1, written)
+    assert int(written[0]) == 1
