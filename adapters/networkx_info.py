@@ -1,4 +1,7 @@
-"""What NetworkX reads about the backend when it is imported: names and words, no library."""
+"""What NetworkX reads about the backend when it is imported: names and words, no library.
+
+This lies beside the package ``networkx``, not in it: importing a module of a package runs the package first.
+"""
 
 from __future__ import annotations
 

@@ -13,11 +13,11 @@ __all__ = ["SUITES", "Suite", "get_suite"]
 
 # name -> module, which has the suite as SUITE
 SUITES = {
-    "gpma": "dynstore.benchmarks.papers_gpma",
-    "graphvine": "dynstore.benchmarks.papers_graphvine",
-    "lpma": "dynstore.benchmarks.papers_lpma",
-    "papers": "dynstore.benchmarks.papers",
-    "slab-hash": "dynstore.benchmarks.papers_slab_hash",
+    "gpma": "dynstore.benchmarks.papers.gpma",
+    "graphvine": "dynstore.benchmarks.papers.graphvine",
+    "lpma": "dynstore.benchmarks.papers.lpma",
+    "papers": "dynstore.benchmarks.papers.all_papers",
+    "slab-hash": "dynstore.benchmarks.papers.slab_hash",
     "updates": "dynstore.benchmarks.update_suite",
     "window": "dynstore.benchmarks.window_suite",
 }

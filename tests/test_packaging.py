@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.metadata
 import importlib.util
 import shutil
@@ -148,8 +149,14 @@ def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
     sources = [
         ROOT / path.removeprefix("dynstore/") if path.split("/")[1] in PACKAGE_DIRS else ROOT / path for path in _tree()
     ]
-    text = "\n".join(path.read_text(encoding="utf-8") for path in sources if path.suffix == ".py")
-    named = set(re.findall(r"^\s*(?:import|from) ([a-z_0-9]+)", text, flags=re.MULTILINE))
+    named = set()
+    for path in sources:
+        if path.suffix == ".py":
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    named |= {alias.name.partition(".")[0] for alias in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module:
+                    named.add(node.module.partition(".")[0])
     third_party = named - set(sys.stdlib_module_names) - {"dynstore"}
     optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx", "pyarrow"}
     optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet"}

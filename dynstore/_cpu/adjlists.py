@@ -12,7 +12,7 @@ from dynstore._cpu.scratch import or_none
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
-    from dynstore.stores.adjlists import Lists
+    from dynstore.lists import Lists
     from dynstore.typing import Array
 
 __all__ = ["copy_rows", "count_room", "delete_keys", "insert_keys", "locate_keys", "read_rows"]

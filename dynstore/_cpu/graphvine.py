@@ -9,11 +9,12 @@ import numpy as np
 from numba import njit
 
 from dynstore._cpu.scratch import or_none
+from dynstore.blocks import HOLE, NONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
+    from dynstore.blocks import Blocks
     from dynstore.edge_batch import EdgeBatch
-    from dynstore.stores.graphvine import Blocks
     from dynstore.typing import Array
 
 __all__ = [
@@ -26,9 +27,6 @@ __all__ = [
     "read_rows",
     "remove_keys",
 ]
-
-# An entry that was deleted, and a block that there is not.
-HOLE, NONE = -1, -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from dynstore._cuda.tiles import BOARD, d_sum_block
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
+    from dynstore.blocks import Blocks
     from dynstore.edge_batch import EdgeBatch
-    from dynstore.stores.graphvine import Blocks
     from dynstore.typing import Array
 
 __all__ = ["Appending", "append_keys", "d_before", "flag_keys", "plan_append"]

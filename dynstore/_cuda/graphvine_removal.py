@@ -13,14 +13,15 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.graphvine_append import d_before, flag_keys
-from dynstore._cuda.graphvine_rows import HOLE, NONE, Runs, d_blocks_for, d_walk, locate_runs, or_other
+from dynstore._cuda.graphvine_rows import Runs, d_blocks_for, d_walk, locate_runs, or_other
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import BOARD, d_sum_block
+from dynstore.blocks import HOLE, NONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
+    from dynstore.blocks import Blocks
     from dynstore.edge_batch import EdgeBatch
-    from dynstore.stores.graphvine import Blocks
     from dynstore.typing import Array
 
 __all__ = ["Removal", "plan_removal", "remove_keys"]

@@ -15,18 +15,17 @@ from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore.blocks import HOLE, NONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.stores.graphvine import Blocks
+    from dynstore.blocks import Blocks
     from dynstore.typing import Array
 
-__all__ = ["HOLE", "NONE", "Runs", "d_blocks_for", "d_walk", "find_keys", "locate_runs", "or_other", "read_rows"]
+__all__ = ["Runs", "d_blocks_for", "d_walk", "find_keys", "locate_runs", "or_other", "read_rows"]
 
 # Even a few keys may be in long rows, so at least so many warps share them out.
 LEAST_WARPS = 4096
-# An entry that was deleted, and a block that there is not.
-HOLE, NONE = -1, -1
 
 
 @dataclass(frozen=True, slots=True)

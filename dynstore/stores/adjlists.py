@@ -14,12 +14,13 @@ import numpy as np
 
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
+from dynstore.lists import Lists
 from dynstore.slots import SlotArrays
 from dynstore.stores.base import Columns, Plan, StoreOptions
 from dynstore.stores.row_store import RowStore
 from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["AdjListsOptions", "AdjListsStore", "Lists"]
+__all__ = ["AdjListsOptions", "AdjListsStore"]
 
 # A pool of so many times the edges, or more, is given back.
 MOST_IDLE = 6
@@ -40,29 +41,6 @@ class AdjListsOptions(StoreOptions):
 
     def __post_init__(self) -> None:
         check_share("store 'adjlists'", "growth", self.growth, 1.0, 4.0)
-
-
-@dataclass
-class Lists:
-    """Rows in a pool.
-
-    Attributes
-    ----------
-    starts, lengths, rooms : array, at least (V,), int64
-        Row v's edges are ``pool[starts[v] : starts[v] + lengths[v]]``, ascending; it may grow to ``rooms[v]``.
-    pool : array, vertex dtype
-        Destinations.
-    weights : array as long, or None
-    tail : int
-        Places from here on belong to no row.
-    """
-
-    starts: Array
-    lengths: Array
-    rooms: Array
-    pool: Array
-    weights: Array | None
-    tail: int = 0
 
 
 class AdjListsStore(RowStore):

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dynstore.blocks import NONE, Blocks
 from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
@@ -20,13 +21,12 @@ from dynstore.stores.base import Columns, Plan, StoreOptions
 from dynstore.stores.row_store import RowStore
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["Blocks", "GraphVineOptions", "GraphVineStore"]
+__all__ = ["GraphVineOptions", "GraphVineStore"]
 
 WHO = "store 'graphvine'"
 # Blocks are written anew where so many times more of them are there than in use, or holes are such a share of entries.
 MOST_IDLE, MOST_HOLES = 4, 0.25
 LEAST_BLOCK, LARGEST_BLOCK, MOST_BLOCKS = 4, 2**20, 2**30
-NONE = -1
 
 
 @dataclass(frozen=True)
@@ -66,54 +66,6 @@ class GraphVineOptions(StoreOptions):
         check_share(WHO, "refill", self.refill, 0.0, 10.0)
         if not isinstance(self.compaction, bool):
             raise InputTypeError(f"{WHO}: compaction is {self.compaction!r}; wanted True or False")
-
-
-@dataclass
-class Blocks:
-    """The dictionary of sentinels, the blocks, and the queue of those that are free.
-
-    Entry e of a row is in its block number e // size + 1, counted in level order from the root, 1: the complete tree
-    has no other shape, and the digits of the number are the way to it.
-
-    Attributes
-    ----------
-    size : int
-        Entries a block.
-    degrees, written : array, shape (C,), vertex dtype
-        Of each row, its edges, and its entries in use: holes count, too. C is a power of two, at least V.
-    roots, lasts : array, shape (C,), int32
-        Its first and its last block; -1 for none.
-    pool : array, vertex dtype
-        Destinations, block after block; -1 is a hole. Entries that no row has in use are anything.
-    weights : array as long, or None
-    children : array, shape (2 N,), int32
-        Left and right child of each block; -1 for none, as in all free blocks.
-    queue : array, shape (N,), int32
-        The free blocks: ``num_free`` of them from ``front`` on, round the end.
-    num_entries : int
-        In use, in all rows.
-    """
-
-    size: int
-    degrees: Array
-    written: Array
-    roots: Array
-    lasts: Array
-    pool: Array
-    weights: Array | None
-    children: Array
-    queue: Array
-    front: int = 0
-    num_free: int = 0
-    num_entries: int = 0
-
-    @property
-    def num_blocks(self) -> int:
-        return int(self.queue.shape[0])
-
-    @property
-    def num_used(self) -> int:
-        return self.num_blocks - self.num_free
 
 
 class GraphVineStore(RowStore):

@@ -8,6 +8,7 @@ and an even spread of that; deletion is the mirror image. Slots, densities and s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dynstore.edge_batch import EdgeBatch
@@ -43,7 +44,7 @@ class PMAStore(PackedArrayStore):
         if total > limits[-1] * slots.num_slots:
             return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(
-            slots, located, total, lambda target: loops.insert_one_by_one(target, batch, located, limits, add)
+            slots, located, total, lambda target: partial(loops.insert_one_by_one, target, batch, located, limits, add)
         )
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
@@ -56,7 +57,7 @@ class PMAStore(PackedArrayStore):
                 return self._plan_merge_out(slots, batch, located, total)
             limits = limits * 0  # a reserved array stays as it is
         return self._plan_in_place(
-            slots, located, total, lambda target: loops.delete_one_by_one(target, batch, located, limits)
+            slots, located, total, lambda target: partial(loops.delete_one_by_one, target, batch, located, limits)
         )
 
     @property

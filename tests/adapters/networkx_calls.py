@@ -21,7 +21,7 @@ failed: list[str] = []
 
 def pytest_configure(config: pytest.Config) -> None:
     from dynstore.adapters import networkx as adapter
-    from dynstore.adapters.networkx_offers import OFFERS
+    from dynstore.adapters.networkx.offers import OFFERS
 
     ask = adapter.BackendInterface.can_run
 

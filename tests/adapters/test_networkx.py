@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dynstore.adapters import networkx as adapter
-from dynstore.adapters.networkx_convert import convert_from_nx
+from dynstore.adapters.networkx.convert import convert_from_nx
 from tests.adapters.nx_backend import plain, register, shuffled_graph, types_of
 
 register()

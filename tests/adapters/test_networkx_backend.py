@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from dynstore.adapters import networkx as adapter
-from dynstore.adapters.networkx_convert import ConvertedGraph, convert_from_nx, convert_to_nx
+from dynstore.adapters.networkx.convert import ConvertedGraph, convert_from_nx, convert_to_nx
+from dynstore.adapters.networkx.offers import OFFERS
 from dynstore.adapters.networkx_info import FUNCTIONS, get_info
-from dynstore.adapters.networkx_offers import OFFERS
 from dynstore.errors import InputError, InputTypeError
 from tests.adapters.nx_backend import plain, register, shuffled_graph
 

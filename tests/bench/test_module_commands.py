@@ -37,7 +37,7 @@ def test_an_error_of_the_callers_is_one_line(module: str, arguments: list[str], 
 
 
 def test_every_command_is_run_so() -> None:
-    for path in (*(ROOT / "benchmarks").glob("*.py"), *(ROOT / "dynstore" / "testing").glob("*.py")):
+    for path in (*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "dynstore" / "testing").glob("*.py")):
         is_command = 'if __name__ == "__main__":' in path.read_text(encoding="utf-8")
         assert is_command == (path in MODULES), path
     assert all("    run_as_command(main)\n" in path.read_text(encoding="utf-8") for path in MODULES)

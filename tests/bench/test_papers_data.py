@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.papers_data import DATA_SETS, Ring, arrange, check_data_dir, fingerprint, load_ring
-from dynstore.benchmarks.papers_stand_ins import make_edges, mesh
+from dynstore.benchmarks.papers.data import DATA_SETS, Ring, arrange, check_data_dir, fingerprint, load_ring
+from dynstore.benchmarks.papers.stand_ins import make_edges, mesh
 from dynstore.errors import InputError
 
 CPU = get_backend("cpu")

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks import papers_lpma, papers_mixed
-from dynstore.benchmarks.papers_bench import Bench
-from dynstore.benchmarks.papers_contest import CONTESTANTS, PapersJob, PapersResult
-from dynstore.benchmarks.papers_data import Ring
-from dynstore.benchmarks.papers_printed import CUT, TOGETHER
-from dynstore.benchmarks.papers_run import run_experiments
+from dynstore.benchmarks.papers import lpma, mixed
+from dynstore.benchmarks.papers.bench import Bench
+from dynstore.benchmarks.papers.contest import CONTESTANTS, PapersJob, PapersResult
+from dynstore.benchmarks.papers.data import Ring
+from dynstore.benchmarks.papers.printed import CUT, TOGETHER
+from dynstore.benchmarks.papers.run import run_experiments
 from dynstore.graph import DynamicGraph
 
 JOB = PapersJob(shrink=2000, steps=2, device="cpu", data="wiki,cit-patents", tables=("fig16",))
@@ -50,18 +50,18 @@ def one_by_one(edges: set[tuple[int, int]], batch: Any) -> tuple[list[bool], lis
 def test_both_ways_are_one_operation_after_the_other(
     store: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(papers_mixed, "QUERIES", 0.5)
+    monkeypatch.setattr(mixed, "QUERIES", 0.5)
     keys = rng.permutation(20 * 20)[:300]
     src, dst = (keys // 20).astype(np.int32), (keys % 20).astype(np.int32)
     lab: Any = LabOfOne("cpu")
-    bench = Bench(lab, papers_lpma.EXPERIMENTS[:1], Ring("wiki", "wiki", 20, src, dst), CONTESTANTS["gpma+"])
-    batch = papers_mixed._draw(bench, 150, 140, 1)
+    bench = Bench(lab, lpma.EXPERIMENTS[:1], Ring("wiki", "wiki", 20, src, dst), CONTESTANTS["gpma+"])
+    batch = mixed._draw(bench, 150, 140, 1)
     assert len(batch.times) == 70
     wanted = one_by_one(set(zip(src[:150].tolist(), dst[:150].tolist(), strict=True)), batch)
     last = one_by_one(set(zip(src.tolist(), dst.tolist(), strict=True)), batch)
     assert wanted[0] != last[0]
     assert wanted[1] != last[1]
-    for answer in (papers_mixed._cut, papers_mixed._together):
+    for answer in (mixed._cut, mixed._together):
         graph = DynamicGraph(store=store, device="cpu")
         graph.insert_edges((src[:150], dst[:150]))
         there, found = answer(graph, batch)
@@ -70,7 +70,7 @@ def test_both_ways_are_one_operation_after_the_other(
 
 
 def test_the_experiment_has_both_rows() -> None:
-    result = run_experiments(papers_lpma.EXPERIMENTS, JOB, ignore)
+    result = run_experiments(lpma.EXPERIMENTS, JOB, ignore)
     assert result.disagreement is None
     assert {found.row for found in result.figures} == {CUT, TOGETHER}
     assert {found.contestant for found in result.figures} == {"lpma-h", "gpma+", "slab-hash"}
@@ -78,12 +78,12 @@ def test_the_experiment_has_both_rows() -> None:
 
 
 def test_answers_of_another_time_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    together = papers_mixed._together
+    together = mixed._together
 
     def late(graph: DynamicGraph, batch: Any) -> Any:
         return together(graph, batch._replace(row_times=batch.row_times * 0))
 
-    monkeypatch.setattr(papers_mixed, "_together", late)
-    result = run_experiments(papers_lpma.EXPERIMENTS, replace(JOB, shrink=200, stores=("gpma+",)), ignore)
+    monkeypatch.setattr(mixed, "_together", late)
+    result = run_experiments(lpma.EXPERIMENTS, replace(JOB, shrink=200, stores=("gpma+",)), ignore)
     assert (result.disagreement or "").startswith("lpma/fig16, ")
     assert "neighbours in batch" in (result.disagreement or "")

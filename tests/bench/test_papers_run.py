@@ -13,18 +13,12 @@ import numpy as np
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks import (
-    papers,
-    papers_bench,
-    papers_gpma,
-    papers_graphvine,
-    papers_lpma,
-    papers_run,
-    papers_slab_hash,
-)
-from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
-from dynstore.benchmarks.papers_measures import gather_rows
-from dynstore.benchmarks.papers_run import check_papers, run_experiments
+from dynstore.benchmarks.papers import all_papers, gpma, graphvine, lpma, slab_hash
+from dynstore.benchmarks.papers import bench as papers_bench
+from dynstore.benchmarks.papers import run as papers_run
+from dynstore.benchmarks.papers.contest import CONTESTANTS, Contestant, Experiment, Figure, PapersJob, PapersResult
+from dynstore.benchmarks.papers.measures import gather_rows
+from dynstore.benchmarks.papers.run import check_papers, run_experiments
 from dynstore.benchmarks.schema import make_document
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.graph import DynamicGraph
@@ -43,15 +37,15 @@ def run(experiments: tuple[Experiment, ...], **options: Any) -> PapersResult:
 
 
 def only(name: str) -> tuple[Experiment, ...]:
-    return tuple(found for found in papers.EXPERIMENTS if found.name == name)
+    return tuple(found for found in all_papers.EXPERIMENTS if found.name == name)
 
 
 @pytest.mark.parametrize("device", REAL_DEVICES)
 def test_every_experiment_runs_in_its_short_form(device: str) -> None:
     data = "pokec,road_usa,germany_osm,rmat-15,coPapersDBLP"
-    result = run(papers.EXPERIMENTS, device=device, data=data)
+    result = run(all_papers.EXPERIMENTS, device=device, data=data)
     assert result.disagreement is None
-    wanted = {found.name for found in papers.EXPERIMENTS}
+    wanted = {found.name for found in all_papers.EXPERIMENTS}
     contestants = {found.contestant for found in result.figures}
     if not any(name.startswith("slab-hash at") for name in contestants):
         wanted -= {"slab-hash/fig2a", "slab-hash/fig2c", "slab-hash/fig3"}  # of a store that this build has not
@@ -62,12 +56,12 @@ def test_every_experiment_runs_in_its_short_form(device: str) -> None:
 
 
 def test_the_papers_suite_is_all_the_others() -> None:
-    parts = [papers_gpma, papers_lpma, papers_slab_hash, papers_graphvine]
-    assert [found for part in parts for found in part.EXPERIMENTS] == list(papers.EXPERIMENTS)
-    assert len({found.name for found in papers.EXPERIMENTS}) == len(papers.EXPERIMENTS)
-    assert papers.SUITE.make_job().skip_missing
-    assert not papers_gpma.SUITE.make_job().skip_missing
-    assert all(part.SUITE.own_data for part in [papers, *parts])
+    parts = [gpma, lpma, slab_hash, graphvine]
+    assert [found for part in parts for found in part.EXPERIMENTS] == list(all_papers.EXPERIMENTS)
+    assert len({found.name for found in all_papers.EXPERIMENTS}) == len(all_papers.EXPERIMENTS)
+    assert all_papers.SUITE.make_job().skip_missing
+    assert not gpma.SUITE.make_job().skip_missing
+    assert all(part.SUITE.own_data for part in [all_papers, *parts])
 
 
 def test_what_a_build_lacks_is_left_out_by_papers_and_refused_by_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +104,7 @@ def test_stores_and_options_of_the_user() -> None:
 )
 def test_jobs_that_cannot_run(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        check_papers(papers_gpma.EXPERIMENTS, replace(TINY, **options))
+        check_papers(gpma.EXPERIMENTS, replace(TINY, **options))
 
 
 def test_a_store_that_loses_edges_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +166,7 @@ def test_every_part_is_told_when_it_is_finished() -> None:
         told.append((len(result.rows), sorted({(found.experiment, found.data) for found in part})))
 
     job = replace(TINY, data="pokec,reddit", stores=("merge",), tables=("fig7", "fig8"))
-    result = run_experiments(papers_gpma.EXPERIMENTS, job, ignore, finished)
+    result = run_experiments(gpma.EXPERIMENTS, job, ignore, finished)
     wanted = [[(name, data)] for data in ("reddit", "pokec") for name in ("gpma/fig7", "gpma/fig8")]
     assert [part for _, part in told] == wanted
     assert [count for count, _ in told] == sorted({count for count, _ in told})
@@ -185,13 +179,13 @@ def test_tables_are_chosen_by_name_or_by_what_is_behind_the_slash() -> None:
         (("slab-hash/table2", "fig7"), {"slab-hash/table2", "gpma/fig7"}),
     ):
         data = "pokec,luxembourg_osm" if "fig7" in tables else "luxembourg_osm,coPapersDBLP"
-        result = run(papers.EXPERIMENTS, tables=tables, data=data, stores=("merge",))
+        result = run(all_papers.EXPERIMENTS, tables=tables, data=data, stores=("merge",))
         assert {found.experiment for found in result.figures} == wanted
         assert {found.name for found in result.experiments} == wanted
     with pytest.raises(InputError, match=r"unknown table 'fig6'; known: .*'gpma/fig7'"):
-        check_papers(papers_gpma.EXPERIMENTS, replace(TINY, tables=("fig6",)))
+        check_papers(gpma.EXPERIMENTS, replace(TINY, tables=("fig6",)))
     with pytest.raises(InputError, match=r"unknown data set 'reddit'; known: 'delaunay_n23', 'ldoor', "):
-        check_papers(papers.EXPERIMENTS, replace(TINY, tables=("slab-hash/table6",), data="reddit"))
+        check_papers(all_papers.EXPERIMENTS, replace(TINY, tables=("slab-hash/table6",), data="reddit"))
 
 
 def test_experiments_that_show_figures_of_one_measurement_are_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +194,7 @@ def test_experiments_that_show_figures_of_one_measurement_are_measured_once(monk
     job, counts = {"data": "luxembourg_osm", "stores": ("merge",)}, []
     for tables in (("table2",), ("table3",), ("table2", "table3")):
         seen.clear()
-        result = run(papers_slab_hash.EXPERIMENTS, tables=tables, **job)
+        result = run(slab_hash.EXPERIMENTS, tables=tables, **job)
         counts.append(len(seen))
         shown = {(found.experiment.rpartition("/")[2], found.operation) for found in result.figures}
         assert shown == {(table, {"table2": "insert", "table3": "delete"}[table]) for table in tables}

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dynstore.benchmarks import papers, papers_run, papers_slab_hash
-from dynstore.benchmarks.papers_contest import CONTESTANTS, Contestant, Figure, PapersResult
-from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_printed import (
+from dynstore.benchmarks.papers import all_papers, slab_hash
+from dynstore.benchmarks.papers import run as papers_run
+from dynstore.benchmarks.papers.contest import CONTESTANTS, Contestant, Figure, PapersResult
+from dynstore.benchmarks.papers.data import DATA_SETS
+from dynstore.benchmarks.papers.printed import (
     BESIDE,
     BULK,
     CLAIMS,
@@ -28,11 +29,11 @@ from dynstore.benchmarks.papers_printed import (
     TOGETHER,
     Claim,
 )
-from dynstore.benchmarks.papers_show import claim_table, find_ratios, tables
+from dynstore.benchmarks.papers.show import claim_table, find_ratios, tables
 from dynstore.benchmarks.schema import check_document
 from dynstore.cli import app
 
-EXPERIMENTS = {found.name: found for found in papers.EXPERIMENTS}
+EXPERIMENTS = {found.name: found for found in all_papers.EXPERIMENTS}
 
 
 def figure(contestant: str, *times: float, data: str = "pokec", row: str = "", batch: int = 10, **more) -> Figure:
@@ -78,7 +79,7 @@ def test_claims_are_about_contestants_and_sets_that_there_are() -> None:
         assert {claim.of, claim.over} - {""} <= labels, claim
         assert set(claim.data) <= set(experiment.data)
         assert claim.low is not None or claim.high is not None
-    for experiment in papers.EXPERIMENTS:
+    for experiment in all_papers.EXPERIMENTS:
         assert set(experiment.data) <= set(DATA_SETS)
         assert all(isinstance(found, Contestant) or found in CONTESTANTS for found in experiment.contestants)
 
@@ -113,7 +114,7 @@ def test_ratios(claim: Claim, ratios: list[float]) -> None:
 
 
 def test_tables_have_ours_and_theirs_side_by_side() -> None:
-    (rates,) = [found for found in papers_slab_hash.EXPERIMENTS if found.name == "slab-hash/table2"]
+    (rates,) = [found for found in slab_hash.EXPERIMENTS if found.name == "slab-hash/table2"]
     result = PapersResult("cpu", [rates], 0, 2)
     result.sets["road_usa"] = "grid for road_usa", 10, 20
     for data, time_ms in (("road_usa", 1.0), ("ldoor", 0.5)):

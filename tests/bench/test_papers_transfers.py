@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.benchmarks import papers_gpma, papers_transfers
-from dynstore.benchmarks.papers_contest import PapersJob
-from dynstore.benchmarks.papers_printed import BESIDE, COPIES, IN_TURN
-from dynstore.benchmarks.papers_run import run_experiments
+from dynstore.benchmarks.papers import gpma, transfers
+from dynstore.benchmarks.papers.contest import PapersJob
+from dynstore.benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
+from dynstore.benchmarks.papers.run import run_experiments
 from tests.conftest import DEVICES
 
 JOB = PapersJob(shrink=4000, steps=3, data="pokec", tables=("fig11",))
@@ -24,7 +24,7 @@ def ignore(*progress: Any) -> None:
 
 @pytest.mark.parametrize("device", [name for name in DEVICES if name != "cuda-sim"])
 def test_both_ways_have_their_rows(device: str) -> None:
-    result = run_experiments(papers_gpma.EXPERIMENTS, replace(JOB, device=device), ignore)
+    result = run_experiments(gpma.EXPERIMENTS, replace(JOB, device=device), ignore)
     assert result.disagreement is None
     rows = {(found.row, len(found.times)) for found in result.figures}
     assert rows == {(row, 3) for row in ("update", "BFS", COPIES, IN_TURN, BESIDE)}
@@ -42,7 +42,7 @@ def test_copies_run_on_a_stream_of_their_own() -> None:
     cuda = SimpleNamespace(
         runtime=runtime, Stream=lambda non_blocking: non_blocking and made, alloc_pinned_memory=bytearray
     )
-    lane = papers_transfers._Lane(SimpleNamespace(on_gpu=True, xp=SimpleNamespace(cuda=cuda)))
+    lane = transfers._Lane(SimpleNamespace(on_gpu=True, xp=SimpleNamespace(cuda=cuda)))
     host, device = lane.pinned((2, 3)), SimpleNamespace(data=SimpleNamespace(ptr=5), nbytes=24)
     assert (host.shape, host.dtype) == ((2, 3), np.int32)
     lane.begin(device, host)
@@ -53,7 +53,7 @@ def test_copies_run_on_a_stream_of_their_own() -> None:
 
 @pytest.mark.parametrize("late", ["batch", "distances"])
 def test_copies_that_come_too_late_are_found_out(late: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    slide = papers_transfers._slide_beside
+    slide = transfers._slide_beside
 
     def slide_late(stream: Any, step: int, last: Any) -> Any:
         distances = slide(stream, step, last)
@@ -61,7 +61,7 @@ def test_copies_that_come_too_late_are_found_out(late: str, monkeypatch: pytest.
             stream.buffers[(step + 1) % 2][...] = stream.buffers[step % 2]
         return distances if late == "batch" else distances * 0
 
-    monkeypatch.setattr(papers_transfers, "_slide_beside", slide_late)
-    result = run_experiments(papers_gpma.EXPERIMENTS, replace(JOB, device="cpu"), ignore)
+    monkeypatch.setattr(transfers, "_slide_beside", slide_late)
+    result = run_experiments(gpma.EXPERIMENTS, replace(JOB, device="cpu"), ignore)
     said = {"batch": "gpma+ level: holds (", "distances": "gpma+ level: distances after slides of "}[late]
     assert said in (result.disagreement or "")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from dynstore.adapters.networkx_store import StoreGraph, store_graph_of
+from dynstore.adapters.networkx.store import StoreGraph, store_graph_of
 
 __all__ = ["OFFERS", "Offer", "calls", "offer", "refuse_weight_function"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dynstore.benchmarks.papers_printed import ALL_UPDATES, PAPERS
+from dynstore.benchmarks.papers.printed import ALL_UPDATES, PAPERS
 from dynstore.benchmarks.report import page_style
 from dynstore.benchmarks.svg import line_chart
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_contest import PapersResult
+    from dynstore.benchmarks.papers.contest import PapersResult
 
 __all__ = ["Table", "render_papers"]
 

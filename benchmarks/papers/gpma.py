@@ -10,15 +10,15 @@ import numpy as np
 
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.benchmarks.answers import Query, make_query
-from dynstore.benchmarks.papers_contest import Experiment
-from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_measures import sizes_that_fit
-from dynstore.benchmarks.papers_printed import ANALYTICS
-from dynstore.benchmarks.papers_show import papers_suite
-from dynstore.benchmarks.papers_transfers import hidden_transfers
+from dynstore.benchmarks.papers.contest import Experiment
+from dynstore.benchmarks.papers.data import DATA_SETS
+from dynstore.benchmarks.papers.measures import sizes_that_fit
+from dynstore.benchmarks.papers.printed import ANALYTICS
+from dynstore.benchmarks.papers.show import papers_suite
+from dynstore.benchmarks.papers.transfers import hidden_transfers
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 

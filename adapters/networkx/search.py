@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_order import Order, TightEdges, order_levels
-from dynstore.adapters.networkx_store import MAX_EXACT, Layer, StoreGraph
+from dynstore.adapters.networkx.order import Order, TightEdges, order_levels
+from dynstore.adapters.networkx.store import MAX_EXACT, Layer, StoreGraph
 from dynstore.algorithms.inputs import has_negative_weights
 
 if TYPE_CHECKING:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.benchmarks.papers_contest import Experiment
-from dynstore.benchmarks.papers_measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
-from dynstore.benchmarks.papers_mixed import mixed_batches
-from dynstore.benchmarks.papers_printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
-from dynstore.benchmarks.papers_show import papers_suite
+from dynstore.benchmarks.papers.contest import Experiment
+from dynstore.benchmarks.papers.measures import ask_loaded, convert_to_csr, gather_rows, sizes_that_fit
+from dynstore.benchmarks.papers.mixed import mixed_batches
+from dynstore.benchmarks.papers.printed import ALL_UPDATES, EXPANSIONS, FROM_DEVICE, FROM_HOST
+from dynstore.benchmarks.papers.show import papers_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 

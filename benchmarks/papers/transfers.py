@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.algorithms.registry import find_algorithm
-from dynstore.benchmarks.papers_data import DATA_SETS
-from dynstore.benchmarks.papers_printed import BESIDE, COPIES, IN_TURN
+from dynstore.benchmarks.papers.data import DATA_SETS
+from dynstore.benchmarks.papers.printed import BESIDE, COPIES, IN_TURN
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 

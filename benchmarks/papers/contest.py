@@ -71,7 +71,7 @@ class Experiment:
     Attributes
     ----------
     name : str
-        PAPER/WHAT, as in ``papers_printed``.
+        PAPER/WHAT, as in ``printed``.
     title : str
     data : tuple of str
         Names of data sets.
@@ -79,7 +79,7 @@ class Experiment:
         Labels, or contestants that exist only here.
     measure : callable
         ``measure(bench)`` does it once, for one data set and one contestant; a
-        :class:`~dynstore.benchmarks.papers_bench.Bench`. Experiments on the same data and contestants that name the
+        :class:`~dynstore.benchmarks.papers.bench.Bench`. Experiments on the same data and contestants that name the
         same one are measured together.
     unit : {"ms", "MEdge/s", "MVertex/s", "MB"}
         In which its table is shown.

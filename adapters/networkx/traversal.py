@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_offers import offer
-from dynstore.adapters.networkx_search import Search, search_edges
-from dynstore.adapters.networkx_store import StoreGraph
+from dynstore.adapters.networkx.offers import offer
+from dynstore.adapters.networkx.search import Search, search_edges
+from dynstore.adapters.networkx.store import StoreGraph
 
 __all__ = [
     "all_pairs_shortest_path",

@@ -11,8 +11,8 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers_bench import Bench
-from dynstore.benchmarks.papers_contest import (
+from dynstore.benchmarks.papers.bench import Bench
+from dynstore.benchmarks.papers.contest import (
     CONTESTANTS,
     Contestant,
     Experiment,
@@ -22,7 +22,7 @@ from dynstore.benchmarks.papers_contest import (
     make_graph,
     name_together,
 )
-from dynstore.benchmarks.papers_data import DATA_SETS, Ring, check_data_dir, find_file, load_ring
+from dynstore.benchmarks.papers.data import DATA_SETS, Ring, check_data_dir, find_file, load_ring
 from dynstore.benchmarks.timing import quiet
 from dynstore.errors import DynstoreError, InputError, LimitError, OutOfMemoryError, unknown_name
 from dynstore.stores import STORES

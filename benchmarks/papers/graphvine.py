@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.benchmarks.papers_contest import Experiment
-from dynstore.benchmarks.papers_measures import BUILDS, sizes_that_fit
-from dynstore.benchmarks.papers_printed import BULK
-from dynstore.benchmarks.papers_show import papers_suite
+from dynstore.benchmarks.papers.contest import Experiment
+from dynstore.benchmarks.papers.measures import BUILDS, sizes_that_fit
+from dynstore.benchmarks.papers.printed import BULK
+from dynstore.benchmarks.papers.show import papers_suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
 
 __all__ = ["EXPERIMENTS", "SUITE"]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dynstore.benchmarks.papers_contest import Contestant, Experiment, Figure, make_graph, name_together
-from dynstore.benchmarks.papers_data import Ring, fingerprint
+from dynstore.benchmarks.papers.contest import Contestant, Experiment, Figure, make_graph, name_together
+from dynstore.benchmarks.papers.data import Ring, fingerprint
 from dynstore.benchmarks.timing import Stopwatch
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.benchmarks.answers import Query
-    from dynstore.benchmarks.papers_contest import PapersJob, PapersResult
+    from dynstore.benchmarks.papers.contest import PapersJob, PapersResult
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 

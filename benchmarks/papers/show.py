@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.papers_contest import Experiment, Figure, PapersJob, PapersResult
-from dynstore.benchmarks.papers_page import Table, render_papers
-from dynstore.benchmarks.papers_printed import (
+from dynstore.benchmarks.papers.contest import Experiment, Figure, PapersJob, PapersResult
+from dynstore.benchmarks.papers.page import Table, render_papers
+from dynstore.benchmarks.papers.printed import (
     BESIDE,
     BULK,
     CLAIMS,
@@ -27,7 +27,7 @@ from dynstore.benchmarks.papers_printed import (
     Printed,
     Value,
 )
-from dynstore.benchmarks.papers_run import check_papers, run_experiments
+from dynstore.benchmarks.papers.run import check_papers, run_experiments
 from dynstore.benchmarks.suites import Suite
 from dynstore.benchmarks.summary import format_ms
 

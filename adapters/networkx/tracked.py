@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_store import (
+from dynstore.adapters.networkx.store import (
     GONE,
     Layer,
     StoreGraph,

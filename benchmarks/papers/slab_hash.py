@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers_contest import Contestant, Experiment
-from dynstore.benchmarks.papers_measures import BUILDS, ask_loaded, bulk_build, convert_to_csr, sizes_that_fit
-from dynstore.benchmarks.papers_show import papers_suite
+from dynstore.benchmarks.papers.contest import Contestant, Experiment
+from dynstore.benchmarks.papers.measures import BUILDS, ask_loaded, bulk_build, convert_to_csr, sizes_that_fit
+from dynstore.benchmarks.papers.show import papers_suite
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
 
 __all__ = ["EXPERIMENTS", "SUITE"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_store import StoreGraph, flatten, read_values
+from dynstore.adapters.networkx.store import StoreGraph, flatten, read_values
 
 __all__ = ["ConvertedGraph", "convert_from_nx", "convert_to_nx"]
 

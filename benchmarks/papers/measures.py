@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.benchmarks.answers import make_query
-from dynstore.benchmarks.papers_printed import BULK
+from dynstore.benchmarks.papers.printed import BULK
 
 if TYPE_CHECKING:
-    from dynstore.benchmarks.papers_bench import Bench
+    from dynstore.benchmarks.papers.bench import Bench
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array

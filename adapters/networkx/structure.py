@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_offers import offer
-from dynstore.adapters.networkx_search import search_edges
-from dynstore.adapters.networkx_store import StoreGraph
-from dynstore.adapters.networkx_traversal import Node
+from dynstore.adapters.networkx.offers import offer
+from dynstore.adapters.networkx.search import search_edges
+from dynstore.adapters.networkx.store import StoreGraph
+from dynstore.adapters.networkx.traversal import Node
 
 __all__ = [
     "average_clustering",

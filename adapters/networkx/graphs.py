@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from dynstore.adapters.networkx_store import StoreGraph
-from dynstore.adapters.networkx_tracked import TrackedGraph
+from dynstore.adapters.networkx.store import StoreGraph
+from dynstore.adapters.networkx.tracked import TrackedGraph
 from dynstore.errors import MissingDependencyError
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dynstore.adapters.networkx_offers import offer, refuse_weight_function
-from dynstore.adapters.networkx_search import Search, check_weights, search_edges, search_weights
-from dynstore.adapters.networkx_store import StoreGraph
-from dynstore.adapters.networkx_traversal import Node, all_parents, number_of
+from dynstore.adapters.networkx.offers import offer, refuse_weight_function
+from dynstore.adapters.networkx.search import Search, check_weights, search_edges, search_weights
+from dynstore.adapters.networkx.store import StoreGraph
+from dynstore.adapters.networkx.traversal import Node, all_parents, number_of
 
 __all__ = [
     "all_pairs_dijkstra",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.papers_stand_ins import SHAPES, make_edges
+from dynstore.benchmarks.papers.stand_ins import SHAPES, make_edges
 from dynstore.errors import InputError, unknown_name
 from dynstore.io import read_events
 
@@ -35,7 +35,7 @@ class DataSet:
     num_vertices, num_edges : int
         Printed by the paper; of the stand-in.
     shape : str
-        Of the stand-in, see :func:`~dynstore.benchmarks.papers_stand_ins.make_edges`.
+        Of the stand-in, see :func:`~dynstore.benchmarks.papers.stand_ins.make_edges`.
     source : str
         Who publishes it.
     stems : tuple of str

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.adapters.networkx_offers import offer
-from dynstore.adapters.networkx_store import StoreGraph
-from dynstore.adapters.networkx_structure import count_neighbours
+from dynstore.adapters.networkx.offers import offer
+from dynstore.adapters.networkx.store import StoreGraph
+from dynstore.adapters.networkx.structure import count_neighbours
 from dynstore.algorithms.inputs import has_negative_weights
 
 __all__ = [

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dynstore.adapters import networkx_centrality, networkx_paths, networkx_structure, networkx_traversal
-from dynstore.adapters.networkx_convert import convert_from_nx, convert_to_nx
-from dynstore.adapters.networkx_graphs import graph_classes
-from dynstore.adapters.networkx_offers import OFFERS, calls
-from dynstore.adapters.networkx_store import store_graph_of
-from dynstore.adapters.networkx_tracked import TrackedGraph
+from dynstore.adapters.networkx import centrality, paths, structure, traversal
+from dynstore.adapters.networkx.convert import convert_from_nx, convert_to_nx
+from dynstore.adapters.networkx.graphs import graph_classes
+from dynstore.adapters.networkx.offers import OFFERS, calls
+from dynstore.adapters.networkx.store import store_graph_of
+from dynstore.adapters.networkx.tracked import TrackedGraph
 from dynstore.errors import InputTypeError
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
 
 # Importing them registers what they offer.
-FUNCTION_MODULES = (networkx_centrality, networkx_paths, networkx_structure, networkx_traversal)
+FUNCTION_MODULES = (centrality, paths, structure, traversal)
 
 __all__ = ["BackendInterface", "DiGraph", "Graph", "backend", "calls", "store_of"]
 

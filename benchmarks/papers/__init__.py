@@ -1,0 +1,1 @@
+"""The papers' experiments: data, contestants, what is measured, the papers' figures, tables and page."""
