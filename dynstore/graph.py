@@ -18,6 +18,7 @@ from dynstore.conversions import Conversions
 from dynstore.delta import Change
 from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
 from dynstore.errors import InputError, OutOfMemoryError, unknown_name
+from dynstore.interrupts import Uninterrupted
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store
@@ -40,7 +41,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
     integers or strings. An edge is there once or not at all. An update either happens as a whole or, when it raises,
-    not at all.
+    not at all; Ctrl-C waits for the end of one that has read its edges.
 
     Parameters
     ----------
@@ -190,24 +191,26 @@ class DynamicGraph(Conversions, Queries, Tracked):
             read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, self.number_of_vertices())
             columns, naming = read(look=not at_once)
             batch = self._batch(columns, on_duplicate)
-            mirror = change = plan = None
-            if at_once and naming.num_vertices == self.number_of_vertices():
-                plan = self._out.insert_now(batch)
-            if plan is None:
-                if columns.max_id is None:
-                    columns, naming, batch = self._look(batch, read)
-                if naming.arrange is not None:
-                    batch = naming.arrange(batch)
-                plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
-                if self._in is not None:
-                    mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
-                change = None if plan.appended else self._read_change(batch, True)
-        replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
-        kept, deleted = num_edges, 0
-        if plan.appended:
-            kept, deleted = (part.num_edges(self._directed) for part in plan.appended)
-        self._commit(plan, mirror, naming.commit, change)
-        self._num_edges += kept - replaced - deleted
+        with Uninterrupted():
+            with _memory_checked("insert_edges"):
+                mirror = change = plan = None
+                if at_once and naming.num_vertices == self.number_of_vertices():
+                    plan = self._out.insert_now(batch)
+                if plan is None:
+                    if columns.max_id is None:
+                        columns, naming, batch = self._look(batch, read)
+                    if naming.arrange is not None:
+                        batch = naming.arrange(batch)
+                    plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
+                    if self._in is not None:
+                        mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
+                    change = None if plan.appended else self._read_change(batch, True)
+            replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
+            kept, deleted = num_edges, 0
+            if plan.appended:
+                kept, deleted = (part.num_edges(self._directed) for part in plan.appended)
+            self._commit(plan, mirror, naming.commit, change)
+            self._num_edges += kept - replaced - deleted
         return UpdateReport(
             inserted=kept - replaced,
             replaced=replaced,
@@ -227,15 +230,17 @@ class DynamicGraph(Conversions, Queries, Tracked):
             reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
             columns = self._find_edges(*reading, look=not self._may_write_now)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
-            plan = self._out.delete_now(batch) if self._may_write_now else None
-            mirror = change = None
-            if plan is None:
-                if columns.max_id is None and batch.present is None:
-                    columns = self._find_edges(*reading)
-                    batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
-                plan, mirror, change = self._plan_delete(batch)
-            num_edges = batch.num_edges(self._directed)
-        return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
+        with Uninterrupted():
+            with _memory_checked("delete_edges"):
+                plan = self._out.delete_now(batch) if self._may_write_now else None
+                mirror = change = None
+                if plan is None:
+                    if columns.max_id is None and batch.present is None:
+                        columns = self._find_edges(*reading)
+                        batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+                    plan, mirror, change = self._plan_delete(batch)
+                num_edges = batch.num_edges(self._directed)
+            return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -248,7 +253,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
             mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
             nothing = self.backend.empty(0, self.vertex_dtype)
             change = self._read_change(EdgeBatch(nothing, nothing, None), True)
-        self._commit(plan, mirror, naming.commit, change)
+        with Uninterrupted():
+            self._commit(plan, mirror, naming.commit, change)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
@@ -269,7 +275,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
             batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
             plan, mirror, change = self._plan_delete(batch)
             num_edges = batch.num_edges(self._directed)
-        return self._commit_delete(plan, mirror, change, num_edges, 0, forget)
+        with Uninterrupted():
+            return self._commit_delete(plan, mirror, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
@@ -303,18 +310,20 @@ class DynamicGraph(Conversions, Queries, Tracked):
             batch = EdgeBatch(*columns)
             out = self._store_of(batch)
             into = None if self._in is None else self._store_of(batch.transposed(self.backend))
-        self._out, self._in = out, into
-        order.commit()
-        self._end_version(None)
+        with Uninterrupted():
+            self._out, self._in = out, into
+            order.commit()
+            self._end_version(None)
         return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
 
     def clear(self) -> None:
         """Remove all edges and all vertices."""
         with _memory_checked("clear"):
             plan, forget = self._out.plan_clear(), self.ids.plan_clear()
-        self._in = None
-        self._commit(plan, None, forget, None)
-        self._num_edges = 0
+        with Uninterrupted():
+            self._in = None
+            self._commit(plan, None, forget, None)
+            self._num_edges = 0
 
     def copy(self) -> DynamicGraph:
         """Return an independent deep copy."""

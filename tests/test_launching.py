@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -157,6 +158,16 @@ def test_threads_share_a_stream_but_not_its_handle_where_each_has_its_own(fake):
             start(order, fake.stream(handle))
             another.submit(start, order, fake.stream(handle)).result()
     assert fake.told == ["start on 0", "start on 0", "start on 2", "host waits", "start on 2", "event on 2"]
+
+
+def test_a_thread_that_gets_the_number_of_one_that_ended_has_another_stream(fake):
+    """The system gives numbers again soon."""
+    order = ResidentOrder(fake)
+    for _ in range(20):
+        thread = Thread(target=start, args=(order, fake.stream(launching.PER_THREAD_STREAM)))
+        thread.start()
+        thread.join()
+    assert [told for told in fake.told if "wait" in told] == ["host waits", *18 * ["2 waits"]]
 
 
 def test_the_last_stream_is_kept_so_that_no_other_one_has_its_handle(fake):

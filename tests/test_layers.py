@@ -21,7 +21,7 @@ MAX_LINES = 450
 
 # Lowest first; a module imports from its own group and the groups before it.
 LAYERS = [
-    ("errors", "config", "typing"),
+    ("errors", "config", "interrupts", "typing"),
     ("arguments", "arrays", "bits", "caches", "frames", "pins", "scratch"),
     ("id_columns",),
     ("blocks", "edge_batch", "hash_table", "lists", "slabs", "slots"),

@@ -150,8 +150,8 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     that it does is done here, too early.
     """
     outer, launches = _prepared.launches, []  # type: ignore[var-annotated]
-    _prepared.launches = launches
     try:
+        _prepared.launches = launches
         write(*args)
     finally:
         _prepared.launches = outer

@@ -213,14 +213,15 @@ class ResidentOrder:
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda  # cupy.cuda
         self._lock = threading.Lock()
-        self._place: tuple[int, int] | None = None  # the stream of the last kernel
-        self._stream: Any = None  # the same, kept so that no other one gets its handle
+        # The stream of the last kernel; threads and streams are kept, so that no other one is taken for them.
+        self._place: tuple[int, threading.Thread | None] | None = None
+        self._stream: Any = None
         self._event: Any = None
 
     def start(self, entry: Entry, blocks: int, threads: int, stream: Any, values: list[Any]) -> None:
         """Do as :func:`start_entry` on a CuPy stream, after the last kernel that was started here."""
         handle: int = stream.ptr
-        place = handle, threading.get_ident() if handle == PER_THREAD_STREAM else 0
+        place = handle, threading.current_thread() if handle == PER_THREAD_STREAM else None
         with self._lock:
             if place != self._place:
                 self._follow(stream)

@@ -1,0 +1,39 @@
+"""Ctrl-C waits for the end of what must not stop half way."""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]  # what `signal` puts around its functions takes ten times as long
+import signal
+from threading import current_thread, main_thread
+from typing import Any
+
+__all__ = ["Uninterrupted"]
+
+SIGINT = int(signal.SIGINT)
+
+
+class Uninterrupted:
+    """A ``with`` block that an interrupt does not stop: it is handled, as ever, at the end of the block.
+
+    In other threads than the main one nobody is interrupted.
+    """
+
+    __slots__ = ("_came", "_handler")
+
+    def __enter__(self) -> None:
+        self._handler: Any = None
+        self._came: tuple[Any, ...] | None = None
+        if current_thread() is main_thread():
+            handler = _signal.getsignal(SIGINT)
+            if callable(handler):  # else it is ignored, ends the process, or is not Python's
+                _signal.signal(SIGINT, self._note)
+                self._handler = handler
+
+    def __exit__(self, *error: object) -> None:
+        if self._handler is not None:
+            _signal.signal(SIGINT, self._handler)
+            if self._came is not None:
+                self._handler(*self._came)
+
+    def _note(self, *interrupt: Any) -> None:
+        self._came = interrupt
