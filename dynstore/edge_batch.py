@@ -26,12 +26,12 @@ class EdgeBatch:
 
     Attributes
     ----------
-    present : tuple of Located and int, or None
+    present : tuple of Located, int and array, or None
         What a search for them has found in the store's slots, where all are there, for the deletion's plan to use:
-        where they are, and how many leave their leaf too empty.
+        where they are, how many leave their leaf too empty, and which slots are theirs, one bit each.
     """
 
-    present: tuple[Located, int] | None = None
+    present: tuple[Located, int, Array] | None = None
 
     def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
         self.weights = weights
@@ -120,7 +120,7 @@ class RawEdges(EdgeBatch):
         they are being sorted when this returns.
         """
         self._packed, bounds = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
-        if sorting:
+        if sorting and self._keys is None:
             self._keys = self._sort()
         return tuple(self._backend.to_host(bounds).tolist())
 

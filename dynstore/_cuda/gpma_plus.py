@@ -6,45 +6,59 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
-from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
-from dynstore._cuda.leaf_merge import k_merge_leaves
-from dynstore._cuda.leaves import (
-    far_rows_size,
-    k_clear_located,
-    k_gather_edges,
-    k_place_keys,
-    k_set_located,
-    k_spread_edges,
-    k_update_weights,
-    k_write_edge_rows,
-)
-from dynstore._cuda.planning import Planned, plan_windows
-from dynstore._cuda.present import find_present
+from dynstore._cuda.compiler import prepare
+from dynstore._cuda.grid import read_totals
+from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_update_weights
+from dynstore._cuda.located import FOUND_LOOPS
+from dynstore._cuda.packed_slots import with_room, with_weights
+from dynstore._cuda.packing import Packing, start_packing
+from dynstore._cuda.planning import Insertion, start_plan
+from dynstore._cuda.present import delete_present, find_present
+from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.search import locate_edges
 from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
-from dynstore._cuda.windows import Windows, count_blocks, no_windows, one_window
+from dynstore._cuda.window_writing import (
+    Columns,
+    Writing,
+    gather_windows,
+    scratch_parts,
+    spread_windows,
+    write_edge_rows,
+    write_windows,
+)
+from dynstore._cuda.windows import (
+    GRANTED,
+    NUM_LEAVES,
+    NUM_SCRATCH_LEAVES,
+    NUM_WINDOWS,
+    count_blocks,
+    grant_window,
+    no_windows,
+    one_window,
+)
 from dynstore.edge_batch import RawEdges
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
 __all__ = [
-    "Scratch",
-    "Writing",
+    "Merging",
     "build",
     "clear_copy",
     "delete_in_place",
+    "delete_now",
     "insert_in_place",
+    "insert_now",
     "merge",
     "plan_build",
     "plan_delete",
@@ -52,41 +66,17 @@ __all__ = [
     "plan_merge",
 ]
 
-
-@dataclass(frozen=True, slots=True)
-class Scratch:
-    """Merged edges on their way back to slots; weights of length 0 where there are none."""
-
-    src: Array
-    dst: Array
-    weights: Array
+# Before the host knows how much windows of several leaves take, there is scratch for so many slots a row of the batch,
+# and for so many leaves in any case.
+SLOTS_A_ROW = 8
+FEWEST_LEAVES = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """Windows to write, and all memory that writing them takes.
+class Merging(NamedTuple):
+    """What brings a table and a batch to scratch, and from there to fresh slots."""
 
-    ``before``: edges before each block of leaves after the update's bits; ``keys``, ``places``: the pending keys'
-    rows in the batch and the slots that they go before; ``num_dead``: keys that only get their bit back; ``target``:
-    where a merge writes, if not to the same windows; ``far_rows``: see ``d_write_rows_by_warp``.
-    """
-
-    windows: Windows
-    before: Array
-    keys: Array
-    places: Array
-    scratch: Scratch
-    far_rows: Array
-    num_dead: int = 0
-    target: Windows | None = None
-
-    @property
-    def num_leaves(self) -> int:
-        return self.windows.num_leaves
-
-    def or_empty(self, weights: Array | None) -> Array:
-        """Return an array for a kernel: length 0 where there are no weights."""
-        return self.scratch.weights if weights is None else weights
+    source: Writing
+    target: Writing
 
 
 def plan_insert(
@@ -101,8 +91,19 @@ def plan_insert(
         unsorted = plan_lists(backend, slots, batch, limits)
         if unsorted is not None:
             return unsorted
-    planned = plan_windows(backend, slots, batch, limits, inserting=True)
-    return planned.located, _reserve(backend, slots, planned)
+
+    def allocate(*parts: Part, zeroed: int) -> Insertion:
+        return Insertion(*backend.empty_together(*parts, zeroed=zeroed))
+
+    plan = start_plan(backend, slots, batch, limits, allocate, int)
+    totals = read_totals(backend, plan.control)
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        batch.settle(plan.edge_src[: totals[RUNS]], plan.edge_dst[: totals[RUNS]], totals[RUN_LOOPS])
+    num_keys = len(batch)
+    located = Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
+    if slots.num_edges + num_keys - located.found > limits[-1] * slots.num_slots:
+        return located, None
+    return located, _reserve(backend, slots, plan, totals)
 
 
 def plan_delete(
@@ -111,37 +112,108 @@ def plan_delete(
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
-    Only a batch that leaves a leaf too empty has to be sorted.
     """
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        bound = limits[0] * 32 if len(limits) > 1 else 0.0
-        located, num_sparse = find_present(backend, slots, batch, float(bound))
-        if slots.num_edges - located.found < limits[-1] * slots.num_slots:
-            return located, None
-        if not num_sparse:
-            return located, _nothing_to_write(backend, slots)
-    planned = plan_windows(backend, slots, batch, limits, inserting=False)
-    return planned.located, _reserve(backend, slots, planned)
+    located, num_sparse, marks = find_present(backend, slots, batch, lowest_count(limits))
+    if slots.num_edges - located.found < limits[-1] * slots.num_slots:
+        return located, None
+    if not num_sparse:
+        empty = backend.nothing(np.int64)
+        return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
+
+    def allocate(*parts: Part, zeroed: int) -> Packing:
+        return Packing(*backend.empty_together(*parts, zeroed=zeroed))
+
+    num_rows = int(located.positions.shape[0])
+    size = min(num_rows, slots.num_slots >> 5)
+    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size)
+    return located, _reserve(backend, slots, plan, read_totals(backend, plan.control))
 
 
-def _reserve(backend: Backend, slots: SlotArrays, planned: Planned) -> Writing | None:
-    """Reserve what writing the windows needs, if there are any."""
-    if planned.windows is None:
+def lowest_count(limits: np.ndarray) -> float:
+    """Return the fewest edges that a deletion may leave a leaf with; an array of one leaf has no such limit."""
+    return float(limits[0]) * 32 if len(limits) > 1 else 0.0
+
+
+def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, totals: list[int]) -> Writing:
+    """Reserve what writing planned windows needs, now that the host knows how many there are."""
+    num_windows, num_leaves, num_scratch_leaves = (totals[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES))
+    scratch = backend.empty_together(*scratch_parts(slots, num_scratch_leaves))
+    return plan.writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)
+
+
+def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
+    """Return for how many leaves there is scratch before the host knows how many it takes."""
+    return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, FEWEST_LEAVES), slots.num_slots >> 5)
+
+
+def insert_now(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int
+) -> tuple[int, int] | None:
+    """Sort and insert a batch as :func:`~.unsorted.insert_now` inserts one: the device decides.
+
+    None, and nothing is written, also where that takes more scratch than there is.
+    """
+    allocate = partial(slots.take_scratch, backend, "sorted insertion", Insertion)
+    most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
+    scratch_leaves = _most_scratch(slots, batch.num_rows)
+    plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
+    columns = with_weights(plan.edge_src, plan.edge_dst, None)
+    prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, False)()
+    totals = read_totals(backend, plan.control)
+    if not totals[GRANTED]:
         return None
-    scratch = _scratch(backend, slots, planned.windows.num_scratch_leaves * 32)
-    return Writing(
-        planned.windows, planned.before, planned.keys, planned.places, scratch, planned.far_rows, planned.num_dead
-    )
+    batch.settle_counts(totals[RUNS], totals[RUN_LOOPS])
+    return totals[PRESENT], totals[FOUND_LOOPS]
 
 
-def _nothing_to_write(backend: Backend, slots: SlotArrays) -> Writing:
-    empty = backend.nothing(np.int64)
-    return Writing(no_windows(empty), empty, empty, empty, Scratch(slots.src[:0], slots.dst[:0], empty), empty)
+def delete_now(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int, most_leaves: int
+) -> tuple[int, int] | None:
+    """Delete a batch whose edges are all there, and pack what that leaves too empty; the device decides.
+
+    Nobody need have looked at the batch's ids. Where all edges are there, but nothing was deleted, the batch is told
+    what was found: a plan for it need not search.
+
+    Parameters
+    ----------
+    limits : array
+        As in :func:`plan_delete`.
+    most, most_leaves : int
+        Where more edges are there, or more leaves are to be packed, nothing is deleted.
+
+    Returns
+    -------
+    found, found_loops : int
+        As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
+        planned, or an edge is not there.
+    """
+    present = delete_present(backend, slots, batch, lowest_count(limits), most)
+    if present is None:
+        return None
+    located, num_sparse, marks = present
+    if located.found > most or (num_sparse and not _pack_now(backend, slots, located, marks, limits, most_leaves)):
+        slots.scratch.give_away("deletion")  # to the plan
+        batch.present = present
+        return None
+    return located.found, located.found_loops
+
+
+def _pack_now(
+    backend: Backend, slots: SlotArrays, located: Located, marks: Array, limits: np.ndarray, most_leaves: int
+) -> bool:
+    """Clear the bits of what was located and pack the windows; return whether that was granted, else nothing is."""
+    allocate = partial(slots.take_scratch, backend, "packing", Packing)
+    num_rows, num_leaves = int(located.positions.shape[0]), slots.num_slots >> 5
+    size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
+    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
+    columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
+    prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
+    return bool(read_totals(backend, plan.control)[GRANTED])
 
 
 def plan_merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
-) -> Writing:
+) -> Merging:
     """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch.
 
     Keys that were located as they came are sorted here, and located again.
@@ -156,89 +228,31 @@ def plan_merge(
             positions, states = locate_edges(backend, old, batch.src, batch.dst)
         keys = xp.nonzero(states != PRESENT)[0]
         places = positions[keys]
-    windows = one_window(backend, old.num_slots >> 5, int(keys.shape[0]), new.num_edges)
-    target = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
-    scratch = _scratch(backend, old, new.num_edges)
-    return Writing(windows, before, keys, places, scratch, _no_far_rows(backend, new), target=target)
+    scratch = backend.empty_together(*scratch_parts(old, -(-new.num_edges >> 5)))
+    source = _one_window(backend, old.num_slots >> 5, new, before, keys, places, scratch)
+    return Merging(source, _one_window(backend, new.num_slots >> 5, new, before, keys[:0], places[:0], scratch))
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing | Building:
     """Reserve what spreading a batch over fresh slots needs."""
     if isinstance(batch, RawEdges) and not batch.is_settled:
         return plan_keys(backend, batch, new)
-    windows = one_window(backend, new.num_slots >> 5, 0, new.num_edges)
-    weights = backend.nothing(np.float32) if batch.weights is None else batch.weights
-    nothing, scratch = windows.first, Scratch(batch.src, batch.dst, weights)
-    return Writing(windows, nothing, nothing, nothing, scratch, _no_far_rows(backend, new))
+    nothing = backend.nothing(np.int64)
+    columns = with_weights(batch.src, batch.dst, batch.weights)
+    return _one_window(backend, new.num_slots >> 5, new, nothing, nothing, nothing, columns)
 
 
-def _scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:
-    reserve = backend.empty if size else lambda _, dtype: backend.nothing(dtype)
-    weights = backend.nothing(np.float32) if slots.weights is None else reserve(size, slots.weights.dtype)
-    return Scratch(reserve(size, slots.src.dtype), reserve(size, slots.src.dtype), weights)
-
-
-def _no_far_rows(backend: Backend, slots: SlotArrays) -> Array:
-    return backend.zeros(far_rows_size(slots.num_vertices), np.int64)
-
-
-def _stride_warps(num_leaves: int) -> int:
-    """Return how many threads let warps stride over so many leaves."""
-    return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
-
-
-def _gather(slots: SlotArrays, batch: EdgeBatch | None, plan: Writing, merged: bool) -> None:
-    """Bring the edges and the pending keys of windows with scratch there, in order."""
-    windows, scratch = plan.windows, plan.scratch
-    out = (scratch.src, scratch.dst, scratch.weights)
-    k_gather_edges.launch(
-        _stride_warps(windows.num_scratch_leaves),
-        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, plan.before, plan.places,
-        windows.first, windows.low, windows.high, windows.start, windows.num_windows, windows.num_scratch_leaves, *out,
-    )  # fmt: skip
-    if batch is not None:
-        k_place_keys.launch(
-            plan.keys.shape[0],
-            slots.valid, plan.before, plan.places, plan.keys, windows.first, windows.end, windows.low, windows.start,
-            windows.num_windows, merged, batch.src, batch.dst, plan.or_empty(batch.weights), *out,
-        )  # fmt: skip
-
-
-def _spread(slots: SlotArrays, plan: Writing) -> None:
-    """Write scratch back over the windows, and the offsets of the rows inside them."""
-    windows, scratch = plan.target or plan.windows, plan.scratch
-    k_spread_edges.launch(
-        _stride_warps(windows.num_scratch_leaves),
-        slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets,
-        windows.first, windows.end, windows.start, windows.count, windows.num_windows, windows.num_scratch_leaves,
-        scratch.src, scratch.dst, scratch.weights, plan.far_rows,
-    )  # fmt: skip
-
-
-def _write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
-    """Write the offsets of the rows that begin between windows and their neighbours, and of all that are left."""
-    windows = plan.target or plan.windows
-    if windows.num_windows:
-        k_write_edge_rows.launch_resident(
-            max(2 * windows.num_windows, slots.num_vertices >> 6),
-            slots.src, slots.offsets, windows.first, windows.end, windows.num_windows, plan.far_rows,
-        )  # fmt: skip
-
-
-def _write(slots: SlotArrays, batch: EdgeBatch, plan: Writing) -> None:
-    """Merge the pending keys into the windows: those of one leaf in registers, all others through scratch."""
-    windows = plan.windows
-    if windows.num_scratch_leaves:
-        _gather(slots, batch, plan, merged=True)
-        _spread(slots, plan)
-    if windows.num_leaves > windows.num_scratch_leaves:
-        k_merge_leaves.launch_warps(
-            windows.num_windows,
-            slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets, windows.first, windows.end,
-            windows.low, windows.high, windows.num_windows, plan.places, plan.keys, batch.src, batch.dst,
-            plan.or_empty(batch.weights), plan.far_rows,
-        )  # fmt: skip
-    _write_edge_rows(slots, plan)
+def _one_window(
+    backend: Backend, num_leaves: int, new: SlotArrays, before: Array, keys: Array, places: Array, scratch: Columns
+) -> Writing:
+    """Return what brings a whole array to scratch, or from there to ``new``."""
+    num_keys = int(keys.shape[0])
+    window, granted = (
+        one_window(backend, num_leaves, num_keys, new.num_edges),
+        grant_window(backend, num_leaves, num_keys),
+    )
+    far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
+    return Writing(window, granted, before, keys, places, scratch, far_rows)
 
 
 def insert_in_place(
@@ -247,23 +261,19 @@ def insert_in_place(
     """Write an insertion into the slots."""
     if isinstance(plan, ListPlan):
         write_lists(slots, plan)
-        return
-    if plan.num_dead or slots.weights is not None:
-        k_set_located.launch(
-            len(batch),
-            plan.or_empty(slots.weights), slots.valid, located.positions, located.states,
-            plan.or_empty(batch.weights), add,
-        )  # fmt: skip
-    _write(slots, batch, plan)
+    else:
+        columns = with_weights(batch.src, batch.dst, batch.weights)
+        write_windows(slots, columns, located.positions, located.states, plan, True, add)
 
 
 def delete_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing | None
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
-    k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)
-    if plan is not None:
-        _write(slots, batch, plan)
+    if plan is None or not plan.num_leaves:
+        k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)
+    else:
+        write_windows(slots, _no_columns(slots), located.positions, located.states, plan, False, False)
 
 
 def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
@@ -276,18 +286,20 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
 
 def merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, new: SlotArrays,
-    plan: Writing,
+    plan: Merging,
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
-    _gather(old, batch, plan, merged=False)
+    source, target = plan
+    none = backend.nothing(np.int64), backend.nothing(np.uint8)  # weights of edges that are there change in scratch
+    gather_windows(old, with_weights(batch.src, batch.dst, batch.weights), *none, source, True, add, merged=False)
     if located is not None and batch.weights is not None:
         k_update_weights.launch(
             len(batch),
-            old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add,
-            plan.scratch.weights,
+            old.valid, source.before, source.places, located.positions, located.states, batch.weights, add,
+            source.scratch[2],
         )  # fmt: skip
-    _spread(new, plan)
-    _write_edge_rows(new, plan)
+    spread_windows(new, target)
+    write_edge_rows(new, target)
 
 
 def build(backend: Backend, new: SlotArrays, plan: Writing | Building) -> None:
@@ -295,5 +307,9 @@ def build(backend: Backend, new: SlotArrays, plan: Writing | Building) -> None:
     if isinstance(plan, Building):
         spread_keys(new, plan)
     else:
-        _spread(new, plan)
-        _write_edge_rows(new, plan)
+        spread_windows(new, plan)
+        write_edge_rows(new, plan)
+
+
+def _no_columns(slots: SlotArrays) -> Columns:
+    return with_weights(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])

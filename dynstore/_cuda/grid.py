@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "ANY_NUMBER",
     "ARRIVALS",
     "CONTROL_SIZE",
     "SUMS",
@@ -37,6 +38,8 @@ __all__ = [
 TOTALS = 12
 ARRIVALS, SUMS = 12, 16
 CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
+# No limit for what is counted.
+ANY_NUMBER = 1 << 62
 
 
 @device

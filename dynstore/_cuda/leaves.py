@@ -8,7 +8,7 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import SUMS, d_sync_grid
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
-from dynstore._cuda.windows import d_count_before_leaf
+from dynstore._cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",
-    "k_gather_edges",
+    "k_gather_windows",
     "k_place_keys",
     "k_set_located",
     "k_spread_edges",
@@ -131,11 +131,10 @@ def d_write_far_rows(offsets, far_rows, phase):
             offsets[row] = far_rows[place + 2]
 
 
-@kernel
-def k_set_located(weights, valid, positions, states, new_weights, add):
-    """One thread owns one key: a present or dead one gets its weight, a dead one its bit (atomic or)."""
-    i = cuda.grid(1)
-    if i < positions.shape[0] and states[i] != ABSENT:
+@device
+def d_set_located(weights, valid, positions, states, new_weights, add, i):
+    """Give the key ``i`` its weight where it is present or dead, a dead one its bit (atomic or)."""
+    if states[i] != ABSENT:
         slot = positions[i]
         if weights.shape[0] > 0:
             if add and states[i] == PRESENT:
@@ -146,24 +145,85 @@ def k_set_located(weights, valid, positions, states, new_weights, add):
             cuda.atomic.or_(valid, slot >> 5, np.uint32(1) << np.uint32(slot & 31))
 
 
-@kernel
-def k_clear_located(valid, positions, states):
-    """One thread owns one key: a present one loses its bit (atomic and)."""
-    i = cuda.grid(1)
-    if i < positions.shape[0] and states[i] == PRESENT:
+@device
+def d_clear_located(valid, positions, states, i):
+    """Take its bit from the key ``i`` where it is present (atomic and)."""
+    if states[i] == PRESENT:
         slot = positions[i]
         cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
 
 
 @kernel
-def k_gather_edges(
-    src, dst, weights, valid, before, places, first, low, high, start, num_windows, num_leaves, t_src, t_dst, t_weights
-):
-    """Warps stride over the windows' leaves; each lane sends its slot's edge to its rank in scratch.
+def k_set_located(weights, valid, positions, states, new_weights, add):
+    """One thread owns one key, see ``d_set_located``."""
+    i = cuda.grid(1)
+    if i < positions.shape[0]:
+        d_set_located(weights, valid, positions, states, new_weights, add, i)
 
-    Rank in the window: the edges before it, and the pending keys that go before its slot.
+
+@kernel
+def k_clear_located(valid, positions, states):
+    """One thread owns one key, see ``d_clear_located``."""
+    i = cuda.grid(1)
+    if i < positions.shape[0]:
+        d_clear_located(valid, positions, states, i)
+
+
+@device
+def d_place_key(
+    valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+    t_src, t_dst, t_weights, i,
+):  # fmt: skip
+    """Send the pending key ``i`` to its rank in scratch: its index in the window, and the edges below it.
+
+    With ``merged`` those in windows of one leaf are left to who merges these in registers.
     """
-    lane = d_lane()
+    window = d_find_window(low, num_windows, i)
+    if merged and end[window] - first[window] == 1:
+        return
+    edges = d_count_valid_before(valid, before, first[window], places[i])
+    rank = start[window] * 32 + (i - low[window]) + edges
+    key = keys[i]
+    t_src[rank] = new_src[key]
+    t_dst[rank] = new_dst[key]
+    if t_weights.shape[0] > 0:
+        t_weights[rank] = new_weights[key]
+
+
+@kernel
+def k_place_keys(
+    valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+    t_src, t_dst, t_weights,
+):  # fmt: skip
+    """One thread owns one pending key, see ``d_place_key``."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        d_place_key(
+            valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+            t_src, t_dst, t_weights, i,
+        )  # fmt: skip
+
+
+@kernel
+def k_gather_windows(
+    src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add, merged,
+    positions, states, before, places, keys, first, end, low, high, start, granted, t_src, t_dst, t_weights,
+):  # fmt: skip
+    """Write what of located rows needs no place, wait, then bring edges and pending keys to scratch, in order.
+
+    Warps stride over the leaves of windows with scratch; each lane sends its slot's edge to its rank in the window:
+    the edges before it, and the pending keys that go before its slot. Threads stride over those keys.
+    """
+    if granted[ROWS] > 0:  # the same in all threads
+        for i in range(cuda.grid(1), granted[ROWS], cuda.gridsize(1)):
+            if inserting:
+                d_set_located(weights, valid, positions, states, new_weights, add, i)
+            else:
+                d_clear_located(valid, positions, states, i)
+        d_sync_grid(granted, 1)
+    lane, num_leaves, num_windows = d_lane(), granted[SCRATCH_LEAVES], granted[WINDOWS]
+    if num_leaves == 0:
+        return
     warp = cuda.grid(1) >> 5
     while warp < num_leaves:
         window = d_find_window(start, num_windows, warp)
@@ -172,36 +232,18 @@ def k_gather_edges(
         edges = d_count_before_by_warp(valid, before, first[window], leaf)
         if d_test_bit(valid, slot):
             edges += d_count_lower(valid[leaf], lane)
-            keys = d_count_not_above(places, low[window], high[window], slot) - low[window]
-            rank = start[window] * 32 + edges + keys
+            pending = d_count_not_above(places, low[window], high[window], slot) - low[window]
+            rank = start[window] * 32 + edges + pending
             t_src[rank] = src[slot]
             t_dst[rank] = dst[slot]
             if weights.shape[0] > 0:
                 t_weights[rank] = weights[slot]
         warp += cuda.gridsize(1) >> 5
-
-
-@kernel
-def k_place_keys(
-    valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
-    t_src, t_dst, t_weights,
-):  # fmt: skip
-    """One thread owns one pending key and sends it to its rank in scratch: its index, and the edges below it.
-
-    With ``merged`` those in windows of one leaf are left to ``k_merge_leaves``.
-    """
-    i = cuda.grid(1)
-    if i < keys.shape[0]:
-        window = d_find_window(low, num_windows, i)
-        if merged and end[window] - first[window] == 1:
-            return
-        edges = d_count_valid_before(valid, before, first[window], places[i])
-        rank = start[window] * 32 + (i - low[window]) + edges
-        key = keys[i]
-        t_src[rank] = new_src[key]
-        t_dst[rank] = new_dst[key]
-        if t_weights.shape[0] > 0:
-            t_weights[rank] = new_weights[key]
+    for i in range(cuda.grid(1), granted[KEYS], cuda.gridsize(1)):
+        d_place_key(
+            valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+            t_src, t_dst, t_weights, i,
+        )  # fmt: skip
 
 
 @kernel
@@ -235,16 +277,15 @@ def d_divide(dividend, divisor):
 
 @kernel
 def k_spread_edges(
-    src, dst, weights, valid, offsets, first, end, start, count, num_windows, num_leaves, t_src, t_dst, t_weights,
-    far_rows,
-):  # fmt: skip
+    src, dst, weights, valid, offsets, first, end, start, count, granted, far_rows, t_src, t_dst, t_weights
+):
     """Warps stride over the windows' leaves and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
     The first slot to show it is the one whose remainder is below n; quotient and remainder come from those of the
     warp's leaf before, if that was of the same window. Rows that begin inside the window get their start; those at its
     first slot are left to ``k_write_edge_rows``.
     """
-    lane, held = d_lane(), np.int64(-1)
+    lane, held, num_windows, num_leaves = d_lane(), np.int64(-1), granted[WINDOWS], granted[SCRATCH_LEAVES]
     warp, warps = np.int64(cuda.grid(1) >> 5), np.int64(cuda.gridsize(1) >> 5)
     shift, base, size, elements = np.int64(0), np.int64(0), np.int64(1), np.int64(0)
     element, rest, whole, part = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -306,7 +347,7 @@ def d_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
 
 
 @kernel
-def k_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
+def k_write_edge_rows(src, offsets, first, end, granted, far_rows):
     """Write the rows that begin at the edges of windows, then those of the long ranges."""
-    d_write_edge_rows(src, offsets, first, end, num_windows, far_rows)
+    d_write_edge_rows(src, offsets, first, end, granted[WINDOWS], far_rows)
     d_write_far_rows(offsets, far_rows, 1)

@@ -14,26 +14,33 @@ from dynstore._cuda.tiles import d_scan_tile
 from dynstore._cuda.windows import d_change_counts
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
-__all__ = ["FOUND_LOOPS", "d_list_keys", "d_locate_keys"]
+__all__ = ["FOUND_LOOPS", "STRANGE", "d_list_keys", "d_locate_keys"]
 
 # Row of the sums behind those of the three states.
 FOUND_LOOPS = 3
+# Behind those of windows and runs: whether some id is no vertex.
+STRANGE = 10
 
 
 @device
 def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
-    """Find each key's lower bound inside its row, and what stands there; leave the counts of each state."""
+    """Find each key's lower bound inside its row, and what stands there; leave the counts of each state.
+
+    Nobody need have looked at the ids: whether one is no vertex is left, too.
+    """
     first, end = d_chunk(count)
     absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        row = np.int64(edge_src[i])
-        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, edge_dst[i])
+        row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
+        if min(row, column) < 0 or max(row, column) >= num_vertices:
+            control[STRANGE] = 1
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
         positions[i] = position
         states[i] = state
         absent += state == ABSENT
         dead += state == DEAD
         present += state == PRESENT
-        loops += state == PRESENT and row == edge_dst[i]
+        loops += state == PRESENT and row == column
     d_leave_sum(control, ABSENT, absent, board)
     d_leave_sum(control, DEAD, dead, board)
     d_leave_sum(control, PRESENT, present, board)

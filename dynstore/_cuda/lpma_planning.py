@@ -228,7 +228,7 @@ def k_plan_levels(
     d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, count, positions, states, control, board)
     d_sync_grid(control, waits + 1)
     growth = d_find_growth(num_edges + control[ABSENT], depth, high) if inserting else np.int64(0)
-    top, num_items = depth + growth, control[ABSENT if inserting else PRESENT]
+    top, num_items, change = depth + growth, control[ABSENT if inserting else PRESENT], 1 if inserting else -1
     num_leaves = np.int64(1) << top
     counts = before[1 : ((num_leaves + 31) >> 5) + 1]
     d_renumber(positions, count, growth)
@@ -243,15 +243,13 @@ def k_plan_levels(
     if top_down:
         d_descend_leaves(ordered, before, leaves, num_items, low, high, top, marks)
     else:
-        d_climb_leaves(
-            ordered, before, leaves, num_items, none, np.int64(0), low, high, top, num_leaves, inserting, marks
-        )
+        d_climb_leaves(ordered, before, leaves, num_items, none, np.int64(0), low, high, top, num_leaves, change, marks)
     d_sync_grid(control, waits + 5)
     d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
     d_sync_grid(control, waits + 6)
     d_count_covered(marks, top, control, board)
     d_collect_windows(
-        ordered, before, leaves, num_items, none, np.int64(0), num_leaves, inserting, heights, control, board,
+        ordered, before, leaves, num_items, none, np.int64(0), num_leaves, change, heights, control, board,
         work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
         work[7 * size : 8 * size], work[8 * size : 9 * size], work[9 * size : 10 * size],
     )  # fmt: skip

@@ -8,15 +8,20 @@ from dynstore._cuda.launching import Packed
 
 if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
 
-__all__ = ["PackedSlots", "pack_slots", "with_room"]
+__all__ = ["PackedSlots", "pack_slots", "with_room", "with_weights"]
 
 
 class PackedSlots(NamedTuple):
-    """The arrays of slots without weights: those that a search reads, and those that writing edges takes."""
+    """The arrays of slots: those that a search reads, those that writing edges takes, and columns with the bits.
+
+    Where there are no weights, the last have some of length 0.
+    """
 
     searched: Packed
     written: Packed
+    columns: Packed
 
 
 def pack_slots(slots: SlotArrays) -> PackedSlots:
@@ -24,9 +29,16 @@ def pack_slots(slots: SlotArrays) -> PackedSlots:
     packed = slots.packed
     if packed is None:
         packed = slots.packed = PackedSlots(
-            Packed(slots.offsets, slots.dst, slots.valid), Packed(slots.src, slots.dst, slots.valid, slots.offsets)
+            Packed(slots.offsets, slots.dst, slots.valid),
+            Packed(slots.src, slots.dst, slots.valid, slots.offsets),
+            Packed(*with_weights(slots.src, slots.dst, slots.weights), slots.valid),
         )
     return packed
+
+
+def with_weights(src: Array, dst: Array, weights: Array | None) -> tuple[Array, Array, Array]:
+    """Return columns for a kernel: weights of length 0 for none."""
+    return src, dst, src[:0] if weights is None else weights
 
 
 def with_room(count: int) -> int:

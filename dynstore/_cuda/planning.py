@@ -1,75 +1,103 @@
-"""Planning an update of a packed memory array on CUDA: one kernel and one read-back, whatever the batch."""
+"""Planning a sorted insertion into a packed memory array on CUDA: one kernel, whatever the batch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import CONTROL_SIZE, d_sync_grid, read_totals
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
+from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
-from dynstore._cuda.located import FOUND_LOOPS, d_list_keys, d_locate_keys
-from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
+from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
+from dynstore._cuda.packed_slots import pack_slots
+from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.window_writing import Writing, scratch_parts
 from dynstore._cuda.windows import (
+    GRANT_SIZE,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
-    NUM_WINDOWS,
+    NUM_WINDOW_ARRAYS,
     Windows,
     d_climb_leaves,
     d_collect_windows,
     d_count_blocks,
     d_cover_leaves,
+    d_grant,
     d_scan_counts,
 )
 from dynstore.edge_batch import RawEdges
-from dynstore.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore.slots import ABSENT, DEAD
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Planned", "plan_windows"]
+__all__ = ["Insertion", "start_plan"]
 
-# Arrays of the batch's length that the kernel works in: keys, places, leaves, dead leaves, then those of the windows.
-NUM_LISTS, NUM_WINDOW_ARRAYS = 4, 6
+# Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
+NUM_LISTS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """What an update does.
+class Insertion:
+    """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
 
-    ``windows`` is None where the root would leave its limit. ``before``: edges before each block of leaves after the
-    update's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``num_dead``: keys that only get their bit back; ``far_rows``: zeros, for writing.
+    ``edge_src``, ``edge_dst``: the distinct edges of a batch of keys.
     """
 
-    located: Located
-    windows: Windows | None
-    before: Array
-    keys: Array
-    places: Array
-    far_rows: Array
-    num_dead: int
+    def __init__(
+        self,
+        control: Array,
+        marks: Array,
+        far_rows: Array,
+        granted: Array,
+        lists: Array,
+        windows: Array,
+        positions: Array,
+        before: Array,
+        states: Array,
+        heights: Array,
+        edge_src: Array,
+        edge_dst: Array,
+        *scratch: Array,
+    ) -> None:
+        self.control, self.far_rows, self.granted, self.before = control, far_rows, granted, before
+        self.positions, self.states, self.edge_src, self.edge_dst = positions, states, edge_src, edge_dst
+        first, end, low, high, start, count = windows
+        numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
+        self.writing = Writing(
+            Windows(first, end, low, high, start, count, *numbers),
+            granted,
+            before,
+            lists[0],
+            lists[1],
+            scratch,
+            far_rows,
+        )
+        self.packed = Packed(*lists, *windows, positions, states, heights, before, marks, granted, control)
+        self.edges = Packed(edge_src, edge_dst)
 
 
 @kernel
 def k_plan_update(
-    offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, low, high, top, inserting,
-    positions, states, heights, work, before, marks, control,
+    offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, low, high, top, most_new, most_leaves,
+    most_scratch_leaves, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high, out_start, out_count,
+    positions, states, heights, before, marks, granted, control,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
 
-    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once. ``work`` holds lists of the
-    batch's length. Atomics: see the phases.
+    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once. Nothing is granted where an id is no
+    vertex, or where the update comes to more new edges or leaves than so many. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    size, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
-    count, counts, waits = size, before[1:], 0
+    count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
+    counts, waits = before[1:], 0
     if sorted_keys.shape[0] > 0:
         d_count_runs(sorted_keys, control, board)
         d_sync_grid(control, 1)
@@ -77,70 +105,66 @@ def k_plan_update(
         count = control[RUNS]
         d_sync_grid(control, 2)
         waits = 2
-    keys, places = work[:size], work[size : 2 * size]
-    leaves, dead_leaves = work[2 * size : 3 * size], work[3 * size : 4 * size]
     d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, waits + 1)
-    d_list_keys(positions, states, count, inserting, counts, keys, places, leaves, dead_leaves, control, board)
-    num_items, num_dead = control[ABSENT if inserting else PRESENT], control[DEAD]
+    d_list_keys(positions, states, count, True, counts, keys, places, leaves, dead_leaves, control, board)
+    num_items, num_dead = control[ABSENT], control[DEAD]
     d_sync_grid(control, waits + 2)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 3)
-    d_climb_leaves(
-        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
-    )
+    d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks)
     d_sync_grid(control, waits + 4)
     d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(
-        valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
-        work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
-        work[7 * size : 8 * size], work[8 * size : 9 * size], work[9 * size : 10 * size],
+        valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, 1, heights, control, board,
+        out_first, out_end, out_low, out_high, out_start, out_count,
     )  # fmt: skip
+    fits = control[STRANGE] == 0 and num_items + num_dead <= most_new and control[NUM_LEAVES] <= most_leaves
+    d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
 
 
-def plan_windows(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool) -> Planned:
-    """Launch the whole plan, then read one record back; what it decides on is on the device until then.
+def start_plan(
+    backend: Backend,
+    slots: SlotArrays,
+    batch: EdgeBatch,
+    limits: np.ndarray,
+    allocate: Callable[..., Insertion],
+    room: Callable[[int], int],
+    most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
+    scratch_leaves: int | None = None,
+) -> Insertion:
+    """Start the kernel that plans.
 
     Parameters
     ----------
     limits : array
-        The density that no window of each height may pass, linear in it; for a deletion the lowest.
+        The density that no window of each height may pass, linear in it.
+    room : callable
+        For how many rows there is to be room, from how many there are.
+    most : pair of int
+        Where more new edges or leaves are concerned, nothing is granted.
+    scratch_leaves : int, optional
+        For how many leaves there is to be scratch, beyond which nothing is granted. None, and no limit, by default:
+        whoever reads what is planned sees to it.
     """
     sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.nothing(np.int64)
-    pending = int(sorted_keys.shape[0])
-    size, num_leaves, top = pending or len(batch), slots.num_slots >> 5, len(limits) - 1
-    num_blocks, num_marks = (num_leaves + 31) >> 5, (2 << top) // 32 + 1
-    work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, slots.src.dtype
-    control, marks, far_rows, work, positions, before, states, heights, edge_src, edge_dst = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
-        (work_size, np.int64), (size, np.int64), (num_blocks + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (pending, vertex_dtype), (pending, vertex_dtype), zeroed=3,
+    num_keys = int(sorted_keys.shape[0])
+    num_rows, num_leaves, top = num_keys or len(batch), slots.num_slots >> 5, len(limits) - 1
+    size, kept, dtype = room(num_rows), room(num_keys), slots.src.dtype
+    plan = allocate(
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
+        (GRANT_SIZE, np.int64), ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
+        (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
     )  # fmt: skip
-    if not pending:
-        edge_src, edge_dst = batch.src, batch.dst
+    edges = plan.edges if num_keys else Packed(batch.src, batch.dst)
     k_plan_update.launch_resident(
-        max(size, num_leaves >> 3),
-        slots.offsets, slots.dst, slots.valid, slots.num_vertices, sorted_keys, edge_src, edge_dst,
-        float(limits[0]), float(limits[-1]), top, inserting,
-        positions, states, heights, work, before, marks, control,
+        max(num_rows, num_leaves >> 3),
+        pack_slots(slots).searched, slots.num_vertices, sorted_keys, edges, float(limits[0]), float(limits[-1]), top,
+        *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
     )  # fmt: skip
-    counts = read_totals(backend, control)
-    if pending:
-        assert isinstance(batch, RawEdges)
-        batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
-    num_keys = len(batch)
-    located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
-    total = slots.num_edges + num_keys - located.found if inserting else slots.num_edges - located.found
-    bound, num_absent = limits[-1] * slots.num_slots, counts[ABSENT] if inserting else 0
-    windows = None
-    if total <= bound if inserting else total >= bound:
-        first = NUM_LISTS * size
-        ends = (first + place * size for place in range(NUM_WINDOW_ARRAYS))
-        arrays = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
-        windows = Windows(*arrays, *(counts[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES)))
-    keys, places = work[:num_absent], work[size : size + num_absent]
-    return Planned(located, windows, before, keys, places, far_rows, counts[DEAD])
+    return plan

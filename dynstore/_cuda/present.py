@@ -13,22 +13,22 @@ from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import BOARD
+from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend, Part
-    from dynstore.edge_batch import RawEdges
+    from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_count_rows", "d_read_row", "delete_now", "find_present"]
+__all__ = ["d_count_rows", "d_read_row", "delete_present", "find_present"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
-MAX_ID = np.int64(np.iinfo(np.int32).max - 1)
 
 
 @device
@@ -62,9 +62,8 @@ def k_find_present(
     found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         row, column = d_read_row(edge_src, edge_dst, mirrored, i)
-        position, state, told = np.int64(0), ABSENT, np.uint8(ABSENT)
-        if min(row, column) >= 0 and max(row, column) <= MAX_ID:
-            position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+        told = np.uint8(ABSENT)
         if state == PRESENT:
             bit = np.uint32(1) << np.uint32(position & 31)
             if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
@@ -99,36 +98,39 @@ class _Scratch:
     """What a search works in, and how the kernel is passed it."""
 
     def __init__(self, control: Array, marks: Array, positions: Array, states: Array) -> None:
-        self.control, self.positions, self.states = control, positions, states
+        self.control, self.marks, self.positions, self.states = control, marks, positions, states
         self.packed = Packed(marks, positions, states, control)
 
 
 def _find(
     backend: Backend,
     slots: SlotArrays,
-    batch: RawEdges,
+    batch: EdgeBatch,
     bound: float,
     most: int,
     allocate: Callable[..., _Scratch],
-    room: int,
-) -> tuple[Located, list[int]]:
-    """Start the kernel with ``room`` for so many rows; return where each row's edge is, and the totals."""
+    room: Callable[[int], int],
+) -> tuple[tuple[Located, int, Array], int]:
+    """Start the kernel; return what it found, see :func:`find_present`, and how many rows' edges are not there."""
+    raw = batch if isinstance(batch, RawEdges) else None
+    columns, mirrored = ((batch.src, batch.dst), False) if raw is None else (raw.columns, raw.mirrored)
+    num_rows = len(batch) if raw is None else raw.num_rows
+    size = room(num_rows)
     scratch = allocate(
-        (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (room, np.int64), (room, np.uint8), zeroed=2
+        (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (size, np.int64), (size, np.uint8), zeroed=2
     )
     k_find_present.launch_resident(
-        batch.num_rows,
-        pack_slots(slots).searched, slots.num_vertices, *batch.columns, batch.mirrored, bound, most, scratch.packed,
-    )  # fmt: skip
+        num_rows, pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, scratch.packed
+    )
     totals = read_totals(backend, scratch.control)
-    if not totals[MISSING]:
-        batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
-    positions, states = scratch.positions[: batch.num_rows], scratch.states[: batch.num_rows]
-    return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals
+    if raw is not None and not totals[MISSING]:
+        raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], totals[FOUND], totals[FOUND_LOOPS])
+    return (located, totals[SPARSE], scratch.marks), totals[MISSING]
 
 
-def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float) -> tuple[Located, int]:
-    """Find the edges of a batch that are there; tells the batch how many it has where all of them are.
+def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
+    """Find the edges of a batch that are there; tells raw ones how many there are where all of them are.
 
     Parameters
     ----------
@@ -141,6 +143,8 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
         Of all rows of the batch; of equal ones one is PRESENT.
     num_sparse : int
         Edges whose leaf would be left with fewer than ``bound``.
+    marks : array of uint32 words
+        The slots of the edges that are there.
     """
     if batch.present is not None:
         return batch.present
@@ -148,16 +152,16 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
     def allocate(*parts: Part, zeroed: int) -> _Scratch:
         return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
 
-    located, totals = _find(backend, slots, batch, bound, -1, allocate, batch.num_rows)
-    return located, totals[SPARSE]
+    return _find(backend, slots, batch, bound, -1, allocate, int)[0]
 
 
-def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int) -> tuple[int, int] | None:
+def delete_present(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int
+) -> tuple[Located, int, Array] | None:
     """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 
     Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
-    may fail.) Where all edges are there, but nothing was deleted, the batch is told what was found: a plan for it need
-    not search.
+    may fail.)
 
     Parameters
     ----------
@@ -168,16 +172,10 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
 
     Returns
     -------
-    found, found_loops : int
-        As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
-        planned, or an edge is not there.
+    present : tuple
+        What :func:`find_present` returns; where more than ``most`` are found, or some leave a leaf too empty, nothing
+        is deleted. It lies in scratch, kind "deletion". None, and nothing is deleted, where an edge is not there.
     """
     allocate = partial(slots.take_scratch, backend, "deletion", _Scratch)
-    located, totals = _find(backend, slots, batch, bound, most, allocate, with_room(batch.num_rows))
-    if totals[MISSING]:
-        return None
-    if totals[FOUND] > most or totals[SPARSE]:
-        slots.scratch.give_away("deletion")  # to the plan
-        batch.present = located, totals[SPARSE]
-        return None
-    return totals[FOUND], totals[FOUND_LOOPS]
+    present, num_missing = _find(backend, slots, batch, bound, most, allocate, with_room)
+    return None if num_missing else present

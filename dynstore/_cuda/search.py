@@ -37,9 +37,9 @@ def d_test_bit(words, slot):
 
 @device
 def d_find_edge(offsets, dst, valid, num_vertices, row, key):
-    """Return the lower bound of ``key`` inside its row, and ABSENT, DEAD or PRESENT."""
+    """Return the lower bound of ``key`` inside its row, and ABSENT, DEAD or PRESENT; a row may be none."""
     position, state = np.int64(dst.shape[0]), ABSENT
-    if row < num_vertices:
+    if 0 <= row < num_vertices:
         end = np.int64(offsets[row + 1])
         position = d_find_lower_bound(dst, np.int64(offsets[row]), end, key)
         if position < end and dst[position] == key:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import prepare
-from dynstore._cuda.grid import CONTROL_SIZE, read_totals
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.packed_slots import pack_slots, with_room
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
-
-ANY_NUMBER = 1 << 62
 
 
 class _Scratch:

@@ -24,9 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COUNTS",
+    "GRANTED",
+    "GRANT_SIZE",
+    "KEYS",
     "NUM_LEAVES",
     "NUM_SCRATCH_LEAVES",
     "NUM_WINDOWS",
+    "NUM_WINDOW_ARRAYS",
+    "ROWS",
+    "SCRATCH_LEAVES",
+    "WINDOWS",
     "Windows",
     "count_blocks",
     "d_change_counts",
@@ -36,14 +43,23 @@ __all__ = [
     "d_count_blocks",
     "d_count_words",
     "d_cover_leaves",
+    "d_grant",
     "d_limit",
     "d_scan_counts",
+    "grant_window",
     "no_windows",
     "one_window",
 ]
 
 # Rows of a plan's sums, behind those of the states and the self-loops (``located``).
 NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS = 4, 5, 6, 7
+# Behind all others: whether the plan is granted.
+GRANTED = 11
+# What of a plan is granted, so that it may be written, all 0 where nothing is: windows, leaves of those with scratch,
+# pending keys, and located rows of the batch. Behind them is what a grid-wide wait needs.
+WINDOWS, SCRATCH_LEAVES, KEYS, ROWS = range(4)
+GRANT_SIZE = SUMS
+NUM_WINDOW_ARRAYS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class Windows:
         How many edges it will hold.
     num_windows : int
     num_leaves, num_scratch_leaves : int
-        Leaves of all windows, and of those with scratch.
+        Leaves of all windows, and of those with scratch. Where the host has not looked, all three are bounds.
     """
 
     first: Array
@@ -118,17 +134,18 @@ def d_find_first(leaves, i, leaf):
 
 
 @device
-def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting):
+def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change):
     """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
 
+    ``change``: by how much each item changes its leaf's count, 1, -1, or 0 where ``valid`` is what is left already.
     ``before`` has the dead keys in it that come back, and not the edges that go.
     """
     wide = end - first > 32
     count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
-    if wide and not inserting:
+    if change == 0 or (wide and change < 0):
         return count
     items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
-    if not inserting:
+    if change < 0:
         return count - items
     if wide:
         return count + items
@@ -217,14 +234,12 @@ def d_limit(low, high, height, top, num_leaves):
 
 
 @device
-def d_climb_leaves(
-    valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, inserting, marks
-):
+def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, change, marks):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
     Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
     height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
-    A deletion's leaf that is dense enough marks nothing.
+    A deletion's leaf that is dense enough marks nothing. ``change``: see ``d_count_changed``.
     """
     for i in range(cuda.grid(1), num_items, cuda.gridsize(1)):
         leaf = np.int64(leaves[i])
@@ -233,14 +248,12 @@ def d_climb_leaves(
             while height < top:
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
-                count = d_count_changed(
-                    valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting
-                )
+                count = d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change)
                 bound = d_limit(low, high, height, top, end - first)
-                if (inserting and count <= bound) or (not inserting and count >= bound):
+                if (change > 0 and count <= bound) or (change <= 0 and count >= bound):
                     break
                 height += 1
-            if inserting or height > 0:
+            if change > 0 or height > 0:
                 node = (np.int64(1) << (top - height)) + (leaf >> height)
                 cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
 
@@ -277,7 +290,7 @@ def d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, 
 
 @device
 def d_collect_windows(
-    valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, inserting, heights, control, board,
+    valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, change, heights, control, board,
     out_first, out_end, low, high, start, count,
 ):  # fmt: skip
     """Items that lead write their window to its rank."""
@@ -297,15 +310,33 @@ def d_collect_windows(
             window = rank + leading
             out_first[window] = first
             out_end[window] = end
-            low[window] = i if inserting else 0
-            high[window] = d_find_next(leaves, i, num_items, end) if inserting else 0
+            low[window] = i if change > 0 else 0
+            high[window] = d_find_next(leaves, i, num_items, end) if change > 0 else 0
             start[window] = place + offset
             count[window] = d_count_changed(
-                valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, inserting
+                valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change
             )
         rank += windows
         place += scratch
         base += cuda.blockDim.x
+
+
+@device
+def d_grant(granted, control, fits, num_keys, num_rows):
+    """Let one thread grant a plan whose totals are known, if it fits."""
+    if fits and cuda.grid(1) == 0:
+        control[GRANTED] = 1
+        granted[WINDOWS] = control[NUM_WINDOWS]
+        granted[SCRATCH_LEAVES] = control[NUM_SCRATCH_LEAVES]
+        granted[KEYS] = num_keys
+        granted[ROWS] = num_rows
+
+
+def grant_window(backend: Backend, num_leaves: int, num_keys: int) -> Array:
+    """Return what grants one window that is written through scratch."""
+    granted = np.zeros(GRANT_SIZE, np.int64)
+    granted[:3] = 1, num_leaves, num_keys
+    return backend.asarray(granted)
 
 
 def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:

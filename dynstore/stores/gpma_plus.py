@@ -86,18 +86,17 @@ class GPMAPlusStore(PackedArrayStore):
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
             return None
+        found, update = None, (self.backend, self.slots, batch, self._upper_limits, self._most_in_place)
         if self._num_untried:
             self._num_untried -= 1
             batch.is_crowded = True  # as the last ones were
-            return None
-        slots, cost = self.slots, self.options.merge_cost
-        num_leaves = slots.num_slots // LEAF
-        most = int(min(num_leaves / cost, num_leaves)) if cost else num_leaves
-        kernels = self.backend.kernels("dynstore", "unsorted")
-        found = kernels.insert_now(self.backend, slots, batch, self._upper_limits, most)
-        # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
-        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
-        self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
+        else:
+            found = self.backend.kernels("dynstore", "unsorted").insert_now(*update)
+            # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
+            self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
+            self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
+        if found is None and batch.is_crowded:
+            found = self._kernels.insert_now(*update)
         return self._written(found, batch)
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
@@ -107,9 +106,9 @@ class GPMAPlusStore(PackedArrayStore):
         most = slots.num_edges - int(np.ceil(limits[-1] * slots.num_slots))
         if most < 0:  # too empty as a whole already
             return None
-        bound = float(limits[0]) * LEAF if len(limits) > 1 else 0.0
-        kernels = self.backend.kernels("dynstore", "present")
-        return self._written(kernels.delete_now(self.backend, slots, batch, bound, most), None)
+        return self._written(
+            self._kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place), None
+        )
 
     def _can_write(self, batch: EdgeBatch) -> TypeGuard[RawEdges]:
         """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
@@ -134,3 +133,9 @@ class GPMAPlusStore(PackedArrayStore):
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF
+
+    @property
+    def _most_in_place(self) -> int:
+        """For up to how many leaves a merge is not cheaper."""
+        num_leaves, cost = self.slots.num_slots // LEAF, self.options.merge_cost
+        return int(min(num_leaves / cost, num_leaves)) if cost else num_leaves

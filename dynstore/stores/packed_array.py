@@ -103,7 +103,7 @@ class PackedArrayStore(Store):
     def _plan_merge_out(self, slots: SlotArrays, batch: EdgeBatch, located: Located, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
         left = replace(slots, valid=self._kernels.clear_copy(self.backend, slots, located))
-        nothing = EdgeBatch(batch.src[:0], batch.dst[:0], None if slots.weights is None else slots.weights[:0])
+        nothing = EdgeBatch(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])
         plan = self._plan_merge(left, nothing, None, False, total)
         return replace(plan, found=located.found, found_loops=located.found_loops)
 

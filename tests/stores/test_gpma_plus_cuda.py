@@ -498,3 +498,84 @@ def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
         kept.append([made for _, made in scratch.values()])
     assert kept[0] == kept[1] == kept[2]
     assert kept[3] != kept[2] != kept[4]
+
+
+WRITING = ["k_gather_windows", "k_spread_edges", "k_merge_leaves", "k_write_edge_rows"]
+SORTING = ["k_pack_keys", "k_plan_update"]
+
+
+@pytest.fixture
+def twins(device):
+    """Make two graphs with room for a vertex with 100 more edges; a log has the second one's updates planned."""
+    logs = []
+
+    def make(**options):
+        edges = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
+        graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, **options)
+        twin = graph.copy()
+        logs.append(twin.follow())
+        return graph, twin
+
+    return make
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_updates_of_a_hub_are_written_before_the_host_looks(twins, directed, launches):
+    """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
+    graph, twin = twins(directed=directed)
+    for hub in (3, 5, 3):
+        batch = np.full(100, hub, np.int32), np.roll(1 + 2 * np.arange(100, dtype=np.int32), 7)
+        graph._out._num_untried = 1
+        launches.clear()
+        report = graph.insert_edges(batch)
+        assert launches == SORTING + WRITING
+        assert report == twin.insert_edges(batch)
+        assert slots_of(graph) == slots_of(twin)
+        launches.clear()
+        report = graph.delete_edges(batch)
+        assert launches == ["k_find_present", "k_plan_packing", *WRITING]
+        assert report == twin.delete_edges(batch)
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
+
+
+def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, launches, monkeypatch):
+    """What was found of a deletion need not be searched again."""
+    from dynstore._cuda import gpma_plus
+
+    monkeypatch.setattr(gpma_plus, "FEWEST_LEAVES", 0)
+    monkeypatch.setattr(gpma_plus, "SLOTS_A_ROW", 0)
+    graph, twin = twins()
+    batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
+    for update in ("insert_edges", "delete_edges"):
+        graph._out._num_untried = 1
+        launches.clear()
+        report = getattr(graph, update)(batch)
+        assert launches.count("k_gather_windows") == 2
+        assert launches.count("k_find_present") == (update == "delete_edges")
+        assert report == getattr(twin, update)(batch)
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("stranger", [-1, -(2**31), 2**31 - 1, 2**31 - 2, 500])
+@pytest.mark.parametrize("column", [0, 1])
+def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, stranger, column):
+    """The kernel that plans sees them; they are refused, or become vertices, as always."""
+    graph, twin = twins()
+    before = slots_of(graph)
+    batch = np.full(40, 3, np.int32), np.arange(40, dtype=np.int32)
+    batch[column][17] = stranger
+    graph._out._num_untried = 1
+    if stranger == 500:
+        assert graph.insert_edges(batch) == twin.insert_edges(batch)
+        assert slots_of(graph) == slots_of(twin)
+    else:
+        refused = []
+        for one in (graph, twin):
+            with pytest.raises((InputError, LimitError)) as error:
+                one.insert_edges(batch)
+            refused.append(str(error.value))
+        assert refused[0] == refused[1]
+        assert slots_of(graph) == before
+    check_graph(graph)

@@ -1,0 +1,191 @@
+"""Choosing the windows that a deletion has to pack on CUDA: from bits alone, in whatever order its edges came."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.launching import Packed
+from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.window_writing import Writing, scratch_parts
+from dynstore._cuda.windows import (
+    COUNTS,
+    GRANT_SIZE,
+    NUM_LEAVES,
+    NUM_SCRATCH_LEAVES,
+    NUM_WINDOW_ARRAYS,
+    Windows,
+    d_climb_leaves,
+    d_collect_windows,
+    d_cover_leaves,
+    d_grant,
+    d_scan_counts,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Backend
+    from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["Packing", "start_packing"]
+
+# Row of the sums beside those of windows: leaves that are left too empty.
+SPARSE = 0
+# Leaves that a thread looks at together.
+SHARE = 8
+
+
+class Packing:
+    """What choosing and writing the windows of a deletion works in; as in :class:`~.planning.Insertion`.
+
+    ``left``: the validity bits without those of the deleted edges.
+    """
+
+    def __init__(
+        self,
+        control: Array,
+        nodes: Array,
+        far_rows: Array,
+        granted: Array,
+        left: Array,
+        before: Array,
+        leaves: Array,
+        heights: Array,
+        windows: Array,
+        *scratch: Array,
+    ) -> None:
+        self.control, none = control, leaves[:0]
+        first, end, low, high, start, count = windows
+        numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
+        self.writing = Writing(
+            Windows(first, end, low, high, start, count, *numbers), granted, before, none, none, scratch, far_rows
+        )
+        self.packed = Packed(left, before, leaves, heights, *windows, nodes, granted, control)
+
+
+@device
+def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
+    """Write the bits that are left, and count them by blocks of 32 leaves; leave the sums, as ``d_count_blocks`` does.
+
+    Four neighbouring threads own a block. Of marked leaves those with fewer bits than ``bound`` are sparse.
+    """
+    base, end = d_chunk(np.int64(counts.shape[0]))
+    part, edges, sparse = np.int64(cuda.threadIdx.x & 3), np.int64(0), np.int64(0)
+    while base < end:
+        block, count = base + (cuda.threadIdx.x >> 2), np.int32(0)
+        for k in range(SHARE):
+            leaf = (block << 5) + part * SHARE + k
+            if block < end and leaf < num_leaves:
+                mark = np.uint32(marks[leaf])
+                word = np.uint32(valid[leaf] & ~mark)
+                left[leaf] = word
+                count += np.int32(cuda.popc(word))
+                sparse += mark != 0 and cuda.popc(word) < bound
+        for step in (1, 2):
+            count += d_shuffle(count, d_lane() ^ step)
+        if part == 0 and block < end:
+            counts[block] = count
+            edges += np.int64(count)
+        base += cuda.blockDim.x >> 2
+    d_leave_sum(control, COUNTS, edges, board)
+    d_leave_sum(control, SPARSE, sparse, board)
+
+
+@device
+def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, board):
+    """List the sparse leaves in order; blocks and threads have the leaves that they had."""
+    base, end = d_chunk(num_blocks)
+    part, rank = np.int64(cuda.threadIdx.x & 3), d_sum_blocks_before(control, SPARSE, board)
+    while base < end:
+        block, found = base + (cuda.threadIdx.x >> 2), np.int32(0)
+        first = (block << 5) + part * SHARE
+        for k in range(SHARE):
+            if block < end and first + k < num_leaves:
+                if marks[first + k] != 0 and cuda.popc(left[first + k]) < bound:
+                    found |= np.int32(1 << k)
+        before, total = d_scan_tile(cuda.popc(np.uint32(found)), board)
+        place = rank + before
+        while found != 0:
+            leaves[place] = first + cuda.ffs(found) - 1
+            place += 1
+            found &= found - np.int32(1)
+        rank += total
+        base += cuda.blockDim.x >> 2
+
+
+@kernel
+def k_plan_packing(
+    valid, marks, bound, low, high, top, num_rows, most_leaves, most_scratch_leaves,
+    left, before, leaves, heights, out_first, out_end, out_low, out_high, out_start, out_count, nodes, granted, control,
+):  # fmt: skip
+    """List the leaves that are left too empty without the marked slots, choose windows; waits lie between the phases.
+
+    Nothing is granted where the windows come to more leaves, or leaves with scratch, than so many. Atomics: see the
+    phases.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    num_leaves, counts, zero = np.int64(left.shape[0]), before[1:], np.int64(0)
+    d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board)
+    d_sync_grid(control, 1)
+    d_list_sparse(left, marks, num_leaves, bound, np.int64(counts.shape[0]), leaves, control, board)
+    d_scan_counts(counts, control, board)
+    if cuda.grid(1) == 0:
+        before[0] = 0
+    num_items = control[SPARSE]
+    d_sync_grid(control, 2)
+    d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    d_sync_grid(control, 3)
+    d_cover_leaves(leaves, num_items, num_leaves, top, nodes, heights, control, board)
+    d_sync_grid(control, 4)
+    d_collect_windows(
+        left, before, leaves, num_items, leaves, zero, num_leaves, 0, heights, control, board,
+        out_first, out_end, out_low, out_high, out_start, out_count,
+    )  # fmt: skip
+    fits = control[NUM_LEAVES] <= most_leaves and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves
+    d_grant(granted, control, fits, zero, num_rows)
+
+
+def start_packing(
+    backend: Backend,
+    slots: SlotArrays,
+    marks: Array,
+    num_rows: int,
+    limits: np.ndarray,
+    allocate: Callable[..., Packing],
+    size: int,
+    most_leaves: int = ANY_NUMBER,
+    scratch_leaves: int | None = None,
+) -> Packing:
+    """Start the kernel that chooses the windows to pack, with room for so many.
+
+    Parameters
+    ----------
+    marks : array of uint32 words
+        Which slots lose their edge.
+    num_rows : int
+        Rows of the batch that was located.
+    limits : array
+        The density below which no window of each height may be, linear in it.
+    most_leaves, scratch_leaves : int
+        As in :func:`~.planning.start_plan`.
+    """
+    num_leaves, top = slots.num_slots >> 5, len(limits) - 1
+    plan = allocate(
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
+        (GRANT_SIZE, np.int64), (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
+        (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
+    )  # fmt: skip
+    k_plan_packing.launch_resident(
+        max(num_leaves >> 3, 1),
+        slots.valid, marks, float(limits[0] * 32), float(limits[0]), float(limits[-1]), top, num_rows, most_leaves,
+        ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
+    )  # fmt: skip
+    return plan

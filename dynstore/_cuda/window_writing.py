@@ -1,0 +1,121 @@
+"""Writing the windows of an update of a packed memory array on CUDA, whether or not the host knows how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
+from dynstore._cuda.launching import Packed
+from dynstore._cuda.leaf_merge import k_merge_leaves
+from dynstore._cuda.leaves import k_gather_windows, k_spread_edges, k_write_edge_rows
+from dynstore._cuda.packed_slots import pack_slots, with_weights
+
+if TYPE_CHECKING:
+    from dynstore._cuda.windows import Windows
+    from dynstore.backend import Part
+    from dynstore.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = [
+    "Columns",
+    "Writing",
+    "gather_windows",
+    "scratch_parts",
+    "spread_windows",
+    "write_edge_rows",
+    "write_windows",
+]
+
+# Sources, destinations and weights, the last of length 0 for none.
+Columns = Sequence["Array"]
+
+
+class Writing:
+    """Windows to write, all memory that writing them takes, and how the kernels are passed it.
+
+    Parameters
+    ----------
+    granted : array
+        How much is written, see ``windows``.
+    before, keys, places : array
+        Edges before each block of leaves after the update's bits; the pending keys' rows in the batch, and the slots
+        that they go before.
+    scratch : arrays
+        Columns of merged edges on their way back to slots.
+    far_rows : array
+        See ``d_write_rows_by_warp``.
+    """
+
+    def __init__(
+        self, windows: Windows, granted: Array, before: Array, keys: Array, places: Array, scratch: Columns,
+        far_rows: Array,
+    ) -> None:  # fmt: skip
+        self.windows, self.granted, self.far_rows, self.num_leaves = windows, granted, far_rows, windows.num_leaves
+        self.before, self.keys, self.places, self.scratch = before, keys, places, scratch
+        first, end, low, high, start = windows.first, windows.end, windows.low, windows.high, windows.start
+        self.gathering = Packed(before, places, keys, first, end, low, high, start, granted, *scratch)
+        self.spreading = Packed(first, end, start, windows.count, granted, far_rows, *scratch)
+        self.merging = Packed(first, end, low, high, places, keys, granted, far_rows)
+        self.edges = Packed(first, end, granted, far_rows)
+
+    def resized(self, num_windows: int, num_leaves: int, num_scratch_leaves: int, scratch: Columns) -> Writing:
+        """Return the same in other scratch, for windows that the host has counted."""
+        windows = replace(
+            self.windows, num_windows=num_windows, num_leaves=num_leaves, num_scratch_leaves=num_scratch_leaves
+        )
+        return Writing(windows, self.granted, self.before, self.keys, self.places, scratch, self.far_rows)
+
+
+def scratch_parts(slots: SlotArrays, num_leaves: int) -> list[Part]:
+    """Return shapes and dtypes of scratch for the edges of so many leaves."""
+    size = num_leaves << 5
+    return [
+        (size if column.shape[0] else 0, column.dtype) for column in with_weights(slots.src, slots.dst, slots.weights)
+    ]
+
+
+def _stride_warps(num_leaves: int) -> int:
+    """Return how many threads let warps stride over so many leaves."""
+    return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
+
+
+def gather_windows(
+    slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool,
+    merged: bool,
+) -> None:  # fmt: skip
+    """Write what of located rows needs no place; bring edges and pending keys of windows with scratch there."""
+    k_gather_windows.launch_resident(
+        max(int(positions.shape[0]), int(plan.keys.shape[0]), _stride_warps(plan.windows.num_scratch_leaves)),
+        pack_slots(slots).columns, *new, inserting, add, merged, positions, states, plan.gathering,
+    )  # fmt: skip
+
+
+def spread_windows(slots: SlotArrays, plan: Writing) -> None:
+    """Write scratch back over the windows, and the offsets of the rows inside them."""
+    k_spread_edges.launch(
+        _stride_warps(plan.windows.num_scratch_leaves), pack_slots(slots).columns, slots.offsets, plan.spreading
+    )
+
+
+def write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
+    """Write the offsets of the rows that begin between windows and their neighbours, and of all that are left."""
+    if plan.windows.num_windows:
+        k_write_edge_rows.launch_resident(
+            max(2 * plan.windows.num_windows, slots.num_vertices >> 6), slots.src, slots.offsets, plan.edges
+        )
+
+
+def write_windows(
+    slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
+) -> None:
+    """Write an update: the windows of one leaf are merged in registers, all others through scratch."""
+    windows = plan.windows
+    gather_windows(slots, new, positions, states, plan, inserting, add, merged=True)
+    spread_windows(slots, plan)
+    if windows.num_leaves > windows.num_scratch_leaves:
+        k_merge_leaves.launch_strided(
+            windows.num_windows * WARP, pack_slots(slots).columns, slots.offsets, *new, plan.merging
+        )
+    write_edge_rows(slots, plan)
