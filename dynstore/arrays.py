@@ -37,7 +37,6 @@ FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"
 GAPS_MARK = "dynstore.gaps"
 # kDLCPU and kDLCUDAHost
 DLPACK_HOST = (1, 3)
-INT32 = np.dtype(np.int32)
 Bounds = tuple[int, ...]
 
 
@@ -78,8 +77,8 @@ def read_edges(
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
-        False leaves int32 ids on the device for CUDA kernels as they are, for a kernel to look at that reads them
-        anyway.
+        False leaves ids of the vertex dtype on the device for CUDA kernels as they are, for a kernel to look at that
+        reads them anyway.
     bounds : tuple of int, optional
         What such a kernel has found: the lowest and the highest id of each column, and 0.
 
@@ -99,7 +98,7 @@ def read_edges(
         raw is column or hasattr(column, "__cuda_array_interface__")
         for raw, (_, column) in zip((raw_src, raw_dst), columns, strict=False)
     )
-    if there and not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype == INT32:
+    if there and not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype:
         weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
         src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
         return EdgeColumns(src, dst, weights, None)

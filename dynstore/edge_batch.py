@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from dynstore.slots import Located
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["EdgeBatch", "RawEdges", "make_batch", "sort_unique"]
+__all__ = ["MAX_INT32", "EdgeBatch", "RawEdges", "make_batch", "sort_unique"]
+
+MAX_INT32 = int(np.iinfo(np.int32).max)
 
 
 class EdgeBatch:
@@ -70,7 +72,7 @@ class EdgeBatch:
 
 
 class RawEdges(EdgeBatch):
-    """Unweighted int32 edges as they came: in any order, any of them several times.
+    """Unweighted edges as they came: in any order, any of them several times. int64 ones nobody has looked at yet.
 
     They are sorted when somebody asks for that. A plan that needs no order takes them as they are, and one that sorts
     them may tell in passing which edges there are.
@@ -79,7 +81,7 @@ class RawEdges(EdgeBatch):
     ----------
     backend : Backend
         One of CUDA, whose kernels sort them.
-    src, dst : array, shape (N,), int32
+    src, dst : array, shape (N,), vertex dtype
     mirrored : bool
         Whether each edge stands for its mirror image, too; of an undirected graph.
 
@@ -108,7 +110,7 @@ class RawEdges(EdgeBatch):
 
     @property
     def keys(self) -> Array:
-        """All keys, sorted; int64: source in the high half, destination in the low one."""
+        """All keys, sorted; int64: source in the high half, destination in the low one, -1 where one does not fit."""
         if self._keys is None:
             self._keys = self._sort()
         return self._keys
@@ -246,15 +248,23 @@ def make_batch(
     weights: Array | None,
     directed: bool,
     on_duplicate: OnDuplicate = "replace",
+    max_id: int | None = -1,
 ) -> EdgeBatch:
     """Sort a raw batch and resolve its duplicates; an undirected one is mirrored, self-loops are not.
 
     A weighted undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and
-    the two directions cannot get different weights.
+    the two directions cannot get different weights. int64 ids that fit are sorted as int32 ones, by one key.
+
+    ``max_id``: the highest id, -1 where it is not known; None where nobody has looked at the ids, which are for one
+    kernel to try then (:meth:`~dynstore.stores.base.Store.insert_now`).
     """
-    xp = backend.xp
-    if weights is None and src.dtype.itemsize == 4 and src.shape[0]:
+    xp, dtype = backend.xp, src.dtype
+    if weights is None and src.shape[0] and (dtype.itemsize == 4 or max_id is None):
         return _make_pairs(backend, src, dst, not directed)
+    if dtype.itemsize == 8 and max_id is not None and 0 <= max_id < MAX_INT32:
+        src, dst = src.astype(np.int32), dst.astype(np.int32)
+        batch = make_batch(backend, src, dst, weights, directed, on_duplicate)
+        return EdgeBatch(batch.src.astype(dtype), batch.dst.astype(dtype), batch.weights, batch.num_loops)
     if directed:
         return EdgeBatch(*sort_unique(backend, src, dst, weights, on_duplicate))
     if weights is None:  # nothing to resolve between the directions: mirror first, sort once

@@ -229,7 +229,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
         with _memory_checked("delete_edges"):
             reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
             columns = self._find_edges(*reading, look=not self._may_write_now)
-            batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+            batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
         with Uninterrupted():
             with _memory_checked("delete_edges"):
                 plan = self._out.delete_now(batch) if self._may_write_now else None
@@ -237,7 +237,9 @@ class DynamicGraph(Conversions, Queries, Tracked):
                 if plan is None:
                     if columns.max_id is None and batch.present is None:
                         columns = self._find_edges(*reading)
-                        batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed)
+                        batch = make_batch(
+                            self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id
+                        )
                     plan, mirror, change = self._plan_delete(batch)
                 num_edges = batch.num_edges(self._directed)
             return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
@@ -341,11 +343,11 @@ class DynamicGraph(Conversions, Queries, Tracked):
     # ------------------------------------------------------------------ inside
 
     def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> EdgeBatch:
-        src, dst, weights, _ = columns
+        src, dst, weights, max_id = columns
         if weights is None and self._weighted:
             weights = self.backend.empty(src.shape[0], self.weight_dtype)
             weights.fill(1)
-        return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate)
+        return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate, max_id)
 
     @property
     def _may_write_now(self) -> bool:
@@ -356,8 +358,9 @@ class DynamicGraph(Conversions, Queries, Tracked):
         self, batch: EdgeBatch, read: Callable[..., tuple[EdgeColumns, IdPlan]]
     ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
         """Look at ids that nobody has looked at; return the batch under the numbers that they have."""
-        if not isinstance(batch, RawEdges):  # it has no edges
-            return *read(), batch
+        if not isinstance(batch, RawEdges) or self.vertex_dtype.itemsize == 8:
+            columns, naming = read()
+            return columns, naming, self._batch(columns, "replace")
         if not self.ids.renumbered:  # an id is its number
             bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
             return *read(bounds=bounds), batch

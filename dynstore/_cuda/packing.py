@@ -185,7 +185,7 @@ def start_packing(
     )  # fmt: skip
     k_plan_packing.launch_resident(
         max(num_leaves >> 3, 1),
-        slots.valid, marks, float(limits[0] * 32), float(limits[0]), float(limits[-1]), top, num_rows, most_leaves,
-        ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
+        slots.valid, marks, int(np.ceil(limits[0] * 32)), float(limits[0]), float(limits[-1]), top, num_rows,
+        most_leaves, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
     )  # fmt: skip
     return plan

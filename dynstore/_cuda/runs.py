@@ -118,11 +118,12 @@ def d_keep_runs(keys, kept, src, dst, control, board):
 
 @device
 def d_write_key(keys, count, at, row, column, mirrored):
-    """Write the key of edge ``at`` of ``count``, and its mirror image's behind those of all edges."""
+    """Write the key of edge ``at`` of ``count``, or -1 for none, and its mirror image's behind those of all edges."""
     row, column = np.int64(row), np.int64(column)
-    keys[at] = (row << 32) | column
+    fits = min(row, column) >= 0 and max(row, column) <= 0x7FFFFFFF
+    keys[at] = (row << 32) | column if fits else np.int64(-1)
     if mirrored:
-        keys[count + at] = (column << 32) | row
+        keys[count + at] = (column << 32) | row if fits else np.int64(-1)
 
 
 @kernel
@@ -167,12 +168,12 @@ def k_keep_runs(keys, kept, src, dst, control):
 
 
 def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array]:
-    """Return the keys of int32 edges, int64, source in the high half; ``mirrored``: in both directions.
+    """Return the keys of edges, int64, source in the high half; ``mirrored``: in both directions.
 
     Returns
     -------
     keys : array
-        Meaningful where no id is negative.
+        -1 where an id is negative, or no int32.
     bounds : array, shape (4,), int64
         The lowest and the highest source and destination, where 0 is always counted as there.
     """

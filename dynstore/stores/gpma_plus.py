@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeGuard
 import numpy as np
 
 from dynstore.config import check_share
-from dynstore.edge_batch import EdgeBatch, RawEdges
+from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges
 from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
 from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
@@ -81,7 +81,8 @@ class GPMAPlusStore(PackedArrayStore):
 
     @property
     def writes_now(self) -> bool:
-        return self.backend.family == "cuda" and self.options.strategy == "one-pass"
+        fits = max(self.slots.num_slots, self.num_vertices) <= MAX_INT32  # what unsorted updates number
+        return self.backend.family == "cuda" and self.options.strategy == "one-pass" and fits
 
     def insert_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):

@@ -128,10 +128,11 @@ def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
     check_graph(graph)
 
 
-def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, launches):
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, launches, dtype):
     """Nobody looks at the ids before; with the other orientation, which has to be planned too, somebody does."""
-    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
-    graph = DynamicGraph.from_edges((src, dst), device=device)
+    src, dst = np.divmod(40 * np.arange(600, dtype=dtype), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, vertex_dtype=dtype)
     batch = (src[100::100], dst[100::100] + 1)
     planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
     launches.clear()
@@ -146,10 +147,12 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     graph.snapshot(transposed=True)
     launches.clear()
     graph.insert_edges(batch)
-    assert launches == ["k_find_bounds", *planning, *planning, *writing, *writing]
+    if dtype == np.int32:  # int64 ids that were looked at are sorted
+        assert launches == ["k_find_bounds", *planning, *planning, *writing, *writing]
     launches.clear()
     graph.delete_edges(batch)
-    assert launches == ["k_find_bounds"] + 2 * ["k_find_present"] + 2 * ["k_clear_located"]
+    finding = [name for name in launches if name not in ("k_pack_keys", "k_keep_runs")]  # those of int64 ids, too
+    assert finding == ["k_find_bounds"] + 2 * ["k_find_present"] + 2 * ["k_clear_located"]
     check_graph(graph)
 
 
@@ -509,9 +512,9 @@ def twins(device):
     """Make two graphs with room for a vertex with 100 more edges; a log has the second one's updates planned."""
     logs = []
 
-    def make(**options):
-        edges = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
-        graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, **options)
+    def make(dtype=np.int32, **options):
+        edges = np.divmod(40 * np.arange(1200, dtype=dtype), 400)
+        graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, vertex_dtype=dtype, **options)
         twin = graph.copy()
         logs.append(twin.follow())
         return graph, twin
@@ -520,11 +523,12 @@ def twins(device):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_updates_of_a_hub_are_written_before_the_host_looks(twins, directed, launches):
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_updates_of_a_hub_are_written_before_the_host_looks(twins, directed, launches, dtype):
     """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
-    graph, twin = twins(directed=directed)
+    graph, twin = twins(dtype, directed=directed)
     for hub in (3, 5, 3):
-        batch = np.full(100, hub, np.int32), np.roll(1 + 2 * np.arange(100, dtype=np.int32), 7)
+        batch = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
         graph._out._num_untried = 1
         launches.clear()
         report = graph.insert_edges(batch)
@@ -558,13 +562,17 @@ def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, lau
         check_graph(graph)
 
 
-@pytest.mark.parametrize("stranger", [-1, -(2**31), 2**31 - 1, 2**31 - 2, 500])
+@pytest.mark.parametrize(
+    ("dtype", "stranger"),
+    [(np.int32, each) for each in (-1, -(2**31), 2**31 - 1, 2**31 - 2, 500)]
+    + [(np.int64, each) for each in (-1, -(2**63), 2**63 - 1, 2**32 + 7, 500)],
+)
 @pytest.mark.parametrize("column", [0, 1])
-def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, stranger, column):
+def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, dtype, stranger, column):
     """The kernel that plans sees them; they are refused, or become vertices, as always."""
-    graph, twin = twins()
+    graph, twin = twins(dtype)
     before = slots_of(graph)
-    batch = np.full(40, 3, np.int32), np.arange(40, dtype=np.int32)
+    batch = np.full(40, 3, dtype), np.arange(40, dtype=dtype)
     batch[column][17] = stranger
     graph._out._num_untried = 1
     if stranger == 500:
@@ -579,3 +587,26 @@ def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, stranger, col
         assert refused[0] == refused[1]
         assert slots_of(graph) == before
     check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_int64_ids_that_fit_no_int32_are_edges_like_others(device, directed):
+    """Beside some that do; what is not there is only counted."""
+    far = 2**32 + np.array([3, 5, 7], np.int64)
+    reports = []
+    for one in (device, "cpu"):
+        graph = DynamicGraph.from_edges(
+            (np.arange(60, dtype=np.int64) % 7, np.arange(60, dtype=np.int64)),
+            device=one,
+            directed=directed,
+            vertex_dtype="int64",
+        )
+        near = far - 2**32
+        reports.append(
+            [graph.delete_edges((near, far)), graph.delete_edges((far, near)), graph.delete_edges((near, near))]
+        )
+        for batch in ((near, far), (far, near)):
+            with pytest.raises(LimitError, match="max_vertices"):
+                graph.insert_edges(batch)
+        check_graph(graph)
+    assert reports[0] == reports[1]

@@ -58,14 +58,19 @@ def test_ordinary_updates_are_written_before_the_host_looks(device, directed, we
     check_graph(graph)
 
 
-def test_int64_edges_are_sorted_and_then_written_at_once(device, launches, reads):
+def test_int64_edges_are_written_at_once_too(device, launches, reads):
     graph, src, dst = make(device, vertex_dtype="int64")
+    batch = on_device(graph, src[:9].astype(np.int64), dst[9:18].astype(np.int64))
     launches.clear(), reads.clear()
-    graph.insert_edges(on_device(graph, src[:9].astype(np.int64), dst[9:18].astype(np.int64)))
-    assert (launches, len(reads)) == (["k_find_bounds", *INSERTING], 2)
+    graph.insert_edges(batch)
+    assert (launches, len(reads)) == (INSERTING, 1)
     launches.clear(), reads.clear()
-    graph.delete_edges(on_device(graph, src[:9].astype(np.int64), dst[9:18].astype(np.int64)))
-    assert (launches, len(reads)) == (["k_find_bounds", *DELETING], 2)
+    graph.delete_edges(batch)
+    assert (launches, len(reads)) == (DELETING, 1)
+    for far, error in ((2**32 + 3, LimitError), (-(2**32), InputError)):
+        strange = on_device(graph, src[:9].astype(np.int64), np.r_[dst[9:17].astype(np.int64), far])
+        with pytest.raises(error):
+            graph.insert_edges(strange)
     check_graph(graph)
 
 
