@@ -208,30 +208,26 @@ def sort_unique(
         order = xp.argsort(keys, kind="stable")
         keys = keys[order]
         ends = _run_ends(backend, keys[1:] != keys[:-1])
-        keys = keys[ends]
+        last = xp.nonzero(ends)[0]
+        keys = keys[last]
         src, dst = (keys >> 32).astype(src.dtype), keys.astype(src.dtype)
     else:
         order = xp.lexsort(xp.stack((dst, src)))
         src, dst = src[order], dst[order]
         ends = _run_ends(backend, (src[1:] != src[:-1]) | (dst[1:] != dst[:-1]))
-        src, dst = src[ends], dst[ends]
+        last = xp.nonzero(ends)[0]
+        src, dst = src[last], dst[last]
+    if weights is not None and on_duplicate != "replace":
+        run = xp.cumsum(ends) - ends
+        return src, dst, xp.bincount(run, weights=weights[order].astype(np.float64)).astype(weights.dtype)
     if weights is not None:
-        weights = _resolve_weights(backend, weights[order], ends, on_duplicate)
+        weights = weights[order[last]]
     return src, dst, weights
 
 
 def _make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
     batch: EdgeBatch = backend.kernels("dynstore", "batches").make_pairs(backend, src, dst, mirrored)
     return batch
-
-
-def _resolve_weights(backend: Backend, weights: Array, ends: Array, on_duplicate: OnDuplicate) -> Array:
-    """Return one weight for each run of equal keys: its last one, or the sum."""
-    if on_duplicate == "replace":
-        return weights[ends]
-    xp = backend.xp
-    run = xp.cumsum(ends) - ends
-    return xp.bincount(run, weights=weights.astype(np.float64)).astype(weights.dtype)
 
 
 def _run_ends(backend: Backend, changes: Array) -> Array:

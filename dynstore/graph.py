@@ -187,15 +187,15 @@ class DynamicGraph(Conversions, Queries, Tracked):
             )
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
-            edges, at_once = open_stream("insert_edges", edges), self._may_write_now and not self._weighted
+            edges, at_once = open_stream("insert_edges", edges), self._may_write_now
             read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            columns, naming = read(look=not at_once)
+            columns, naming = read(look=self._weighted or not at_once)
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
             with _memory_checked("insert_edges"):
                 mirror = change = plan = None
-                if at_once and naming.num_vertices == self.number_of_vertices():
-                    plan = self._out.insert_now(batch)
+                if at_once and naming.num_vertices == self.number_of_vertices() and naming.arrange is None:
+                    plan = self._out.insert_now(batch, on_duplicate)
                 if plan is None:
                     if columns.max_id is None:
                         columns, naming, batch = self._look(batch, read)

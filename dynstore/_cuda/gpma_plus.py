@@ -147,27 +147,30 @@ def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
 
 
 def insert_now(
-    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, most_leaves: int, add: bool
 ) -> tuple[int, int] | None:
-    """Sort and insert a batch as :func:`~.unsorted.insert_now` inserts one: the device decides.
+    """Insert a batch, sorted or to be sorted, as :func:`~.unsorted.insert_now` inserts one: the device decides.
 
     None, and nothing is written, also where that takes more scratch than there is.
     """
+    raw = batch if isinstance(batch, RawEdges) else None
+    num_rows = len(batch) if raw is None else raw.num_rows
     allocate = partial(slots.take_scratch, backend, "sorted insertion", Insertion)
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
-    scratch_leaves = _most_scratch(slots, batch.num_rows)
+    scratch_leaves = _most_scratch(slots, num_rows)
     plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
-    columns = with_weights(plan.edge_src, plan.edge_dst, None)
-    prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, False)()
+    edges = (batch.src, batch.dst, batch.weights) if raw is None else (plan.edge_src, plan.edge_dst, None)
+    prepare(write_windows, slots, with_weights(*edges), plan.positions, plan.states, plan.writing, True, add)()
     totals = read_totals(backend, plan.control)
     if not totals[GRANTED]:
         return None
-    batch.settle_counts(totals[RUNS], totals[RUN_LOOPS])
+    if raw is not None:
+        raw.settle_counts(totals[RUNS], totals[RUN_LOOPS])
     return totals[PRESENT], totals[FOUND_LOOPS]
 
 
 def delete_now(
-    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int, most_leaves: int
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, most: int, most_leaves: int
 ) -> tuple[int, int] | None:
     """Delete a batch whose edges are all there, and pack what that leaves too empty; the device decides.
 

@@ -156,7 +156,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
 
 
 def delete_present(
-    backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int
 ) -> tuple[Located, int, Array] | None:
     """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 

@@ -148,8 +148,8 @@ class Store(ABC):
         """Whether :meth:`insert_now` and :meth:`delete_now` may do without a plan."""
         return False
 
-    def insert_now(self, batch: EdgeBatch) -> Plan | None:
-        """Insert unweighted edges whose ids nobody need have looked at, in one step, where nothing has to be planned.
+    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
+        """Insert edges in one step, where nothing has to be planned; at ids of unweighted ones nobody need have looked.
 
         Returns
         -------

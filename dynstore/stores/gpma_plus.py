@@ -8,7 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeGuard
+from typing import Any, Literal
 
 import numpy as np
 
@@ -84,21 +84,27 @@ class GPMAPlusStore(PackedArrayStore):
         fits = max(self.slots.num_slots, self.num_vertices) <= MAX_INT32  # what unsorted updates number
         return self.backend.family == "cuda" and self.options.strategy == "one-pass" and fits
 
-    def insert_now(self, batch: EdgeBatch) -> Plan | None:
+    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
         if not self._can_write(batch):
             return None
-        found, update = None, (self.backend, self.slots, batch, self._upper_limits, self._most_in_place)
+        limits, most = self._upper_limits, self._most_in_place
+        found = self._insert_unsorted(batch, limits, most) if isinstance(batch, RawEdges) else None
+        if found is None and (not isinstance(batch, RawEdges) or batch.is_crowded):
+            found = self._kernels.insert_now(self.backend, self.slots, batch, limits, most, on_duplicate == "add")
+        return self._written(found, batch)
+
+    def _insert_unsorted(self, batch: RawEdges, limits: np.ndarray, most: int) -> tuple[int, int] | None:
+        """Try to insert a batch as it came; say in ``is_crowded`` whether it has to be sorted."""
         if self._num_untried:
             self._num_untried -= 1
             batch.is_crowded = True  # as the last ones were
-        else:
-            found = self.backend.kernels("dynstore", "unsorted").insert_now(*update)
-            # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
-            self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
-            self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
-        if found is None and batch.is_crowded:
-            found = self._kernels.insert_now(*update)
-        return self._written(found, batch)
+            return None
+        kernels = self.backend.kernels("dynstore", "unsorted")
+        found: tuple[int, int] | None = kernels.insert_now(self.backend, self.slots, batch, limits, most)
+        # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
+        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
+        self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
+        return found
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
@@ -111,10 +117,10 @@ class GPMAPlusStore(PackedArrayStore):
             self._kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place), None
         )
 
-    def _can_write(self, batch: EdgeBatch) -> TypeGuard[RawEdges]:
-        """Whether the device may decide by itself: it writes unsorted edges, and to slots that no export shows."""
-        unsorted = isinstance(batch, RawEdges) and not batch.is_settled
-        return unsorted and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins
+    def _can_write(self, batch: EdgeBatch) -> bool:
+        """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
+        some = isinstance(batch, RawEdges) or len(batch) > 0
+        return some and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins
 
     def _written(self, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
         """Return the plan of an update that is written, with the edges and self-loops found; None for none."""

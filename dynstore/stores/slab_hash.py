@@ -127,7 +127,9 @@ class SlabHashStore(Store):
     def writes_now(self) -> bool:
         return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a table of their own
 
-    def insert_now(self, batch: EdgeBatch) -> Plan | None:
+    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
+        if self.weight_dtype is not None:
+            return None
         backend, options, last_id = self.backend, self.options, self._num_vertices - 1
         most = int(np.iinfo(self.vertex_dtype).max) - self._num_edges
         found = backend.kernels("dynstore", "slab_hash_now").insert_now(

@@ -133,7 +133,7 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     """Nobody looks at the ids before; with the other orientation, which has to be planned too, somebody does."""
     src, dst = np.divmod(40 * np.arange(600, dtype=dtype), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, vertex_dtype=dtype)
-    batch = (src[100::100], dst[100::100] + 1)
+    batch = tuple(map(graph.backend.asarray, (src[100::100], dst[100::100] + 1)))
     planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
     launches.clear()
     report = graph.insert_edges(batch)
@@ -528,7 +528,8 @@ def test_updates_of_a_hub_are_written_before_the_host_looks(twins, directed, lau
     """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
     graph, twin = twins(dtype, directed=directed)
     for hub in (3, 5, 3):
-        batch = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
+        columns = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
+        batch = tuple(map(graph.backend.asarray, columns))
         graph._out._num_untried = 1
         launches.clear()
         report = graph.insert_edges(batch)
@@ -610,3 +611,25 @@ def test_int64_ids_that_fit_no_int32_are_edges_like_others(device, directed):
                 graph.insert_edges(batch)
         check_graph(graph)
     assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("on_duplicate", ["replace", "add"])
+def test_weighted_updates_are_written_before_the_host_looks_too(twins, launches, directed, on_duplicate):
+    """Once it has sorted them; edges that are there, new ones, and deleted ones that come back."""
+    graph, twin = twins(directed=directed, weighted=True)
+    rng = np.random.default_rng(4)
+    there = np.divmod(40 * np.arange(20, dtype=np.int32), 400)
+    for hub in (3, 5, 3):
+        batch = np.r_[np.full(100, hub, np.int32), there[0]], np.r_[1 + 2 * np.arange(100, dtype=np.int32), there[1]]
+        edges = *batch, rng.random(120).astype(np.float32)
+        launches.clear()
+        report = graph.insert_edges(edges, on_duplicate=on_duplicate)
+        assert launches == ["k_find_bounds", "k_plan_update", *WRITING]
+        assert report == twin.insert_edges(edges, on_duplicate=on_duplicate)
+        assert slots_of(graph) == slots_of(twin)
+        weights = [one.backend.to_host(one.snapshot().compact().weights) for one in (graph, twin)]
+        assert np.array_equal(*weights)
+        assert graph.delete_edges(batch) == twin.delete_edges(batch)
+        assert slots_of(graph) == slots_of(twin)
+        check_graph(graph)
