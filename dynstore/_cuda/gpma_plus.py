@@ -6,20 +6,18 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
-from dynstore._cuda.compiler import prepare
 from dynstore._cuda.grid import read_totals
 from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_update_weights
 from dynstore._cuda.located import FOUND_LOOPS
-from dynstore._cuda.packed_slots import with_room, with_weights
+from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.packing import Packing, start_packing
 from dynstore._cuda.planning import Insertion, start_plan
-from dynstore._cuda.present import delete_present, find_present
+from dynstore._cuda.present import find_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.search import locate_edges
 from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
@@ -33,7 +31,6 @@ from dynstore._cuda.window_writing import (
     write_windows,
 )
 from dynstore._cuda.windows import (
-    GRANTED,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOWS,
@@ -56,20 +53,13 @@ __all__ = [
     "build",
     "clear_copy",
     "delete_in_place",
-    "delete_now",
     "insert_in_place",
-    "insert_now",
     "merge",
     "plan_build",
     "plan_delete",
     "plan_insert",
     "plan_merge",
 ]
-
-# Before the host knows how much windows of several leaves take, there is scratch for so many slots a row of the batch,
-# and for so many leaves in any case.
-SLOTS_A_ROW = 8
-FEWEST_LEAVES = 1024
 
 
 class Merging(NamedTuple):
@@ -129,89 +119,11 @@ def plan_delete(
     return located, _reserve(backend, slots, plan, read_totals(backend, plan.control))
 
 
-def lowest_count(limits: np.ndarray) -> float:
-    """Return the fewest edges that a deletion may leave a leaf with; an array of one leaf has no such limit."""
-    return float(limits[0]) * 32 if len(limits) > 1 else 0.0
-
-
 def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, totals: list[int]) -> Writing:
     """Reserve what writing planned windows needs, now that the host knows how many there are."""
     num_windows, num_leaves, num_scratch_leaves = (totals[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES))
     scratch = backend.empty_together(*scratch_parts(slots, num_scratch_leaves))
     return plan.writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)
-
-
-def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
-    """Return for how many leaves there is scratch before the host knows how many it takes."""
-    return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, FEWEST_LEAVES), slots.num_slots >> 5)
-
-
-def insert_now(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, most_leaves: int, add: bool
-) -> tuple[int, int] | None:
-    """Insert a batch, sorted or to be sorted, as :func:`~.unsorted.insert_now` inserts one: the device decides.
-
-    None, and nothing is written, also where that takes more scratch than there is.
-    """
-    raw = batch if isinstance(batch, RawEdges) else None
-    num_rows = len(batch) if raw is None else raw.num_rows
-    allocate = partial(slots.take_scratch, backend, "sorted insertion", Insertion)
-    most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
-    scratch_leaves = _most_scratch(slots, num_rows)
-    plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
-    edges = (batch.src, batch.dst, batch.weights) if raw is None else (plan.edge_src, plan.edge_dst, None)
-    prepare(write_windows, slots, with_weights(*edges), plan.positions, plan.states, plan.writing, True, add)()
-    totals = read_totals(backend, plan.control)
-    if not totals[GRANTED]:
-        return None
-    if raw is not None:
-        raw.settle_counts(totals[RUNS], totals[RUN_LOOPS])
-    return totals[PRESENT], totals[FOUND_LOOPS]
-
-
-def delete_now(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, most: int, most_leaves: int
-) -> tuple[int, int] | None:
-    """Delete a batch whose edges are all there, and pack what that leaves too empty; the device decides.
-
-    Nobody need have looked at the batch's ids. Where all edges are there, but nothing was deleted, the batch is told
-    what was found: a plan for it need not search.
-
-    Parameters
-    ----------
-    limits : array
-        As in :func:`plan_delete`.
-    most, most_leaves : int
-        Where more edges are there, or more leaves are to be packed, nothing is deleted.
-
-    Returns
-    -------
-    found, found_loops : int
-        As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
-        planned, or an edge is not there.
-    """
-    present = delete_present(backend, slots, batch, lowest_count(limits), most)
-    if present is None:
-        return None
-    located, num_sparse, marks = present
-    if located.found > most or (num_sparse and not _pack_now(backend, slots, located, marks, limits, most_leaves)):
-        slots.scratch.give_away("deletion")  # to the plan
-        batch.present = present
-        return None
-    return located.found, located.found_loops
-
-
-def _pack_now(
-    backend: Backend, slots: SlotArrays, located: Located, marks: Array, limits: np.ndarray, most_leaves: int
-) -> bool:
-    """Clear the bits of what was located and pack the windows; return whether that was granted, else nothing is."""
-    allocate = partial(slots.take_scratch, backend, "packing", Packing)
-    num_rows, num_leaves = int(located.positions.shape[0]), slots.num_slots >> 5
-    size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
-    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
-    columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
-    prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
-    return bool(read_totals(backend, plan.control)[GRANTED])
 
 
 def plan_merge(

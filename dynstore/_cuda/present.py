@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_count_rows", "d_read_row", "delete_present", "find_present"]
+__all__ = ["d_count_rows", "d_read_row", "delete_present", "find_present", "lowest_count"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
@@ -92,6 +92,11 @@ def k_find_present(
             if states[i] == PRESENT:
                 slot = positions[i]
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
+
+
+def lowest_count(limits: np.ndarray) -> float:
+    """Return the fewest edges that a deletion may leave a leaf with; an array of one leaf has no such limit."""
+    return float(limits[0]) * 32 if len(limits) > 1 else 0.0
 
 
 class _Scratch:

@@ -90,7 +90,8 @@ class GPMAPlusStore(PackedArrayStore):
         limits, most = self._upper_limits, self._most_in_place
         found = self._insert_unsorted(batch, limits, most) if isinstance(batch, RawEdges) else None
         if found is None and (not isinstance(batch, RawEdges) or batch.is_crowded):
-            found = self._kernels.insert_now(self.backend, self.slots, batch, limits, most, on_duplicate == "add")
+            kernels = self.backend.kernels("dynstore", "gpma_plus_now")
+            found = kernels.insert_now(self.backend, self.slots, batch, limits, most, on_duplicate == "add")
         return self._written(found, batch)
 
     def _insert_unsorted(self, batch: RawEdges, limits: np.ndarray, most: int) -> tuple[int, int] | None:
@@ -113,9 +114,8 @@ class GPMAPlusStore(PackedArrayStore):
         most = slots.num_edges - int(np.ceil(limits[-1] * slots.num_slots))
         if most < 0:  # too empty as a whole already
             return None
-        return self._written(
-            self._kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place), None
-        )
+        kernels = self.backend.kernels("dynstore", "gpma_plus_now")
+        return self._written(kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place), None)
 
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""

@@ -546,10 +546,10 @@ def test_updates_of_a_hub_are_written_before_the_host_looks(twins, directed, lau
 
 def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, launches, monkeypatch):
     """What was found of a deletion need not be searched again."""
-    from dynstore._cuda import gpma_plus
+    from dynstore._cuda import gpma_plus_now
 
-    monkeypatch.setattr(gpma_plus, "FEWEST_LEAVES", 0)
-    monkeypatch.setattr(gpma_plus, "SLOTS_A_ROW", 0)
+    monkeypatch.setattr(gpma_plus_now, "FEWEST_LEAVES", 0)
+    monkeypatch.setattr(gpma_plus_now, "SLOTS_A_ROW", 0)
     graph, twin = twins()
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
     for update in ("insert_edges", "delete_edges"):
