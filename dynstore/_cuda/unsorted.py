@@ -167,7 +167,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    k_write_leaves.launch_warps(num_windows, columns, scratch.leaves, *limits)
+    k_write_leaves.launch_warps((num_windows + 1) // 2, columns, scratch.leaves, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
     )

@@ -50,45 +50,87 @@ def d_revive_keys(valid, positions, states, num_rows, lists, nodes, top):
                 cuda.atomic.or_(valid, leaf, np.uint32(1) << np.uint32(slot & 31))
 
 
-@kernel
-def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
-    """One warp owns one window, and merges that of one leaf in registers; see ``k_merge_leaves``.
+@device
+def d_read_window(table, window, is_listed):
+    """Return leaf, first key and number of keys of a window of one leaf; 0 of all where it is none, or not listed."""
+    item = np.uint32(min(window, np.uint32(table.shape[1] - 1)))  # what is read of one that is not listed is undefined
+    leaf, end = np.int64(table[FIRST, item]), np.int64(table[END, item])
+    begin, last = np.int64(table[LOW, item]), np.int64(table[HIGH, item])
+    own = np.int64(is_listed & (end - leaf == 1))  # a factor, so that no branch holds up a read
+    return np.uint32(leaf * own), np.uint32(begin * own), np.int32((last - begin) * own)
 
-    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``. A leaf whose
-    first and last row stay what they were gives up its window: nothing is to be done at its edges.
-    """
-    origin = cuda.shared.array(THREADS, np.int32)
-    first, end, low, high, places = table[FIRST], table[END], table[LOW], table[HIGH], table[PLACES]
-    new_src, new_dst = pairs[0], pairs[1]
-    lane, window = np.uint32(d_lane()), np.uint32(np.uint32(cuda.grid(1)) >> np.uint32(5))
-    if window >= np.uint32(first.shape[0]):
-        return
-    # What an idle warp reads here is undefined. The same in all lanes.
-    leaf, size = np.uint32(first[window]), np.int64(end[window]) - np.int64(first[window])
-    fitting = d_fits(control, most_new, most_leaves)
-    if np.int64(window) >= control[LISTED] or not fitting or size != 1:
-        return
-    begin, base = np.uint32(low[window]), np.uint32(leaf << np.uint32(5))
-    num_keys = np.int32(np.uint32(high[window]) - begin)
-    slot = np.uint32(base + lane)
-    word, row, column = np.uint32(valid[leaf] | marks[leaf]), src[slot], dst[slot]
-    place, key_row, key_column = np.int32(64), row, column
+
+@device
+def d_read_leaf(src, dst, valid, marks, table, pairs, leaf, begin, num_keys):
+    """Return a leaf's word, the lane's slot of it, and the lane's key; a lane without one gets the first key."""
+    lane = np.uint32(d_lane())
+    slot, key = np.uint32(np.uint32(leaf << np.uint32(5)) + lane), np.uint32(begin)
     if np.int32(lane) < num_keys:
         key = np.uint32(begin + lane)
-        place, key_row, key_column = np.int32(np.uint32(places[key]) - base), new_src[key], new_dst[key]
-    source, shown = d_merge_leaf(origin, word, place, num_keys)
-    new_row = d_take_shown(source, row, key_row)
+    word = np.uint32(valid[leaf] | marks[leaf])
+    return word, src[slot], dst[slot], table[PLACES, key], pairs[0, key], pairs[1, key]
+
+
+@device
+def d_write_leaf(
+    src, dst, valid, offsets, origin, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
+):  # fmt: skip
+    """Merge a leaf with its keys, as ``d_read_leaf`` returned them; return whether its first or last row changed."""
+    lane, base = np.uint32(d_lane()), np.uint32(leaf << np.uint32(5))
+    slot = np.uint32(base + lane)
+    source, shown = d_merge_leaf(origin, word, np.int32(np.uint32(place) - base), num_keys)
+    old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
+    key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
+    new_row, new_column = (key_row, key_column) if source > 31 else (old_row, old_column)
     src[slot] = new_row
     dst[slot] = d_take_shown(source, column, key_column)
     moved = d_ballot(new_row != row)
     if lane == 0:
         valid[leaf] = shown
-        if moved & np.uint32(0x80000001) == 0:
-            end[window] = leaf
     row_before = d_shuffle(new_row, np.int32(lane) - 1)
     d_write_rows_by_warp(
         offsets, np.int64(row_before if lane > 0 else new_row), np.int64(new_row), np.int64(slot), far_rows
     )
+    return moved & np.uint32(0x80000001) != 0
+
+
+@kernel
+def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
+    """One warp owns two windows, and merges those of one leaf in registers; see ``k_merge_leaves``.
+
+    It reads both before it merges the first, so that twice as many reads are on their way. Nothing where the update
+    comes to more new edges or leaves than so many, as in ``k_write_windows``. A leaf whose first and last row stay what
+    they were gives up its window: nothing is to be done at its edges.
+    """
+    origin = cuda.shared.array(THREADS, np.int32)
+    window = np.uint32(np.uint32(cuda.grid(1) >> 5) << np.uint32(1))
+    following = np.uint32(window + np.uint32(1))
+    # The same in all lanes.
+    num_listed, fitting = control[LISTED], d_fits(control, most_new, most_leaves)
+    leaf, begin, num_keys = d_read_window(table, window, fitting & (np.int64(window) < num_listed))
+    next_leaf, next_begin, next_num_keys = d_read_window(table, following, fitting & (np.int64(following) < num_listed))
+    if num_keys == 0:  # the second takes the place of the first, and is read twice
+        window, leaf, begin, num_keys, next_num_keys = following, next_leaf, next_begin, next_num_keys, np.int32(0)
+    if num_keys == 0:
+        return
+    word, row, column, place, key_row, key_column = d_read_leaf(
+        src, dst, valid, marks, table, pairs, leaf, begin, num_keys
+    )
+    next_word, next_row, next_column, next_place, next_key_row, next_key_column = d_read_leaf(
+        src, dst, valid, marks, table, pairs, next_leaf, next_begin, next_num_keys
+    )
+    moved = d_write_leaf(
+        src, dst, valid, offsets, origin, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
+    )
+    if not moved:
+        table[END, window] = leaf
+    if next_num_keys > 0:
+        moved = d_write_leaf(
+            src, dst, valid, offsets, origin, next_leaf, next_num_keys, next_word, next_row, next_column, next_place,
+            next_key_row, next_key_column, far_rows,
+        )  # fmt: skip
+        if not moved:
+            table[END, following] = next_leaf
 
 
 @kernel

@@ -323,6 +323,26 @@ def test_leaves_that_are_too_full_make_windows_of_several(device, directed, sort
         check_graph(graph)
 
 
+@pytest.mark.parametrize("crowded", [None, 0, 1, 4])
+@pytest.mark.parametrize("num_leaves", [1, 2, 5])
+def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves, crowded, sorted_plans, sorts):
+    """A warp writes two windows: the second may be missing, and either may be another kernel's."""
+    columns = 4 * np.arange(400)
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = columns[np.arange(num_leaves) * 70] + 1
+    if crowded is not None:
+        batch = np.r_[batch[:crowded], 4 * (70 * min(crowded, num_leaves - 1) + np.arange(16)) + 2, batch[crowded:]]
+    sorts.clear()
+    report = graph.insert_edges((batch // 40, batch % 40))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 40, batch % 40))
+    assert report.inserted == batch.shape[0]
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+
+
 @pytest.mark.parametrize("keys", [1, 33, 600])
 def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorted_plans, sorts):
     """More than a warp has lanes, though they may be one key."""
