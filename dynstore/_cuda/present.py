@@ -35,9 +35,10 @@ MAX_ID = np.int64(np.iinfo(np.int32).max - 1)
 def d_read_row(edge_src, edge_dst, mirrored, i):
     """Return source and destination of a row: an edge, or with ``mirrored``, behind all edges, a mirror image."""
     num_edges = np.int64(edge_src.shape[0])
-    if mirrored and i >= num_edges:
-        return np.int64(edge_dst[i - num_edges]), np.int64(edge_src[i - num_edges])
-    return np.int64(edge_src[i]), np.int64(edge_dst[i])
+    is_mirror = mirrored and i >= num_edges
+    at = np.uint64(i - num_edges if is_mirror else i)
+    row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
+    return (column, row) if is_mirror else (row, column)
 
 
 @device

@@ -7,8 +7,8 @@ import numpy as np
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
 from dynstore._cuda.present import d_count_rows, d_read_row
-from dynstore._cuda.search import d_find_edge
-from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many
+from dynstore._cuda.search import d_find_two_edges
+from dynstore._cuda.tiles import BOARD, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (
     COUNT,
     CROWDED,
@@ -29,7 +29,7 @@ from dynstore._cuda.unsorted_layout import (
     STRANGE,
 )
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
-from dynstore.slots import ABSENT, PRESENT
+from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["d_sort_lists", "k_list_rows"]
 
@@ -37,55 +37,108 @@ NO_KEY = np.int64(np.iinfo(np.int64).max)
 
 
 @device
+def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
+    """Return source and destination of a row, and whether there is one, of vertices; else the source has no edges."""
+    row, column = d_read_row(edge_src, edge_dst, mirrored, min(np.int64(i), num_rows - 1))
+    known = (np.int64(i) < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
+    return np.int32(row if known else num_vertices), np.int32(column), known
+
+
+@device
+def d_choose_leaf(position):
+    """Return the leaf that a key before a slot belongs to; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(5))
+
+
+@device
+def d_announce(marks, lists, position, state, known):
+    """Count an absent key in its leaf's list, mark the slot of another; return the count, or the word, before."""
+    before = np.uint32(0)
+    if known and state == ABSENT:
+        before = np.uint32(cuda.atomic.add(lists, (d_choose_leaf(position), COUNT), 1))
+    elif known:
+        bit = np.uint32(1) << np.uint32(position & np.uint32(31))
+        before = np.uint32(cuda.atomic.or_(marks, np.uint32(position >> np.uint32(5)), bit))
+    return before
+
+
+@device
+def d_tell(position, state, known, before):
+    """Return the state of a row's key if no row has told it, else ABSENT; ``before``: the word of marks, before."""
+    is_first = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1) == 0
+    return np.uint8(state if known and is_first else ABSENT)
+
+
+@device
+def d_link_row(lists, position, i, wanted):
+    """Put a row at the head of its leaf's list; return the row + 1 that was there."""
+    link = np.int32(0)
+    if wanted:
+        link = np.int32(cuda.atomic.exch(lists, (d_choose_leaf(position), HEAD), np.int32(i + np.uint32(1))))
+    return link
+
+
+@device
+def d_note_row(following, positions, states, i, position, link, linked, told):
+    """Write what has been found of a row, if there is one."""
+    if i < following.shape[0]:
+        positions[i] = position
+        states[i] = told
+        if linked:
+            following[i] = link
+
+
+@device
 def d_list_rows(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, listed,
     positions, states, control,
 ):  # fmt: skip
-    """Warps stride over the rows: keys that are there or dead are told once, the others put into their leaf's list.
+    """Threads stride over the rows, two at a time: keys that are there or dead are told once, others go to a list.
 
-    A slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add) and the last
+    That of their leaf. Both rows take each step together, so that twice as many reads and atomics are on their way. A
+    slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add) and the last
     row + 1 (atomic exchange), both in ``lists``, and the row + 1 before each in ``following``; 0 ends it. Once a list
     would have more than 32 rows, or an id is no vertex, nobody goes on. Returns the keys present and dead, and
     self-loops among both.
     """
-    lane, num_rows = d_lane(), d_count_rows(edge_src, mirrored)
-    found, found_loops, revived, revived_loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for base in range(cuda.grid(1) - lane, num_rows, cuda.gridsize(1)):
+    num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
+    found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    i = np.uint32(cuda.grid(1))
+    while np.int64(i) - d_lane() < num_rows:  # the same in all lanes
         if d_shuffle(control[STOPPED], 0) > 0:
             break
-        i = base + lane
-        leaf, begins = np.int64(0), False
-        if i < num_rows:
-            row, column = d_read_row(edge_src, edge_dst, mirrored, i)
-            position, state, told = np.int64(0), PRESENT, np.uint8(ABSENT)
-            known = min(row, column) >= 0 and max(row, column) < num_vertices
-            if known:
-                position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-            else:
-                control[STOPPED] = STRANGE
-            if state == ABSENT:
-                leaf = max(position - 1, np.int64(0)) >> 5
-                ticket = cuda.atomic.add(lists, (leaf, COUNT), 1)
-                begins = ticket == 0
-                if ticket < WARP:
-                    following[i] = cuda.atomic.exch(lists, (leaf, HEAD), np.int32(i + 1))
-                else:
-                    control[STOPPED] = CROWDED
-            elif known:
-                bit = np.uint32(1) << np.uint32(position & 31)
-                if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
-                    told = np.uint8(state)
-                    if state == PRESENT:
-                        found += 1
-                        found_loops += row == column
-                    else:
-                        revived += 1
-                        revived_loops += row == column
-            positions[i] = position
-            states[i] = told
-        place = d_claim(control, LISTED, begins)
+        other = np.uint32(i + step)
+        row, column, known = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+        other_row, other_column, other_known = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
+        if (i < num_rows and not known) or (other < num_rows and not other_known):
+            control[STOPPED] = STRANGE
+        position, state, other_position, other_state = d_find_two_edges(
+            offsets, dst, valid, row, column, other_row, other_column
+        )
+        before = d_announce(marks, lists, position, state, known)
+        other_before = d_announce(marks, lists, other_position, other_state, other_known)
+        is_absent, other_is_absent = known and state == ABSENT, other_known and other_state == ABSENT
+        linked, other_linked = is_absent and before < WARP, other_is_absent and other_before < WARP
+        link = d_link_row(lists, position, i, linked)
+        other_link = d_link_row(lists, other_position, other, other_linked)
+        if linked != is_absent or other_linked != other_is_absent:
+            control[STOPPED] = CROWDED
+        begins, other_begins = is_absent and before == 0, other_is_absent and other_before == 0
+        place, other_place = d_claim_two(control, LISTED, begins, other_begins)
+        told = d_tell(position, state, known, before)
+        other_told = d_tell(other_position, other_state, other_known, other_before)
+        d_note_row(following, positions, states, i, position, link, linked, told)
+        d_note_row(following, positions, states, other, other_position, other_link, other_linked, other_told)
         if begins:
-            listed[place] = leaf
+            listed[place] = d_choose_leaf(position)
+        if other_begins:
+            listed[other_place] = d_choose_leaf(other_position)
+        is_loop, other_is_loop = row == column, other_row == other_column
+        found += np.int32(told == PRESENT) + np.int32(other_told == PRESENT)
+        found_loops += np.int32(told == PRESENT and is_loop) + np.int32(other_told == PRESENT and other_is_loop)
+        revived += np.int32(told == DEAD) + np.int32(other_told == DEAD)
+        revived_loops += np.int32(told == DEAD and is_loop) + np.int32(other_told == DEAD and other_is_loop)
+        i = np.uint32(other + step)
     return found, found_loops, revived, revived_loops
 
 

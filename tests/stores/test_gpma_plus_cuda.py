@@ -343,6 +343,40 @@ def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves,
     check_graph(graph)
 
 
+@pytest.mark.parametrize("distinct", [60, 96])
+@pytest.mark.parametrize("num_rows", [96, 97, 193, 250])
+def test_a_thread_takes_two_rows(device, num_rows, distinct, sorted_plans, sorts):
+    """Where there are more rows than threads: two of one key, of one leaf, of a strange id, and one without another."""
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    graph.delete_edges((columns[50:60] // 400, columns[50:60] % 400))
+    twin = graph.copy()
+    rng = np.random.default_rng(num_rows)
+    new = columns[100 + rng.permutation(400)[: distinct - 20]] + 1
+    batch = np.resize(rng.permutation(np.r_[new, columns[40:60]]), num_rows).astype(np.int32)
+    sorts.clear()
+    report = graph.insert_edges((batch // 400, batch % 400))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
+    assert (report.inserted, report.replaced) == (distinct - 10, 10)
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+    sorted_plans.clear()
+    before = slots_of(graph)
+    strange = batch % 400
+    strange[-1] = -1
+    for update in (graph.insert_edges, graph.delete_edges):
+        with pytest.raises(InputError, match=f"at row {num_rows - 1}"):
+            update((batch // 400, strange))
+    assert slots_of(graph) == before
+    report = graph.delete_edges((batch // 400, batch % 400))
+    assert (report.deleted, report.absent, report.duplicates) == (distinct, 0, num_rows - distinct)
+    report = graph.delete_edges((batch // 400, batch % 400))
+    assert (report.deleted, report.absent, report.duplicates) == (0, distinct, num_rows - distinct)
+    check_graph(graph)
+
+
 @pytest.mark.parametrize("keys", [1, 33, 600])
 def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, sorted_plans, sorts):
     """More than a warp has lanes, though they may be one key."""
