@@ -40,13 +40,16 @@ CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
 
 
 @device
-def d_sync_grid(control, phase):
-    """Wait for all blocks; what they wrote before is visible after. ``phase`` counts a kernel's waits, from 1."""
+def d_sync_grid(control, phase, arrivals=ARRIVALS):
+    """Wait for all blocks; what they wrote before is visible after.
+
+    ``phase`` counts a kernel's waits, from 1; two kernels that wait on one ``control`` need an entry ``arrivals`` each.
+    """
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         cuda.threadfence()
-        cuda.atomic.add(control, ARRIVALS, 1)
-        while cuda.atomic.add(control, ARRIVALS, 0) < phase * cuda.gridDim.x:
+        cuda.atomic.add(control, arrivals, 1)
+        while cuda.atomic.add(control, arrivals, 0) < phase * cuda.gridDim.x:
             d_pause()
         cuda.threadfence()
     cuda.syncthreads()

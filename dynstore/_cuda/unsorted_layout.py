@@ -22,6 +22,7 @@ __all__ = [
     "FOUND_LOOPS",
     "FULL",
     "GIANT",
+    "GIANT_ARRIVALS",
     "GROUP_HEIGHT",
     "HEAD",
     "HIGH",
@@ -57,9 +58,10 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; leaves
 # that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
 # block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
-# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants.
+# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants,
+# and how often blocks that merge these have come to a barrier.
 REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-GIANT = 13
+GIANT, GIANT_ARRIVALS = 13, 14
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the

@@ -8,7 +8,18 @@ from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device
 from dynstore._cuda.grid import SUMS, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.leaves import d_divide, d_write_rows_by_warp
 from dynstore._cuda.tiles import d_sum_block
-from dynstore._cuda.unsorted_layout import END, FIRST, HEAD, HIGH, LOW, MAX_HEIGHT, PLACES, ROWS, d_count_elements
+from dynstore._cuda.unsorted_layout import (
+    END,
+    FIRST,
+    GIANT_ARRIVALS,
+    HEAD,
+    HIGH,
+    LOW,
+    MAX_HEIGHT,
+    PLACES,
+    ROWS,
+    d_count_elements,
+)
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 
 __all__ = ["d_merge_giant", "d_merge_window"]
@@ -100,7 +111,7 @@ def d_merge_giant(
 ):
     """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
 
-    Two grid-wide waits, after the first ``waits`` on ``far_rows``. What scratch had before has been read by the first.
+    Two grid-wide waits, after the first ``waits``. What scratch had before has been read by the first.
     """
     first_leaf = np.int64(table[FIRST, window])
     num_leaves, thread = np.int64(table[END, window]) - first_leaf, np.int64(cuda.threadIdx.x)
@@ -113,7 +124,7 @@ def d_merge_giant(
     count = d_sum_block(count, board)
     if thread == 0:
         control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = count
-    d_sync_grid(far_rows, waits + 1)
+    d_sync_grid(control, waits + 1, GIANT_ARRIVALS)
     rank, elements = d_sum_blocks_before(control, ROWS, board), np.int64(0)
     for block in range(thread, cuda.gridDim.x, cuda.blockDim.x):
         elements += control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + block]
@@ -126,7 +137,7 @@ def d_merge_giant(
         rank += before[part]
         leaf += part
         cuda.syncthreads()  # the counts have been read
-    d_sync_grid(far_rows, waits + 2)
+    d_sync_grid(control, waits + 2, GIANT_ARRIVALS)
     lane, size = d_lane(), num_leaves * 32
     for base in range(cuda.grid(1) - lane, size, cuda.gridsize(1)):
         dst[first_leaf * 32 + base + lane] = scratch[1, d_divide((base + lane + 1) * elements - 1, size)]

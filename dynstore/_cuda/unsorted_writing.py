@@ -30,7 +30,7 @@ from dynstore._cuda.unsorted_merging import d_merge_giant, d_merge_window
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slots import DEAD
 
-__all__ = ["k_write_leaves", "k_write_windows"]
+__all__ = ["k_merge_giants", "k_write_leaves", "k_write_windows"]
 
 MAX_ENDS = (1 << MAX_HEIGHT) + 1
 MAX_SLOTS = 32 << MAX_HEIGHT
@@ -134,31 +134,43 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
 
 @kernel
-def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, scratch, control, far_rows, num_rows, top,
-    most_new, most_leaves,
-):  # fmt: skip
-    """All blocks merge a giant, then each block other windows of several leaves; then the rows at all windows' edges.
+def k_merge_giants(
+    src, dst, valid, offsets, marks, table, lists, pairs, scratch, control, far_rows, most_new, most_leaves
+):
+    """All blocks merge the windows that are too wide for one, one after the other; nothing as in ``k_write_leaves``.
 
-    Those of long ranges come last; a grid-wide wait before each of the two.
+    A kernel of its own, because ``k_write_windows`` would have to do with a third more registers.
     """
-    values = cuda.shared.array(MAX_SLOTS, np.int32)
     before = cuda.shared.array(MAX_ENDS, np.int32)
     board = cuda.shared.array(BOARD, np.int64)
-    if not d_fits(control, most_new, most_leaves):  # the same in all threads
+    if control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
-    giants = control[GIANT]
-    for i in range(giants):
+    for i in range(control[GIANT]):
         window = table[WIDE_WINDOWS, table.shape[1] - 1 - i]
         d_merge_giant(
             src, dst, valid, offsets, marks, table, lists, pairs, window, scratch, before, board, control, far_rows,
             2 * i,
         )  # fmt: skip
+
+
+@kernel
+def k_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
+    most_leaves,
+):  # fmt: skip
+    """Each block merges other windows of several leaves; then the rows at all windows' edges, giants' included.
+
+    Those of long ranges come last; a grid-wide wait before each of the two.
+    """
+    values = cuda.shared.array(MAX_SLOTS, np.int32)
+    before = cuda.shared.array(MAX_ENDS, np.int32)
+    if not d_fits(control, most_new, most_leaves):  # the same in all threads
+        return
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
         window = table[WIDE_WINDOWS, i]
         d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows)
     if control[REVIVED] > 0:
         d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
-    d_sync_grid(far_rows, 2 * giants + 1)
+    d_sync_grid(far_rows, 1)
     d_write_edge_rows(src, offsets, table[FIRST], table[END], control[LISTED], far_rows)
-    d_write_far_rows(offsets, far_rows, 2 * giants + 2)
+    d_write_far_rows(offsets, far_rows, 2)

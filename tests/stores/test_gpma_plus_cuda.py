@@ -133,7 +133,7 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device)
     batch = (src[100::100], dst[100::100] + 1)
-    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_giants", "k_write_windows"]
     launches.clear()
     report = graph.insert_edges(batch)
     assert (report.inserted, report.path) == (5, "in-place")
