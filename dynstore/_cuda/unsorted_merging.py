@@ -49,25 +49,38 @@ def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
 
 
 @device
+def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
+    """Return the word of a leaf, or of the last one instead of any behind it, and its place among the listed, or -1."""
+    leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
+    return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1)
+
+
+@device
 def d_gather_column(column, new_column, valid, marks, table, lists, first_leaf, num_leaves, before, values, start):
-    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on."""
-    low, high, places, lane = table[LOW], table[HIGH], table[PLACES], d_lane()
-    for base in range(cuda.threadIdx.x - lane, num_leaves * 32, cuda.blockDim.x):
-        leaf = first_leaf + (base >> 5)
-        item, num_keys, begin = np.int64(lists[leaf, HEAD]) - 1, np.int64(0), np.int64(0)
-        if item >= 0:
-            begin, num_keys = np.int64(low[item]), np.int64(high[item] - low[item])
-        word, place, keys_before = np.uint32(valid[leaf] | marks[leaf]), np.int64(64), before[base >> 5]
+    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
+
+    While a warp waits for what one leaf says where its keys are, it reads that of its next leaf, too.
+    """
+    lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
+    word, item = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
+    while base < num_leaves * 32:
+        slot, listed = np.uint64(first_leaf * 32 + base + lane), np.uint32(max(item, np.int32(0)))
+        value, begin, end = column[slot], np.int32(table[LOW, listed]), np.int32(table[HIGH, listed])
+        next_word, next_item = d_read_list(valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x)
+        keys_before, num_keys = np.int64(before[base >> 5]), np.int64(end - begin) if item >= 0 else np.int64(0)
+        place, new_value = np.int64(64), value
         if lane < num_keys:
-            place = places[begin + lane] - leaf * 32
+            key = np.uint32(begin + np.int32(lane))
+            place, new_value = table[PLACES, key] - (first_leaf * 32 + base), new_column[key]
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            values[start + keys_before + lane + edges_before] = new_value
         for other in range(num_keys):
             if d_shuffle(place, other) <= lane:
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            values[start + keys_before + d_count_lower(word, lane)] = column[leaf * 32 + lane]
-        if lane < num_keys:
-            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
-            values[start + before[base >> 5] + lane + edges_before] = new_column[begin + lane]
+            values[start + keys_before + d_count_lower(word, lane)] = value
+        word, item = next_word, next_item
+        base += cuda.blockDim.x
     cuda.syncthreads()
 
 
