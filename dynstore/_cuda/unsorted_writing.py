@@ -79,9 +79,7 @@ def d_write_leaf(
     lane, base = np.uint32(d_lane()), np.uint32(leaf << np.uint32(5))
     slot = np.uint32(base + lane)
     source, shown = d_merge_leaf(origin, word, np.int32(np.uint32(place) - base), num_keys)
-    old_row, old_column = d_shuffle(row, source), d_shuffle(column, source)
-    key_row, key_column = d_shuffle(key_row, source), d_shuffle(key_column, source)
-    new_row, new_column = (key_row, key_column) if source > 31 else (old_row, old_column)
+    new_row = d_take_shown(source, row, key_row)
     src[slot] = new_row
     dst[slot] = d_take_shown(source, column, key_column)
     moved = d_ballot(new_row != row)
