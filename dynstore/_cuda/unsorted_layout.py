@@ -69,7 +69,8 @@ CROWDED, STRANGE = 1, 2
 # it is or belongs.
 TABLE_ROWS = 7
 FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, POSITIONS = range(TABLE_ROWS)
-# What each leaf has: how many rows of the batch are in its list; the last one + 1, then 1 + its window.
+# What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the
+# first key.
 COUNT, HEAD = range(2)
 # What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window.
 MARKED, CLAIMED = range(2)
@@ -96,7 +97,6 @@ def d_node_height(nodes, leaf, top):
 
 
 @device
-def d_count_elements(valid, marks, lists, low, high, leaf):
-    """Return how many elements a leaf has with its keys; ``lists`` has 1 + its place among those listed."""
-    count, item = np.int64(cuda.popc(valid[leaf] | marks[leaf])), np.int64(lists[leaf, HEAD]) - 1
-    return count + high[item] - low[item] if item >= 0 else count
+def d_count_elements(valid, marks, lists, leaf):
+    """Return how many elements a leaf has with its keys, once its list is sorted."""
+    return np.int64(cuda.popc(valid[leaf] | marks[leaf])) + lists[leaf, COUNT]

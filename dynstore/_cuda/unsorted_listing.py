@@ -191,8 +191,8 @@ def d_sort_lists(
     """A warp takes 32 leaves at most, and sorts the list of each; a list of one row needs only a lane.
 
     The keys and their places go to a piece of scratch, which has room for the list's rows (atomic add, one a warp).
-    Afterwards ``lists`` has 1 + each leaf's place among those listed. Returns how many keys, loops among them, and
-    leaves that cannot take theirs there are.
+    Afterwards ``lists`` says how many they are, and where. Returns how many keys, loops among them, and leaves that
+    cannot take theirs there are.
     """
     first, end, low, high = table[FIRST], table[END], table[LOW], table[HIGH]
     places, positions, new_src, new_dst = table[PLACES], table[POSITIONS], pairs[0], pairs[1]
@@ -229,9 +229,10 @@ def d_sort_lists(
                 loops += row == column
             if lane == owner:
                 high[window] = start + num_keys
+                lists[leaf, COUNT] = np.int32(num_keys)
                 full += room < num_keys
             pending &= pending - np.uint32(1)
         if rows > 0:
-            lists[leaf, HEAD] = np.int32(window + 1)
+            lists[leaf, HEAD] = np.int32(start + 1)
         base += warps * share
     return added, loops, full

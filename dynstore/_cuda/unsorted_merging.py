@@ -9,12 +9,11 @@ from dynstore._cuda.grid import SUMS, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.leaves import d_divide, d_write_rows_by_warp
 from dynstore._cuda.tiles import d_sum_block
 from dynstore._cuda.unsorted_layout import (
+    COUNT,
     END,
     FIRST,
     GIANT_ARRIVALS,
     HEAD,
-    HIGH,
-    LOW,
     MAX_HEIGHT,
     PLACES,
     ROWS,
@@ -28,14 +27,14 @@ MAX_LEAVES = 1 << MAX_HEIGHT
 
 
 @device
-def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
+def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
     """The block's first warp writes how many elements, with the keys, the window's leaves before each have together."""
-    low, high, lane, total = table[LOW], table[HIGH], d_lane(), np.int64(0)
+    lane, total = d_lane(), np.int64(0)
     if cuda.threadIdx.x < WARP:
         for base in range(0, num_leaves, WARP):
             count = np.int64(0)
             if base + lane < num_leaves:
-                count = d_count_elements(valid, marks, lists, low, high, first_leaf + base + lane)
+                count = d_count_elements(valid, marks, lists, first_leaf + base + lane)
             for step in (1, 2, 4, 8, 16):
                 other = d_shuffle(count, (lane - step) & 31)
                 if lane >= step:
@@ -50,28 +49,29 @@ def d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before):
 
 @device
 def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
-    """Return the word of a leaf, or of the last one instead of any behind it, and its place among the listed, or -1."""
+    """Return the word of a leaf, or of the last one instead of any behind it, its first key and how many it has."""
     leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
-    return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1)
+    return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1), np.int32(lists[leaf, COUNT])
 
 
 @device
-def d_gather_column(column, new_column, valid, marks, table, lists, first_leaf, num_leaves, before, values, start):
+def d_gather_column(column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, values, start):
     """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
 
-    While a warp waits for what one leaf says where its keys are, it reads that of its next leaf, too.
+    While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
     """
     lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
-    word, item = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
+    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
     while base < num_leaves * 32:
-        slot, listed = np.uint64(first_leaf * 32 + base + lane), np.uint32(max(item, np.int32(0)))
-        value, begin, end = column[slot], np.int32(table[LOW, listed]), np.int32(table[HIGH, listed])
-        next_word, next_item = d_read_list(valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x)
-        keys_before, num_keys = np.int64(before[base >> 5]), np.int64(end - begin) if item >= 0 else np.int64(0)
-        place, new_value = np.int64(64), value
-        if lane < num_keys:
+        value, key = column[np.uint64(first_leaf * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
+        if np.int32(lane) < num_keys:
             key = np.uint32(begin + np.int32(lane))
-            place, new_value = table[PLACES, key] - (first_leaf * 32 + base), new_column[key]
+        new_value, place = new_column[key], places[key] - (first_leaf * 32 + base)
+        next_word, next_begin, next_num_keys = d_read_list(
+            valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x
+        )
+        keys_before = np.int64(before[base >> 5])
+        if np.int32(lane) < num_keys:
             edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
             values[start + keys_before + lane + edges_before] = new_value
         for other in range(num_keys):
@@ -79,7 +79,7 @@ def d_gather_column(column, new_column, valid, marks, table, lists, first_leaf, 
                 keys_before += 1
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
             values[start + keys_before + d_count_lower(word, lane)] = value
-        word, item = next_word, next_item
+        word, begin, num_keys = next_word, next_begin, next_num_keys
         base += cuda.blockDim.x
     cuda.syncthreads()
 
@@ -104,15 +104,15 @@ def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values,
 def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows):
     """The block merges each leaf of a window with its keys, one column after the other, then writes the slots."""
     first_leaf = np.int64(table[FIRST, window])
-    num_leaves = np.int64(table[END, window]) - first_leaf
+    num_leaves, places = np.int64(table[END, window]) - first_leaf, table[PLACES]
     lane, thread, size = d_lane(), np.int64(cuda.threadIdx.x), num_leaves * 32
-    d_count_window(valid, marks, table, lists, first_leaf, num_leaves, before)
+    d_count_window(valid, marks, lists, first_leaf, num_leaves, before)
     elements = np.int64(before[num_leaves])
-    d_gather_column(dst, pairs[1], valid, marks, table, lists, first_leaf, num_leaves, before, values, 0)
+    d_gather_column(dst, pairs[1], valid, marks, places, lists, first_leaf, num_leaves, before, values, 0)
     for place in range(thread, size, cuda.blockDim.x):
         dst[first_leaf * 32 + place] = values[d_divide((place + 1) * elements - 1, size)]
     cuda.syncthreads()  # the values have been read
-    d_gather_column(src, pairs[0], valid, marks, table, lists, first_leaf, num_leaves, before, values, 0)
+    d_gather_column(src, pairs[0], valid, marks, places, lists, first_leaf, num_leaves, before, values, 0)
     for base in range(thread - lane, size, cuda.blockDim.x):
         d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, far_rows)
     cuda.syncthreads()  # the values have been read
@@ -133,7 +133,7 @@ def d_merge_giant(
     last = min(leaf + share, first_leaf + num_leaves)
     count = np.int64(0)
     for other in range(leaf + thread, last, cuda.blockDim.x):
-        count += d_count_elements(valid, marks, lists, table[LOW], table[HIGH], other)
+        count += d_count_elements(valid, marks, lists, other)
     count = d_sum_block(count, board)
     if thread == 0:
         control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = count
@@ -144,9 +144,9 @@ def d_merge_giant(
     elements = d_sum_block(elements, board)
     while leaf < last:
         part = min(last - leaf, np.int64(MAX_LEAVES))
-        d_count_window(valid, marks, table, lists, leaf, part, before)
-        d_gather_column(src, pairs[0], valid, marks, table, lists, leaf, part, before, scratch[0], rank)
-        d_gather_column(dst, pairs[1], valid, marks, table, lists, leaf, part, before, scratch[1], rank)
+        d_count_window(valid, marks, lists, leaf, part, before)
+        d_gather_column(src, pairs[0], valid, marks, table[PLACES], lists, leaf, part, before, scratch[0], rank)
+        d_gather_column(dst, pairs[1], valid, marks, table[PLACES], lists, leaf, part, before, scratch[1], rank)
         rank += before[part]
         leaf += part
         cuda.syncthreads()  # the counts have been read

@@ -15,10 +15,8 @@ from dynstore._cuda.unsorted_layout import (
     FULL,
     GIANT,
     GROUP_HEIGHT,
-    HIGH,
     LEAVES,
     LISTED,
-    LOW,
     MARKED,
     MAX_GIANT_HEIGHT,
     MAX_HEIGHT,
@@ -38,13 +36,13 @@ __all__ = ["k_plan_lists"]
 
 
 @device
-def d_count_groups(valid, marks, lists, low, high, num_leaves, groups):
+def d_count_groups(valid, marks, lists, num_leaves, groups):
     """Warps stride over the leaves: how many elements, with the keys, each group of neighbouring ones has."""
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, num_leaves, cuda.gridsize(1)):
         count = np.int64(0)
         if base + lane < num_leaves:
-            count = d_count_elements(valid, marks, lists, low, high, base + lane)
+            count = d_count_elements(valid, marks, lists, base + lane)
         for step in range(GROUP_HEIGHT):
             count += d_shuffle(count, lane ^ (1 << step))
         if lane & ((1 << GROUP_HEIGHT) - 1) == 0 and base + lane < num_leaves:
@@ -53,7 +51,7 @@ def d_count_groups(valid, marks, lists, low, high, num_leaves, groups):
 
 @device
 def d_climb_full_leaves(
-    valid, marks, lists, first, low, high, groups, num_listed, num_leaves, lower, upper, top, nodes
+    valid, marks, lists, first, groups, num_listed, num_leaves, lower, upper, top, nodes
 ):  # fmt: skip
     """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a window that all blocks can merge.
 
@@ -65,14 +63,14 @@ def d_climb_full_leaves(
         is_full = False
         if base + lane < num_listed:
             own = np.int64(first[base + lane])
-            is_full = d_count_elements(valid, marks, lists, low, high, own) > lower * 32
+            is_full = d_count_elements(valid, marks, lists, own) > lower * 32
         pending = d_ballot(is_full)
         while pending != 0:
             leaf = np.int64(first[base + cuda.ffs(np.int32(pending)) - 1])
             group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
             count = np.int64(0)
             if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
-                count = d_count_elements(valid, marks, lists, low, high, group + lane)
+                count = d_count_elements(valid, marks, lists, group + lane)
             elements, height, fits = d_shuffle(count, leaf - group), 0, False
             while not fits and height <= MAX_GIANT_HEIGHT:
                 begin = (leaf >> height) << height
@@ -138,7 +136,7 @@ def k_plan_lists(
     each. ``nodes``: bits of a heap of windows; for the rest see ``unsorted_layout``.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    first, low, high = table[FIRST], table[LOW], table[HIGH]
+    first = table[FIRST]
     if control[STOPPED] > 0:  # the same in all threads
         return
     num_listed = control[LISTED]
@@ -150,10 +148,10 @@ def k_plan_lists(
     d_leave_sum(control, FULL, full, board)
     d_sync_grid(control, 1)
     if control[FULL] > 0:
-        d_count_groups(valid, marks, lists, low, high, num_leaves, groups)
+        d_count_groups(valid, marks, lists, num_leaves, groups)
         d_sync_grid(control, 2)
         too_wide = d_climb_full_leaves(
-            valid, marks, lists, first, low, high, groups, num_listed, num_leaves, lower, upper, top, nodes
+            valid, marks, lists, first, groups, num_listed, num_leaves, lower, upper, top, nodes
         )
         d_leave_sum(control, TOO_WIDE, too_wide, board)
         d_sync_grid(control, 3)
