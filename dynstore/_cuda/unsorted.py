@@ -35,7 +35,7 @@ from dynstore._cuda.unsorted_layout import (
 )
 from dynstore._cuda.unsorted_listing import k_list_rows
 from dynstore._cuda.unsorted_planning import k_plan_lists
-from dynstore._cuda.unsorted_writing import k_merge_giants, k_write_leaves, k_write_windows
+from dynstore._cuda.unsorted_writing import k_merge_wide, k_write_leaves, k_write_windows
 from dynstore.slots import Located
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class _Scratch:
         self.listing = Packed(marks, lists, following, table, states, control)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
-        self.giants = Packed(marks, table, lists, pairs, merged, control, far_rows)
+        self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
         self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
 
 
@@ -169,7 +169,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
     k_write_leaves.launch_warps((num_windows + 1) // 2, columns, scratch.leaves, *limits)
-    k_merge_giants.launch_resident(scratch.merged.shape[1], columns, scratch.giants, *limits)
+    k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
     )

@@ -32,6 +32,9 @@ __all__ = [
     "MARKED",
     "MAX_GIANT_HEIGHT",
     "MAX_HEIGHT",
+    "NARROW",
+    "NARROW_HEIGHT",
+    "NARROW_WINDOWS",
     "OTHER_LOOPS",
     "PLACES",
     "POSITIONS",
@@ -49,9 +52,10 @@ __all__ = [
     "fits",
 ]
 
-# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Higher ones,
-# giants, all blocks merge together. Both are lower in the simulator, for small graphs.
-MAX_HEIGHT, MAX_GIANT_HEIGHT = (2, 4) if SIMULATED else (8, 13)
+# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Narrow ones a
+# warp merges in its part of that; higher ones, giants, all blocks together. All are lower in the simulator, for small
+# graphs.
+NARROW_HEIGHT, MAX_HEIGHT, MAX_GIANT_HEIGHT = (1, 2, 4) if SIMULATED else (5, 8, 13)
 # The height of the groups of leaves that are counted together, at most 5.
 GROUP_HEIGHT = 1 if SIMULATED else 5
 
@@ -59,16 +63,16 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
 # block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
 # self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants,
-# and how often blocks that merge these have come to a barrier.
+# how often blocks that merge these have come to a barrier, and windows of several leaves that a warp merges.
 REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-GIANT, GIANT_ARRIVALS = 13, 14
+GIANT, GIANT_ARRIVALS, NARROW = 13, 14, 15
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
-# slot that it goes before; the windows of several leaves, giants from the end; of each row of the batch the slot where
-# it is or belongs.
-TABLE_ROWS = 7
-FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, POSITIONS = range(TABLE_ROWS)
+# slot that it goes before; the windows of several leaves, giants from the end; the narrow ones; of each row of the
+# batch the slot where it is or belongs.
+TABLE_ROWS = 8
+FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
 # What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the
 # first key.
 COUNT, HEAD = range(2)

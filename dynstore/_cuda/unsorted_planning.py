@@ -20,6 +20,9 @@ from dynstore._cuda.unsorted_layout import (
     MARKED,
     MAX_GIANT_HEIGHT,
     MAX_HEIGHT,
+    NARROW,
+    NARROW_HEIGHT,
+    NARROW_WINDOWS,
     OTHER_LOOPS,
     STOPPED,
     TOO_WIDE,
@@ -95,13 +98,14 @@ def d_climb_full_leaves(
 
 
 @device
-def d_widen_windows(first, end, num_listed, num_leaves, top, nodes, wide, control):
+def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
     """A listed leaf below marked nodes leaves its window to whoever is the first to claim the highest of them.
 
     That one's window becomes the node's, and goes to a list (atomic or, then an atomic add). Returns the leaves of the
     windows.
     """
-    lane, total = d_lane(), np.int64(0)
+    lane, total, first, end = d_lane(), np.int64(0), table[FIRST], table[END]
+    narrow, wide = table[NARROW_WINDOWS], table[WIDE_WINDOWS]
     for base in range(cuda.grid(1) - lane, num_listed, cuda.gridsize(1)):
         i, leads, height = base + lane, False, 0
         if i < num_listed:
@@ -116,9 +120,12 @@ def d_widen_windows(first, end, num_listed, num_leaves, top, nodes, wide, contro
                     begin = (leaf >> height) << height
                     first[i], end[i] = begin, min(begin + (np.int64(1) << height), num_leaves)
             total += end[i] - first[i]
-        place = d_claim(control, WIDE, leads and height <= MAX_HEIGHT)
+        narrow_place = d_claim(control, NARROW, leads and height <= NARROW_HEIGHT)
+        place = d_claim(control, WIDE, leads and NARROW_HEIGHT < height <= MAX_HEIGHT)
         giant_place = d_claim(control, GIANT, leads and height > MAX_HEIGHT)
-        if leads and height <= MAX_HEIGHT:
+        if leads and height <= NARROW_HEIGHT:
+            narrow[narrow_place] = i
+        elif leads and height <= MAX_HEIGHT:
             wide[place] = i
         elif leads:
             wide[wide.shape[0] - 1 - giant_place] = i
@@ -155,7 +162,7 @@ def k_plan_lists(
         )
         d_leave_sum(control, TOO_WIDE, too_wide, board)
         d_sync_grid(control, 3)
-        total = d_widen_windows(first, table[END], num_listed, num_leaves, top, nodes, table[WIDE_WINDOWS], control)
+        total = d_widen_windows(table, num_listed, num_leaves, top, nodes, control)
         d_leave_sum(control, LEAVES, total, board)
     elif cuda.grid(1) == 0:
         control[LEAVES] = num_listed

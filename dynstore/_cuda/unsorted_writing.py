@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, cuda, device, kernel
+from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
 from dynstore._cuda.leaves import d_write_edge_rows, d_write_far_rows, d_write_rows_by_warp
@@ -18,6 +18,9 @@ from dynstore._cuda.unsorted_layout import (
     LISTED,
     LOW,
     MAX_HEIGHT,
+    NARROW,
+    NARROW_HEIGHT,
+    NARROW_WINDOWS,
     PLACES,
     POSITIONS,
     REVIVED,
@@ -26,14 +29,15 @@ from dynstore._cuda.unsorted_layout import (
     d_fits,
     d_node_height,
 )
-from dynstore._cuda.unsorted_merging import d_merge_giant, d_merge_window
+from dynstore._cuda.unsorted_merging import NARROW_ENDS, d_merge_giant, d_merge_window
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slots import DEAD
 
-__all__ = ["k_merge_giants", "k_write_leaves", "k_write_windows"]
+__all__ = ["k_merge_wide", "k_write_leaves", "k_write_windows"]
 
-MAX_ENDS = (1 << MAX_HEIGHT) + 1
-MAX_SLOTS = 32 << MAX_HEIGHT
+# What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
+MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
+ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 
 
 @device
@@ -132,17 +136,21 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
 
 @kernel
-def k_merge_giants(
+def k_merge_wide(
     src, dst, valid, offsets, marks, table, lists, pairs, scratch, control, far_rows, most_new, most_leaves
 ):
-    """All blocks merge the windows that are too wide for one, one after the other; nothing as in ``k_write_leaves``.
+    """Blocks merge windows that are too wide for a warp; then all together those that are too wide for one, in turn.
 
-    A kernel of its own, because ``k_write_windows`` would have to do with a third more registers.
+    Nothing as in ``k_write_leaves``. A kernel of its own, because ``k_write_windows`` does with fewer registers.
     """
+    values = cuda.shared.array(MAX_SLOTS, np.int32)
     before = cuda.shared.array(MAX_ENDS, np.int32)
     board = cuda.shared.array(BOARD, np.int64)
-    if control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
+    if control[WIDE] + control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
+    for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
+        window = table[WIDE_WINDOWS, i]
+        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, THREADS)
     for i in range(control[GIANT]):
         window = table[WIDE_WINDOWS, table.shape[1] - 1 - i]
         d_merge_giant(
@@ -156,17 +164,17 @@ def k_write_windows(
     src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
     most_leaves,
 ):  # fmt: skip
-    """Each block merges other windows of several leaves; then the rows at all windows' edges, giants' included.
+    """Warps merge narrow windows; then the rows at all windows' edges, and those of long ranges, are written.
 
-    Those of long ranges come last; a grid-wide wait before each of the two.
+    A grid-wide wait before each of the two.
     """
-    values = cuda.shared.array(MAX_SLOTS, np.int32)
-    before = cuda.shared.array(MAX_ENDS, np.int32)
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     if not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
-    for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
-        window = table[WIDE_WINDOWS, i]
-        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows)
+    for i in range(cuda.grid(1) >> 5, control[NARROW], cuda.gridsize(1) >> 5):
+        window = table[NARROW_WINDOWS, i]
+        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, WARP)
     if control[REVIVED] > 0:
         d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
     d_sync_grid(far_rows, 1)

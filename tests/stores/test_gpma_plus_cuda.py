@@ -133,7 +133,7 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device)
     batch = (src[100::100], dst[100::100] + 1)
-    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_giants", "k_write_windows"]
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_wide", "k_write_windows"]
     launches.clear()
     report = graph.insert_edges(batch)
     assert (report.inserted, report.path) == (5, "in-place")
@@ -170,7 +170,7 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
         return started
 
     known = tuple(7 * rng.integers(0, 40, (2, 30)) + 2**40)
-    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_giants", "k_write_windows"]
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_wide", "k_write_windows"]
     assert kernels_of("insert_edges", known) == ["k_match_keys", *planning, *writing]
     assert kernels_of("delete_edges", (src[:9], dst[:9])) == ["k_match_keys", "k_find_present"]
     new = np.r_[known[0], 5], np.r_[known[1], known[0][:1]]
