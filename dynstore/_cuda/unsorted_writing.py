@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
-from dynstore._cuda.leaves import d_write_edge_rows, d_write_far_rows, d_write_rows_by_warp
+from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
     END,
@@ -18,6 +18,7 @@ from dynstore._cuda.unsorted_layout import (
     LISTED,
     LOW,
     MAX_HEIGHT,
+    MOVED,
     NARROW,
     NARROW_HEIGHT,
     NARROW_WINDOWS,
@@ -96,13 +97,20 @@ def d_write_leaf(
     return moved & np.uint32(0x80000001) != 0
 
 
+@device
+def d_note_moved(table, window, moved, control):
+    """List a window if its leaf has ``moved``; one atomic add."""
+    if moved and d_lane() == 0:
+        table[NARROW_WINDOWS, control[NARROW] + cuda.atomic.add(control, MOVED, 1)] = window
+
+
 @kernel
 def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
     """One warp owns two windows, and merges those of one leaf in registers; see ``k_merge_leaves``.
 
     It reads both before it merges the first, so that twice as many reads are on their way. Nothing where the update
-    comes to more new edges or leaves than so many, as in ``k_write_windows``. A leaf whose first and last row stay what
-    they were gives up its window: nothing is to be done at its edges.
+    comes to more new edges or leaves than so many, as in ``k_write_windows``. Leaves whose first or last row changes go
+    to a list: the rows at their edges are still to be written.
     """
     origin = cuda.shared.array(THREADS, np.int32)
     window = np.uint32(np.uint32(cuda.grid(1) >> 5) << np.uint32(1))
@@ -124,15 +132,13 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
     moved = d_write_leaf(
         src, dst, valid, offsets, origin, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
     )
-    if not moved:
-        table[END, window] = leaf
+    d_note_moved(table, window, moved, control)
     if next_num_keys > 0:
         moved = d_write_leaf(
             src, dst, valid, offsets, origin, next_leaf, next_num_keys, next_word, next_row, next_column, next_place,
             next_key_row, next_key_column, far_rows,
         )  # fmt: skip
-        if not moved:
-            table[END, following] = next_leaf
+        d_note_moved(table, following, moved, control)
 
 
 @kernel
@@ -159,6 +165,27 @@ def k_merge_wide(
         )  # fmt: skip
 
 
+@device
+def d_write_edge_rows(src, offsets, table, control, far_rows):
+    """Two lanes own a window of several leaves, or a leaf that has moved, one each edge: the rows that begin there.
+
+    Both windows at an edge between two write the same.
+    """
+    lane, room, giants = d_lane(), table.shape[1], control[GIANT]
+    several = giants + control[WIDE]
+    for base in range(cuda.grid(1) - lane, 2 * (several + control[NARROW] + control[MOVED]), cuda.gridsize(1)):
+        item, low, high, slot = (base + lane) >> 1, np.int64(0), np.int64(0), np.int64(0)
+        if item < several + control[NARROW] + control[MOVED]:
+            if item < several:
+                window = table[WIDE_WINDOWS, room - 1 - item if item < giants else item - giants]
+            else:
+                window = table[NARROW_WINDOWS, item - several]
+            slot = np.int64(table[END if lane & 1 else FIRST, window]) * 32
+            low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
+            high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+        d_write_rows_by_warp(offsets, low, high, slot, far_rows)
+
+
 @kernel
 def k_write_windows(
     src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
@@ -178,5 +205,5 @@ def k_write_windows(
     if control[REVIVED] > 0:
         d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
     d_sync_grid(far_rows, 1)
-    d_write_edge_rows(src, offsets, table[FIRST], table[END], control[LISTED], far_rows)
+    d_write_edge_rows(src, offsets, table, control, far_rows)
     d_write_far_rows(offsets, far_rows, 2)
