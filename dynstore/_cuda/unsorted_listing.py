@@ -159,80 +159,116 @@ def k_list_rows(
 
 
 @device
-def d_sort_list(edge_src, edge_dst, mirrored, lists, following, leaf, rows):
-    """Let a lane have each row of a leaf's list, of at most 32, and its key; all lanes of the warp call.
+def d_read_key(edge_src, edge_dst, mirrored, positions, link):
+    """Return the key of row ``link`` - 1 and the slot that it goes before; for 0 a key behind all.
 
-    Returns the row, whether it is its key's first one, the key's rank among the distinct ones, and their number.
+    Nothing is read behind a branch, so that a thread's reads of several keys wait together.
     """
-    lane, mine, link = d_lane(), np.int64(-1), np.int64(lists[leaf, HEAD])
+    mine = np.uint32(max(link, np.int32(1)) - np.int32(1))
+    row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(mine))
+    return (row << 32) | column if link > 0 else NO_KEY, positions[mine]
+
+
+@device
+def d_put_key(key, position, place, places, pairs):
+    """Write a key, if there is one, and the slot that it goes before; return 1 if so, and 1 if it is a self-loop."""
+    row, column, at, wanted = np.int32(key >> 32), np.int32(key), np.uint32(place), key != NO_KEY
+    if wanted:
+        pairs[0, at], pairs[1, at], places[at] = row, column, position
+    return np.int32(wanted), np.int32(wanted and row == column)
+
+
+@device
+def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows, start):
+    """A lane alone sorts a list of 1 to 4 rows, or none; returns how many keys and self-loops there are."""
+    link0, link1, link2, link3 = head if rows > 0 else np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    if rows > 1:
+        link1 = following[np.uint32(link0 - np.int32(1))]
+    if rows > 2:
+        link2 = following[np.uint32(link1 - np.int32(1))]
+    if rows > 3:
+        link3 = following[np.uint32(link2 - np.int32(1))]
+    key0, position0 = d_read_key(edge_src, edge_dst, mirrored, positions, link0)
+    key1, position1 = d_read_key(edge_src, edge_dst, mirrored, positions, link1)
+    key2, position2 = d_read_key(edge_src, edge_dst, mirrored, positions, link2)
+    key3, position3 = d_read_key(edge_src, edge_dst, mirrored, positions, link3)
+    key1 = NO_KEY if key1 == key0 else key1
+    key2 = NO_KEY if (key2 == key0) | (key2 == key1) else key2
+    key3 = NO_KEY if (key3 == key0) | (key3 == key1) | (key3 == key2) else key3
+    is_1_below_0, is_2_below_0, is_3_below_0 = np.int32(key1 < key0), np.int32(key2 < key0), np.int32(key3 < key0)
+    is_2_below_1, is_3_below_1, is_3_below_2 = np.int32(key2 < key1), np.int32(key3 < key1), np.int32(key3 < key2)
+    at0 = start + is_1_below_0 + is_2_below_0 + is_3_below_0
+    at1 = start + 1 - is_1_below_0 + is_2_below_1 + is_3_below_1
+    at2 = start + 2 - is_2_below_0 - is_2_below_1 + is_3_below_2
+    at3 = start + 3 - is_3_below_0 - is_3_below_1 - is_3_below_2
+    keys0, loops0 = d_put_key(key0, position0, at0, places, pairs)
+    keys1, loops1 = d_put_key(key1, position1, at1, places, pairs)
+    keys2, loops2 = d_put_key(key2, position2, at2, places, pairs)
+    keys3, loops3 = d_put_key(key3, position3, at3, places, pairs)
+    return np.int32(keys0 + keys1 + keys2 + keys3), np.int32(loops0 + loops1 + loops2 + loops3)
+
+
+@device
+def d_sort_list(edge_src, edge_dst, mirrored, following, positions, head, rows):
+    """Let a lane have each row of a list, of at most 32, and its key; all lanes of the warp call.
+
+    Returns the key, if the row is its first, the slot that it goes before, its rank among the distinct ones, and their
+    number.
+    """
+    lane, mine, link = d_lane(), np.int32(0), head
     for other in range(rows):
         if lane == other:
-            mine = link - 1
-        link = np.int64(following[link - 1])
-    key, repeated, rank = NO_KEY, False, np.int64(0)
-    if mine >= 0:
-        row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-        key = (row << 32) | column
+            mine = link
+        link = following[link - 1]
+    key, position = d_read_key(edge_src, edge_dst, mirrored, positions, mine)
+    distinct, rank = key, np.int64(0)
     for other in range(rows):
         if d_shuffle(key, other) == key and other < lane:
-            repeated = True
-    kept = mine >= 0 and not repeated
-    distinct = key if kept else NO_KEY
+            distinct = NO_KEY
     for other in range(rows):
         if d_shuffle(distinct, other) < key:
             rank += 1
-    return mine, kept, rank, np.int64(cuda.popc(d_ballot(kept)))
+    return distinct, position, rank, np.int64(cuda.popc(d_ballot(distinct != NO_KEY)))
 
 
 @device
 def d_sort_lists(
     valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
 ):
-    """A warp takes 32 leaves at most, and sorts the list of each; a list of one row needs only a lane.
+    """A warp takes 32 leaves at most: a lane sorts each short list, then all lanes together the long ones, in turn.
 
     The keys and their places go to a piece of scratch, which has room for the list's rows (atomic add, one a warp).
     Afterwards ``lists`` says how many they are, and where. Returns how many keys, loops among them, and leaves that
     cannot take theirs there are.
     """
-    first, end, low, high = table[FIRST], table[END], table[LOW], table[HIGH]
-    places, positions, new_src, new_dst = table[PLACES], table[POSITIONS], pairs[0], pairs[1]
-    lane, warps = d_lane(), np.int64(cuda.gridsize(1) >> 5)
-    share = min((num_listed + warps - 1) // warps, np.int64(WARP))
-    base, added, loops, full = np.int64(cuda.grid(1) >> 5) * share, np.int64(0), np.int64(0), np.int64(0)
+    places, positions = table[PLACES], table[POSITIONS]
+    lane, warps = np.int32(d_lane()), np.int32(cuda.gridsize(1) >> 5)
+    share = np.int32(min((num_listed + warps - 1) // warps, np.int64(WARP)))
+    base, added, loops, full = np.int32((cuda.grid(1) >> 5) * share), np.int32(0), np.int32(0), np.int32(0)
     while base < num_listed:
-        window, leaf, rows, room = base + lane, np.int64(0), np.int64(0), 0.0
+        window, leaf, rows, head, elements = np.uint32(base + lane), np.uint32(0), np.int32(0), np.int32(0), np.int32(0)
         if lane < share and window < num_listed:
-            leaf = first[window]
-            rows = np.int64(lists[leaf, COUNT])
-            room = lower * 32 - cuda.popc(valid[leaf] | marks[leaf])
-        start = d_claim_many(control, ROWS, rows)
-        if rows > 0:
-            end[window], low[window], high[window] = leaf + 1, start, start + 1
-        if rows == 1:
-            mine = np.int64(lists[leaf, HEAD]) - 1
-            row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-            new_src[start], new_dst[start], places[start] = row, column, positions[mine]
-            added += 1
-            loops += row == column
-            full += room < 1
-        pending = d_ballot(rows > 1)
+            leaf = np.uint32(table[FIRST, window])
+            rows, head, elements = lists[leaf, COUNT], lists[leaf, HEAD], np.int32(cuda.popc(valid[leaf] | marks[leaf]))
+        start, is_short = np.int32(d_claim_many(control, ROWS, rows)), rows <= 4
+        num_keys, num_loops = d_sort_short_list(
+            edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows if is_short else 0, start
+        )
+        loops += num_loops
+        pending = d_ballot(not is_short)
         while pending != 0:
             owner = cuda.ffs(np.int32(pending)) - 1
-            mine, kept, rank, num_keys = d_sort_list(
-                edge_src, edge_dst, mirrored, lists, following, d_shuffle(leaf, owner), d_shuffle(rows, owner)
+            key, position, rank, num_distinct = d_sort_list(
+                edge_src, edge_dst, mirrored, following, positions, d_shuffle(head, owner), d_shuffle(rows, owner)
             )
-            piece = d_shuffle(start, owner)
-            if kept:
-                row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-                new_src[piece + rank], new_dst[piece + rank], places[piece + rank] = row, column, positions[mine]
-                added += 1
-                loops += row == column
+            loops += d_put_key(key, position, d_shuffle(start, owner) + rank, places, pairs)[1]
             if lane == owner:
-                high[window] = start + num_keys
-                lists[leaf, COUNT] = np.int32(num_keys)
-                full += room < num_keys
+                num_keys = np.int32(num_distinct)
             pending &= pending - np.uint32(1)
         if rows > 0:
-            lists[leaf, HEAD] = np.int32(start + 1)
-        base += warps * share
+            table[END, window], table[LOW, window], table[HIGH, window] = leaf + 1, start, start + num_keys
+            lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, start + 1
+            full += np.int32(elements + num_keys > lower * 32)
+        added += num_keys
+        base += np.int32(warps * share)
     return added, loops, full
