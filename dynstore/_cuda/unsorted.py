@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
 ANY_NUMBER = 1 << 62
+# Leaves that a warp writes one after the other, where all warps of a GPU have that many.
+MAX_LEAVES_EACH = 8
 
 
 class _Scratch:
@@ -168,7 +170,8 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    k_write_leaves.launch_warps((num_windows + 1) // 2, columns, scratch.leaves, *limits)
+    each = min(max(num_windows >> 14, 1), MAX_LEAVES_EACH)
+    k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits

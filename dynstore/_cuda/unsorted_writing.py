@@ -6,7 +6,6 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
 from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
@@ -31,11 +30,13 @@ from dynstore._cuda.unsorted_layout import (
     d_node_height,
 )
 from dynstore._cuda.unsorted_merging import NARROW_ENDS, d_merge_giant, d_merge_window
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 from dynstore.slots import DEAD
 
 __all__ = ["k_merge_wide", "k_write_leaves", "k_write_windows"]
 
+# Behind all slots of a leaf.
+NO_PLACE = np.int32(64)
 # What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
 MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
 ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
@@ -62,39 +63,67 @@ def d_read_window(table, window, is_listed):
     leaf, end = np.int64(table[FIRST, item]), np.int64(table[END, item])
     begin, last = np.int64(table[LOW, item]), np.int64(table[HIGH, item])
     own = np.int64(is_listed & (end - leaf == 1))  # a factor, so that no branch holds up a read
-    return np.uint32(leaf * own), np.uint32(begin * own), np.int32((last - begin) * own)
+    return np.int32(leaf * own), np.int32(begin * own), np.int32((last - begin) * own)
 
 
 @device
 def d_read_leaf(src, dst, valid, marks, table, pairs, leaf, begin, num_keys):
-    """Return a leaf's word, the lane's slot of it, and the lane's key; a lane without one gets the first key."""
+    """Return a leaf's words, the lane's slot of it, and the lane's key; a lane without one gets the first key.
+
+    Nothing is done with what is read, which would wait for it.
+    """
     lane = np.uint32(d_lane())
     slot, key = np.uint32(np.uint32(leaf << np.uint32(5)) + lane), np.uint32(begin)
     if np.int32(lane) < num_keys:
         key = np.uint32(begin + lane)
-    word = np.uint32(valid[leaf] | marks[leaf])
-    return word, src[slot], dst[slot], table[PLACES, key], pairs[0, key], pairs[1, key]
+    return valid[leaf], marks[leaf], src[slot], dst[slot], table[PLACES, key], pairs[0, key], pairs[1, key]
+
+
+@device
+def d_merge_slots(board, word, row, column, place, key_row, key_column, num_keys):
+    """Merge a leaf's slots with its keys and spread them as ``d_merge_leaf`` does; return the lane's row and column.
+
+    Each element goes to its rank in shared memory, and from there to the slots that show it. Also returns the new word.
+    """
+    lane = np.uint32(d_lane())
+    start = np.uint32(np.uint32(cuda.threadIdx.x) - lane)
+    mine = np.int32(place) if np.int32(lane) < num_keys else NO_PLACE
+    rank, other, below = np.uint32(d_count_lower(word, lane)), np.int32(0), d_shuffle(mine, 0)
+    while below < NO_PLACE and other < WARP:  # fewer instructions than a loop up to num_keys, which is mostly 1
+        rank += np.uint32(below <= np.int32(lane))
+        other += np.int32(1)
+        below = d_shuffle(mine, other & np.int32(31))
+    d_sync_warp()  # what the board had before has been read
+    if word & np.uint32(np.uint32(1) << lane) != 0:
+        board[np.uint32(start + rank)] = (np.int64(row) << 32) | np.uint32(column)
+    if np.int32(lane) < num_keys:
+        edges_before = np.uint32(cuda.popc(word) if mine > 31 else d_count_lower(word, mine))
+        board[np.uint32(start + np.uint32(lane + edges_before))] = (np.int64(key_row) << 32) | np.uint32(key_column)
+    d_sync_warp()
+    elements = np.uint32(np.uint32(cuda.popc(word)) + np.uint32(num_keys))
+    following = np.uint32(np.uint32(lane * elements) + np.uint32(elements - np.uint32(1)))
+    value = board[np.uint32(start + np.uint32(following >> np.uint32(5)))]
+    return np.int32(value >> 32), np.int32(value & 0xFFFFFFFF), d_ballot((following & np.uint32(31)) < elements)
 
 
 @device
 def d_write_leaf(
-    src, dst, valid, offsets, origin, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
+    src, dst, valid, offsets, board, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
 ):  # fmt: skip
     """Merge a leaf with its keys, as ``d_read_leaf`` returned them; return whether its first or last row changed."""
     lane, base = np.uint32(d_lane()), np.uint32(leaf << np.uint32(5))
-    slot = np.uint32(base + lane)
-    source, shown = d_merge_leaf(origin, word, np.int32(np.uint32(place) - base), num_keys)
-    new_row = d_take_shown(source, row, key_row)
-    src[slot] = new_row
-    dst[slot] = d_take_shown(source, column, key_column)
-    moved = d_ballot(new_row != row)
+    slot, place, word = np.uint32(base + lane), np.int32(np.uint32(place) - base), np.uint32(word)
+    new_row, new_column, shown = d_merge_slots(board, word, row, column, place, key_row, key_column, num_keys)
+    if new_row != row:
+        src[slot] = new_row
+    dst[slot] = new_column
     if lane == 0:
         valid[leaf] = shown
     row_before = d_shuffle(new_row, np.int32(lane) - 1)
     d_write_rows_by_warp(
         offsets, np.int64(row_before if lane > 0 else new_row), np.int64(new_row), np.int64(slot), far_rows
     )
-    return moved & np.uint32(0x80000001) != 0
+    return d_ballot(new_row != row) & np.uint32(0x80000001) != 0
 
 
 @device
@@ -105,40 +134,41 @@ def d_note_moved(table, window, moved, control):
 
 
 @kernel
-def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
-    """One warp owns two windows, and merges those of one leaf in registers; see ``k_merge_leaves``.
+def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves, each):
+    """One warp owns ``each`` windows, at most 32, and merges those of one leaf; nothing of the others.
 
-    It reads both before it merges the first, so that twice as many reads are on their way. Nothing where the update
-    comes to more new edges or leaves than so many, as in ``k_write_windows``. Leaves whose first or last row changes go
-    to a list: the rows at their edges are still to be written.
+    It reads a leaf while it merges the one before. Nothing where the update comes to more new edges or leaves than so
+    many, as in ``k_write_windows``. Leaves whose first or last row changes go to a list: the rows at their edges are
+    still to be written.
     """
-    origin = cuda.shared.array(THREADS, np.int32)
-    window = np.uint32(np.uint32(cuda.grid(1) >> 5) << np.uint32(1))
-    following = np.uint32(window + np.uint32(1))
-    # The same in all lanes.
-    num_listed, fitting = control[LISTED], d_fits(control, most_new, most_leaves)
-    leaf, begin, num_keys = d_read_window(table, window, fitting & (np.int64(window) < num_listed))
-    next_leaf, next_begin, next_num_keys = d_read_window(table, following, fitting & (np.int64(following) < num_listed))
-    if num_keys == 0:  # the second takes the place of the first, and is read twice
-        window, leaf, begin, num_keys, next_num_keys = following, next_leaf, next_begin, next_num_keys, np.int32(0)
-    if num_keys == 0:
+    board = cuda.shared.array(THREADS, np.int64)
+    first, lane = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), np.uint32(d_lane())
+    window = np.uint32(first + lane)
+    is_listed = (lane < each) & (np.int64(window) < control[LISTED]) & d_fits(control, most_new, most_leaves)
+    leaves, begins, counts = d_read_window(table, window, is_listed)
+    pending = d_ballot(counts > 0)
+    if pending == 0:
         return
-    word, row, column, place, key_row, key_column = d_read_leaf(
-        src, dst, valid, marks, table, pairs, leaf, begin, num_keys
+    owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1)
+    leaf, num_keys = np.uint32(d_shuffle(leaves, owner)), d_shuffle(counts, owner)
+    word, more, row, column, place, key_row, key_column = d_read_leaf(
+        src, dst, valid, marks, table, pairs, leaf, np.uint32(d_shuffle(begins, owner)), num_keys
     )
-    next_word, next_row, next_column, next_place, next_key_row, next_key_column = d_read_leaf(
-        src, dst, valid, marks, table, pairs, next_leaf, next_begin, next_num_keys
-    )
-    moved = d_write_leaf(
-        src, dst, valid, offsets, origin, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
-    )
-    d_note_moved(table, window, moved, control)
-    if next_num_keys > 0:
+    while pending != 0:
+        pending = np.uint32(pending & np.uint32(pending - np.uint32(1)))
+        # Not behind a branch, before which the reads of this leaf would be waited for: the last one is read twice.
+        next_owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1) if pending != 0 else owner
+        next_leaf, next_num_keys = np.uint32(d_shuffle(leaves, next_owner)), d_shuffle(counts, next_owner)
+        next_word, next_more, next_row, next_column, next_place, next_key_row, next_key_column = d_read_leaf(
+            src, dst, valid, marks, table, pairs, next_leaf, np.uint32(d_shuffle(begins, next_owner)), next_num_keys
+        )
         moved = d_write_leaf(
-            src, dst, valid, offsets, origin, next_leaf, next_num_keys, next_word, next_row, next_column, next_place,
-            next_key_row, next_key_column, far_rows,
+            src, dst, valid, offsets, board, leaf, num_keys, word | more, row, column, place, key_row, key_column,
+            far_rows,
         )  # fmt: skip
-        d_note_moved(table, following, moved, control)
+        d_note_moved(table, np.uint32(first + np.uint32(owner)), moved, control)
+        owner, leaf, num_keys, word, more = next_owner, next_leaf, next_num_keys, next_word, next_more
+        row, column, place, key_row, key_column = next_row, next_column, next_place, next_key_row, next_key_column
 
 
 @kernel
