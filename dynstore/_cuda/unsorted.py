@@ -22,6 +22,7 @@ from dynstore._cuda.unsorted_layout import (
     FOUND,
     FOUND_LOOPS,
     GROUP_HEIGHT,
+    HEAP_ROWS,
     LEAVES,
     MAX_GIANT_HEIGHT,
     OTHER_LOOPS,
@@ -99,7 +100,7 @@ def _start_plan(
     # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
-        (num_leaves, np.uint32), ((2, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
+        (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
         (room, np.int32), ((TABLE_ROWS, room), np.int32), ((2, room), dtype),
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),

@@ -15,6 +15,7 @@ __all__ = [
     "ADDED",
     "CLAIMED",
     "COUNT",
+    "COVERED",
     "CROWDED",
     "END",
     "FIRST",
@@ -25,6 +26,7 @@ __all__ = [
     "GIANT_ARRIVALS",
     "GROUP_HEIGHT",
     "HEAD",
+    "HEAP_ROWS",
     "HIGH",
     "LEAVES",
     "LISTED",
@@ -71,15 +73,18 @@ GIANT, GIANT_ARRIVALS, NARROW, MOVED = range(13, 17)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
-# slot that it goes before; the windows of several leaves, giants from the end; the narrow ones, then leaves whose
-# first or last row has changed; of each row of the batch the slot where it is or belongs.
+# slot that it goes before; the windows of several leaves, giants from the end; leaves that cannot take their keys,
+# later the narrow windows, and behind them leaves whose first or last row has changed; of each row of the batch the slot
+# where it is or belongs.
 TABLE_ROWS = 8
 FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
 # What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the
 # first key.
 COUNT, HEAD = range(2)
-# What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window.
-MARKED, CLAIMED = range(2)
+# What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window. Beside it, a bit for
+# each group of leaves: that some window of several leaves is in it, or it in that.
+HEAP_ROWS = 3
+MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
@@ -94,7 +99,9 @@ d_fits = device(fits)
 @device
 def d_node_height(nodes, leaf, top):
     """Return the height of the highest marked node of several leaves that a leaf is below, 0 where there is none."""
-    height = 0
+    height, group = 0, leaf >> GROUP_HEIGHT
+    if (nodes[COVERED, group >> 5] >> np.uint32(group & 31)) & np.uint32(1) == 0:
+        return height
     for candidate in range(1, min(top, MAX_GIANT_HEIGHT) + 1):
         node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
         if (nodes[MARKED, node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:

@@ -8,7 +8,7 @@ from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
 from dynstore._cuda.present import d_count_rows, d_read_row
 from dynstore._cuda.search import d_find_two_edges
-from dynstore._cuda.tiles import BOARD, d_claim_many, d_claim_two
+from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (
     COUNT,
     CROWDED,
@@ -16,10 +16,12 @@ from dynstore._cuda.unsorted_layout import (
     FIRST,
     FOUND,
     FOUND_LOOPS,
+    FULL,
     HEAD,
     HIGH,
     LISTED,
     LOW,
+    NARROW_WINDOWS,
     OTHER_LOOPS,
     PLACES,
     POSITIONS,
@@ -238,13 +240,13 @@ def d_sort_lists(
     """A warp takes 32 leaves at most: a lane sorts each short list, then all lanes together the long ones, in turn.
 
     The keys and their places go to a piece of scratch, which has room for the list's rows (atomic add, one a warp).
-    Afterwards ``lists`` says how many they are, and where. Returns how many keys, loops among them, and leaves that
-    cannot take theirs there are.
+    Afterwards ``lists`` says how many they are, and where; leaves that cannot take theirs go to a list. Returns how
+    many keys there are, and loops among them.
     """
     places, positions = table[PLACES], table[POSITIONS]
     lane, warps = np.int32(d_lane()), np.int32(cuda.gridsize(1) >> 5)
     share = np.int32(min((num_listed + warps - 1) // warps, np.int64(WARP)))
-    base, added, loops, full = np.int32((cuda.grid(1) >> 5) * share), np.int32(0), np.int32(0), np.int32(0)
+    base, added, loops = np.int32((cuda.grid(1) >> 5) * share), np.int32(0), np.int32(0)
     while base < num_listed:
         window, leaf, rows, head, elements = np.uint32(base + lane), np.uint32(0), np.int32(0), np.int32(0), np.int32(0)
         if lane < share and window < num_listed:
@@ -268,7 +270,10 @@ def d_sort_lists(
         if rows > 0:
             table[END, window], table[LOW, window], table[HIGH, window] = leaf + 1, start, start + num_keys
             lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, start + 1
-            full += np.int32(elements + num_keys > lower * 32)
+        is_full = rows > 0 and elements + num_keys > lower * 32
+        place = d_claim(control, FULL, is_full)
+        if is_full:
+            table[NARROW_WINDOWS, place] = window
         added += num_keys
         base += np.int32(warps * share)
-    return added, loops, full
+    return added, loops

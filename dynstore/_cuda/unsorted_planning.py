@@ -10,6 +10,7 @@ from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     ADDED,
     CLAIMED,
+    COVERED,
     END,
     FIRST,
     FULL,
@@ -32,7 +33,7 @@ from dynstore._cuda.unsorted_layout import (
     d_node_height,
 )
 from dynstore._cuda.unsorted_listing import d_sort_lists
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_limit
 
 __all__ = ["k_plan_lists"]
@@ -53,8 +54,19 @@ def d_count_groups(valid, marks, lists, num_leaves, groups):
 
 
 @device
+def d_mark_node(nodes, leaf, height, top):
+    """The warp marks the node of a leaf at a height, and covers the groups below it, or the one that it is in."""
+    node, lane = (np.int64(1) << (top - height)) + (leaf >> height), d_lane()
+    if lane == 0:
+        cuda.atomic.or_(nodes, (MARKED, node >> 5), np.uint32(1) << np.uint32(node & 31))
+    first = ((leaf >> height) << height) >> GROUP_HEIGHT
+    for group in range(first + lane, first + max((1 << height) >> GROUP_HEIGHT, 1), WARP):
+        cuda.atomic.or_(nodes, (COVERED, group >> 5), np.uint32(1) << np.uint32(group & 31))
+
+
+@device
 def d_climb_full_leaves(
-    valid, marks, lists, first, groups, num_listed, num_leaves, lower, upper, top, nodes
+    valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes
 ):  # fmt: skip
     """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a window that all blocks can merge.
 
@@ -62,38 +74,30 @@ def d_climb_full_leaves(
     window's other half is some groups. Returns how many would climb further.
     """
     lane, too_wide, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
-    for base in range(cuda.grid(1) - lane, num_listed, cuda.gridsize(1)):
-        is_full = False
-        if base + lane < num_listed:
-            own = np.int64(first[base + lane])
-            is_full = d_count_elements(valid, marks, lists, own) > lower * 32
-        pending = d_ballot(is_full)
-        while pending != 0:
-            leaf = np.int64(first[base + cuda.ffs(np.int32(pending)) - 1])
-            group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
-            count = np.int64(0)
-            if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
-                count = d_count_elements(valid, marks, lists, group + lane)
-            elements, height, fits = d_shuffle(count, leaf - group), 0, False
-            while not fits and height <= MAX_GIANT_HEIGHT:
-                begin = (leaf >> height) << height
-                size = min(np.int64(1) << height, num_leaves - begin)
-                fits = height == top or elements <= d_limit(lower, upper, height, top, size)
-                if not fits and height < GROUP_HEIGHT:
-                    count += d_shuffle(count, lane ^ (1 << height))
-                    elements = d_shuffle(count, leaf - group)
-                elif not fits:
-                    part, other = np.int64(0), ((leaf >> height) ^ 1) << (height - GROUP_HEIGHT)
-                    for i in range(other + lane, min(other + (1 << (height - GROUP_HEIGHT)), num_groups), WARP):
-                        part += groups[i]
-                    elements += d_sum_lanes(part)
-                height += 0 if fits else 1
-            if lane == 0 and not fits:
-                too_wide += 1
-            elif lane == 0 and height > 0:
-                node = (np.int64(1) << (top - height)) + (leaf >> height)
-                cuda.atomic.or_(nodes, (MARKED, node >> 5), np.uint32(1) << np.uint32(node & 31))
-            pending &= pending - np.uint32(1)
+    for i in range(cuda.grid(1) >> 5, num_full, cuda.gridsize(1) >> 5):
+        leaf = np.int64(table[FIRST, table[NARROW_WINDOWS, i]])
+        group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
+        count = np.int64(0)
+        if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
+            count = d_count_elements(valid, marks, lists, group + lane)
+        elements, height, fits = d_shuffle(count, leaf - group), 0, False
+        while not fits and height <= MAX_GIANT_HEIGHT:
+            begin = (leaf >> height) << height
+            size = min(np.int64(1) << height, num_leaves - begin)
+            fits = height == top or elements <= d_limit(lower, upper, height, top, size)
+            if not fits and height < GROUP_HEIGHT:
+                count += d_shuffle(count, lane ^ (1 << height))
+                elements = d_shuffle(count, leaf - group)
+            elif not fits:
+                part, other = np.int64(0), ((leaf >> height) ^ 1) << (height - GROUP_HEIGHT)
+                for item in range(other + lane, min(other + (1 << (height - GROUP_HEIGHT)), num_groups), WARP):
+                    part += groups[item]
+                elements += d_sum_lanes(part)
+            height += 0 if fits else 1
+        if lane == 0 and not fits:
+            too_wide += 1
+        elif fits and height > 0:
+            d_mark_node(nodes, leaf, height, top)
     return too_wide
 
 
@@ -143,22 +147,20 @@ def k_plan_lists(
     each. ``nodes``: bits of a heap of windows; for the rest see ``unsorted_layout``.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    first = table[FIRST]
     if control[STOPPED] > 0:  # the same in all threads
         return
     num_listed = control[LISTED]
-    added, loops, full = d_sort_lists(
+    added, loops = d_sort_lists(
         valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
     )
     d_leave_sum(control, ADDED, added, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
-    d_leave_sum(control, FULL, full, board)
     d_sync_grid(control, 1)
     if control[FULL] > 0:
         d_count_groups(valid, marks, lists, num_leaves, groups)
         d_sync_grid(control, 2)
         too_wide = d_climb_full_leaves(
-            valid, marks, lists, first, groups, num_listed, num_leaves, lower, upper, top, nodes
+            valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, nodes
         )
         d_leave_sum(control, TOO_WIDE, too_wide, board)
         d_sync_grid(control, 3)
