@@ -18,6 +18,7 @@ __all__ = [
     "COVERED",
     "CROWDED",
     "END",
+    "FAR",
     "FIRST",
     "FOUND",
     "FOUND_LOOPS",
@@ -66,16 +67,16 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
 # block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
 # self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants,
-# how often blocks that merge these have come to a barrier, windows of several leaves that a warp merges, and leaves
-# merged by themselves whose first or last row has changed.
+# how often blocks that merge these have come to a barrier, windows of several leaves that a warp merges, leaves merged
+# by themselves whose first or last row has changed, and full leaves whose group is too dense, too.
 REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-GIANT, GIANT_ARRIVALS, NARROW, MOVED = range(13, 17)
+GIANT, GIANT_ARRIVALS, NARROW, MOVED, FAR = range(13, 18)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
-# slot that it goes before; the windows of several leaves, giants from the end; leaves that cannot take their keys,
-# later the narrow windows, and behind them leaves whose first or last row has changed; of each row of the batch the slot
-# where it is or belongs.
+# slot that it goes before; the windows of several leaves, giants from the end; leaves that cannot take their keys, then
+# in their place the narrow windows, behind those leaves whose first or last row has changed; of each row of the batch
+# the slot where it is or belongs.
 TABLE_ROWS = 8
 FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
 # What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the

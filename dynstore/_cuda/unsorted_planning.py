@@ -12,6 +12,7 @@ from dynstore._cuda.unsorted_layout import (
     CLAIMED,
     COVERED,
     END,
+    FAR,
     FIRST,
     FULL,
     GIANT,
@@ -66,14 +67,14 @@ def d_mark_node(nodes, leaf, height, top):
 
 @device
 def d_climb_full_leaves(
-    valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes
+    valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, highest, nodes
 ):  # fmt: skip
-    """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a window that all blocks can merge.
+    """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a height of at most ``highest``.
 
     A warp takes one after the other: it counts the leaves of its group, whose windows are sums by a butterfly; a wider
     window's other half is some groups. Returns how many would climb further.
     """
-    lane, too_wide, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
+    lane, further, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
     for i in range(cuda.grid(1) >> 5, num_full, cuda.gridsize(1) >> 5):
         leaf = np.int64(table[FIRST, table[NARROW_WINDOWS, i]])
         group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
@@ -81,24 +82,24 @@ def d_climb_full_leaves(
         if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
             count = d_count_elements(valid, marks, lists, group + lane)
         elements, height, fits = d_shuffle(count, leaf - group), 0, False
-        while not fits and height <= MAX_GIANT_HEIGHT:
+        while not fits and height <= highest:
             begin = (leaf >> height) << height
             size = min(np.int64(1) << height, num_leaves - begin)
             fits = height == top or elements <= d_limit(lower, upper, height, top, size)
             if not fits and height < GROUP_HEIGHT:
                 count += d_shuffle(count, lane ^ (1 << height))
                 elements = d_shuffle(count, leaf - group)
-            elif not fits:
+            elif not fits and height < highest:
                 part, other = np.int64(0), ((leaf >> height) ^ 1) << (height - GROUP_HEIGHT)
                 for item in range(other + lane, min(other + (1 << (height - GROUP_HEIGHT)), num_groups), WARP):
                     part += groups[item]
                 elements += d_sum_lanes(part)
             height += 0 if fits else 1
         if lane == 0 and not fits:
-            too_wide += 1
+            further += 1
         elif fits and height > 0:
             d_mark_node(nodes, leaf, height, top)
-    return too_wide
+    return further
 
 
 @device
@@ -143,8 +144,9 @@ def k_plan_lists(
 ):  # fmt: skip
     """Sort each list, and choose the windows: a leaf if it has room.
 
-    Where some have not, groups of leaves are counted, these climb, and windows are widened; a grid-wide wait before
-    each. ``nodes``: bits of a heap of windows; for the rest see ``unsorted_layout``.
+    Where some have not, these climb, and windows are widened; a grid-wide wait before each. Where one would climb
+    further than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of
+    windows; for the rest see ``unsorted_layout``.
     """
     board = cuda.shared.array(BOARD, np.int64)
     if control[STOPPED] > 0:  # the same in all threads
@@ -157,13 +159,22 @@ def k_plan_lists(
     d_leave_sum(control, OTHER_LOOPS, loops, board)
     d_sync_grid(control, 1)
     if control[FULL] > 0:
-        d_count_groups(valid, marks, lists, num_leaves, groups)
-        d_sync_grid(control, 2)
-        too_wide = d_climb_full_leaves(
-            valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, nodes
+        further = d_climb_full_leaves(
+            valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, GROUP_HEIGHT, nodes
         )
-        d_leave_sum(control, TOO_WIDE, too_wide, board)
-        d_sync_grid(control, 3)
+        if further > 0:
+            cuda.atomic.add(control, FAR, further)
+        d_sync_grid(control, 2)
+        if control[FAR] > 0:
+            d_count_groups(valid, marks, lists, num_leaves, groups)
+            d_sync_grid(control, 3)
+            further = d_climb_full_leaves(
+                valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, MAX_GIANT_HEIGHT,
+                nodes,
+            )  # fmt: skip
+            if further > 0:
+                cuda.atomic.add(control, TOO_WIDE, further)
+            d_sync_grid(control, 4)
         total = d_widen_windows(table, num_listed, num_leaves, top, nodes, control)
         d_leave_sum(control, LEAVES, total, board)
     elif cuda.grid(1) == 0:
