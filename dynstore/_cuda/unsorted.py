@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import prepare
+from dynstore._cuda.compiler import SIMULATED, prepare
 from dynstore._cuda.grid import CONTROL_SIZE, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
 ANY_NUMBER = 1 << 62
-# Leaves that a warp writes one after the other, where all warps of a GPU have that many.
-MAX_LEAVES_EACH = 8
+# A warp writes one more leaf after the other for each so many, up to eight. (Fewer in the simulator, for small graphs.)
+LEAVES_A_STEP, MAX_LEAVES_EACH = (4 if SIMULATED else 1 << 14), 8
 
 
 class _Scratch:
@@ -171,7 +171,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    each = min(max(num_windows >> 14, 1), MAX_LEAVES_EACH)
+    each = min(max(num_windows // LEAVES_A_STEP, 1), MAX_LEAVES_EACH)
     k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
