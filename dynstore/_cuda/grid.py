@@ -36,20 +36,23 @@ __all__ = [
 # What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
 # row of a sum a block. Words between the two are free for counts that the host does not read.
 TOTALS = 12
-ARRIVALS, SUMS = 12, 16
+ARRIVALS, SUMS = 12, 18
 CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
 # No limit for what is counted.
 ANY_NUMBER = 1 << 62
 
 
 @device
-def d_sync_grid(control, phase):
-    """Wait for all blocks; what they wrote before is visible after. ``phase`` counts a kernel's waits, from 1."""
+def d_sync_grid(control, phase, arrivals=ARRIVALS):
+    """Wait for all blocks; what they wrote before is visible after.
+
+    ``phase`` counts a kernel's waits, from 1; two kernels that wait on one ``control`` need an entry ``arrivals`` each.
+    """
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         cuda.threadfence()
-        cuda.atomic.add(control, ARRIVALS, 1)
-        while cuda.atomic.add(control, ARRIVALS, 0) < phase * cuda.gridDim.x:
+        cuda.atomic.add(control, arrivals, 1)
+        while cuda.atomic.add(control, arrivals, 0) < phase * cuda.gridDim.x:
             d_pause()
         cuda.threadfence()
     cuda.syncthreads()

@@ -15,6 +15,7 @@ __all__ = [
     "d_count_before_by_warp",
     "d_count_not_above",
     "d_divide",
+    "d_divide_by",
     "d_find_window",
     "d_share_rows",
     "d_write_edge_rows",
@@ -260,6 +261,17 @@ def k_update_weights(valid, before, places, positions, states, new_weights, add,
 
 
 @device
+def d_correct_quotient(dividend, divisor, quotient):
+    """Return the floor of a quotient that is known but for one more or less."""
+    rest = dividend - quotient * divisor
+    if rest < 0:
+        quotient -= 1
+    elif rest >= divisor:
+        quotient += 1
+    return quotient
+
+
+@device
 def d_divide(dividend, divisor):
     """Return the floor of a quotient of int64 that are not negative, the quotient below 2^50.
 
@@ -267,12 +279,13 @@ def d_divide(dividend, divisor):
     one too small where a dividend from 2^53 on rounds down.
     """
     quotient = np.int64(np.float64(dividend) / np.float64(divisor))
-    rest = dividend - quotient * divisor
-    if rest < 0:
-        quotient -= 1
-    elif rest >= divisor:
-        quotient += 1
-    return quotient
+    return d_correct_quotient(dividend, divisor, quotient)
+
+
+@device
+def d_divide_by(dividend, divisor, inverse):
+    """Return what ``d_divide`` does, by a product with 1 / ``divisor``, float64."""
+    return d_correct_quotient(dividend, divisor, np.int64(np.float64(dividend) * inverse))
 
 
 @kernel

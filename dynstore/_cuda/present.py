@@ -11,7 +11,7 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.search import d_find_edge
+from dynstore._cuda.search import d_find_two_edges
 from dynstore._cuda.tiles import BOARD
 from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, PRESENT, Located
@@ -35,9 +35,10 @@ FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 def d_read_row(edge_src, edge_dst, mirrored, i):
     """Return source and destination of a row: an edge, or with ``mirrored``, behind all edges, a mirror image."""
     num_edges = np.int64(edge_src.shape[0])
-    if mirrored and i >= num_edges:
-        return np.int64(edge_dst[i - num_edges]), np.int64(edge_src[i - num_edges])
-    return np.int64(edge_src[i]), np.int64(edge_dst[i])
+    is_mirror = mirrored and i >= num_edges
+    at = np.uint64(i - num_edges if is_mirror else i)
+    row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
+    return (column, row) if is_mirror else (row, column)
 
 
 @device
@@ -47,33 +48,69 @@ def d_count_rows(edge_src, mirrored):
     return 2 * num_edges if mirrored else num_edges
 
 
+@device
+def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
+    """Return source and destination of a row.
+
+    The source is ``num_vertices``, which has no edges, where there is no such row, or no such vertices.
+    """
+    row, column = d_read_row(edge_src, edge_dst, mirrored, min(i, num_rows - 1))
+    has_edges = (i < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
+    return np.int32(row if has_edges else num_vertices), np.int32(column)
+
+
+@device
+def d_mark_slot(marks, position, wanted):
+    """Set a slot's bit (atomic or) if wanted; return the word of marks before."""
+    before = np.uint32(0)
+    if wanted:
+        bit = np.uint32(1) << np.uint32(position & np.uint32(31))
+        before = np.uint32(cuda.atomic.or_(marks, np.uint32(position >> np.uint32(5)), bit))
+    return before
+
+
+@device
+def d_note_row(positions, states, i, position, is_there, before):
+    """Write where a row's edge is, and PRESENT if it is there and no row has told it; return whether that is so."""
+    bit = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1)
+    told = is_there and bit == 0
+    positions[np.uint64(i)] = position
+    states[np.uint64(i)] = PRESENT if told else ABSENT
+    return told
+
+
 @kernel
 def k_find_present(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, marks, positions, states, control
 ):
     """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
 
-    A slot's bit in ``marks`` says that a row has told it (atomic or). Once all have, leaves are counted without them.
-    Where all rows' edges are there, no more than ``most`` are told and none leaves a leaf too empty, their bits in
-    ``valid`` are cleared at once (atomic and); never, where ``most`` is below 0.
+    Two rows at a time, so that twice as many reads are on their way. A slot's bit in ``marks`` says that a row has told
+    it (atomic or). Once all have, leaves are counted without them. Where all rows' edges are there, no more than
+    ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and); never,
+    where ``most`` is below 0.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    num_rows = d_count_rows(edge_src, mirrored)
-    found, loops, missing = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-        row, column = d_read_row(edge_src, edge_dst, mirrored, i)
-        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-        told = np.uint8(ABSENT)
-        if state == PRESENT:
-            bit = np.uint32(1) << np.uint32(position & 31)
-            if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
-                told = np.uint8(PRESENT)
-                found += 1
-                loops += row == column
-        else:
-            missing += 1
-        positions[i] = position
-        states[i] = told
+    num_rows, step = d_count_rows(edge_src, mirrored), np.int64(cuda.gridsize(1))
+    found, loops, missing = np.int32(0), np.int32(0), np.int32(0)
+    for i in range(cuda.grid(1), num_rows, 2 * step):
+        row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+        other = i + step
+        other_exists = other < num_rows
+        other_row, other_column = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
+        position, state, other_position, other_state = d_find_two_edges(
+            offsets, dst, valid, row, column, other_row, other_column
+        )
+        is_there, other_is_there = state == PRESENT, other_state == PRESENT
+        before = d_mark_slot(marks, position, is_there)
+        other_before = d_mark_slot(marks, other_position, other_is_there)
+        told = d_note_row(positions, states, i, position, is_there, before)
+        other_told = False
+        if other_exists:
+            other_told = d_note_row(positions, states, other, other_position, other_is_there, other_before)
+        found += np.int32(told) + np.int32(other_told)
+        loops += np.int32(told and row == column) + np.int32(other_told and other_row == other_column)
+        missing += np.int32(not is_there) + np.int32(other_exists and not other_is_there)
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
     d_leave_sum(control, MISSING, missing, board)

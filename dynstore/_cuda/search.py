@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_find_edge", "d_find_lower_bound", "d_test_bit", "locate_edges"]
+__all__ = ["d_find_edge", "d_find_lower_bound", "d_find_two_edges", "d_test_bit", "locate_edges"]
 
 
 @device
@@ -45,6 +45,42 @@ def d_find_edge(offsets, dst, valid, num_vertices, row, key):
         if position < end and dst[position] == key:
             state = PRESENT if d_test_bit(valid, position) else DEAD
     return position, state
+
+
+@device
+def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
+    """Find two edges at once, so that the reads of both are on their way together; positions are uint32.
+
+    For 1 to 2^31 - 1 slots. Row ``num_vertices`` has no edges. Returns position and state of each as ``d_find_edge``.
+    """
+    last_row, last_slot = np.uint32(offsets.shape[0] - 1), np.uint32(dst.shape[0] - 1)
+    row, other_row = np.uint32(row), np.uint32(other_row)
+    low, high = np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last_row)])
+    other_low = np.uint32(offsets[other_row])
+    other_high = np.uint32(offsets[min(np.uint32(other_row + np.uint32(1)), last_row)])
+    end, other_end = high, other_high
+    is_open, other_is_open = low < high, other_low < other_high
+    while is_open | other_is_open:
+        middle = np.uint32(min(np.uint32(np.uint32(low + high) >> np.uint32(1)), last_slot))
+        other_middle = np.uint32(min(np.uint32(np.uint32(other_low + other_high) >> np.uint32(1)), last_slot))
+        is_below, other_is_below = dst[middle] < key, dst[other_middle] < other_key
+        if is_open & is_below:
+            low = np.uint32(middle + np.uint32(1))
+        else:
+            high = middle  # of a search that is over, too, which leaves it over
+        if other_is_open & other_is_below:
+            other_low = np.uint32(other_middle + np.uint32(1))
+        else:
+            other_high = other_middle
+        is_open, other_is_open = low < high, other_low < other_high
+    slot, other_slot = np.uint32(min(low, last_slot)), np.uint32(min(other_low, last_slot))
+    found, word = dst[slot], valid[np.uint32(slot >> np.uint32(5))]
+    other_found, other_word = dst[other_slot], valid[np.uint32(other_slot >> np.uint32(5))]
+    is_valid = (word >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0
+    other_is_valid = (other_word >> np.uint32(other_slot & np.uint32(31))) & np.uint32(1) != 0
+    is_there, other_is_there = (low < end) & (found == key), (other_low < other_end) & (other_found == other_key)
+    state, other_state = PRESENT if is_valid else DEAD, PRESENT if other_is_valid else DEAD
+    return low, state if is_there else ABSENT, other_low, other_state if other_is_there else ABSENT
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 
-__all__ = ["BOARD", "d_claim", "d_claim_many", "d_scan_tile", "d_sum_block"]
+__all__ = ["BOARD", "d_claim", "d_claim_many", "d_claim_two", "d_scan_tile", "d_sum_block"]
 
 # Entries of the shared int64 array that a block of at most 1024 threads needs as its ``board``.
 BOARD = 32
@@ -24,6 +24,17 @@ def d_claim(counter, index, wanted):
     if lane == 0 and word != 0:
         start = np.int64(cuda.atomic.add(counter, index, np.int64(cuda.popc(word))))
     return d_shuffle(start, 0) + d_count_lower(word, lane)
+
+
+@device
+def d_claim_two(counter, index, wanted, other_wanted):
+    """Return this thread's two places as ``d_claim`` does, with one atomic add a warp for both."""
+    lane, word, other_word = d_lane(), d_ballot(wanted), d_ballot(other_wanted)
+    start, count = np.int64(0), np.int64(cuda.popc(word))
+    if lane == 0 and word | other_word != 0:
+        start = np.int64(cuda.atomic.add(counter, index, count + np.int64(cuda.popc(other_word))))
+    start = d_shuffle(start, 0)
+    return start + d_count_lower(word, lane), start + count + d_count_lower(other_word, lane)
 
 
 @device

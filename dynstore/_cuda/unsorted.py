@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import prepare
+from dynstore._cuda.compiler import SIMULATED, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
@@ -22,6 +22,7 @@ from dynstore._cuda.unsorted_layout import (
     FOUND,
     FOUND_LOOPS,
     GROUP_HEIGHT,
+    HEAP_ROWS,
     LEAVES,
     MAX_GIANT_HEIGHT,
     OTHER_LOOPS,
@@ -35,7 +36,7 @@ from dynstore._cuda.unsorted_layout import (
 )
 from dynstore._cuda.unsorted_listing import k_list_rows
 from dynstore._cuda.unsorted_planning import k_plan_lists
-from dynstore._cuda.unsorted_writing import k_write_leaves, k_write_windows
+from dynstore._cuda.unsorted_writing import k_merge_wide, k_write_leaves, k_write_windows
 from dynstore.slots import Located
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
+
+# A warp writes one more leaf after the other for each so many, up to eight. (Fewer in the simulator, for small graphs.)
+LEAVES_A_STEP, MAX_LEAVES_EACH = (4 if SIMULATED else 1 << 14), 8
 
 
 class _Scratch:
@@ -66,11 +70,12 @@ class _Scratch:
         merged: Array,
         states: Array,
     ) -> None:
-        self.control, self.table, self.states = control, table, states
+        self.control, self.table, self.states, self.merged = control, table, states, merged
         self.listing = Packed(marks, lists, following, table, states, control)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
-        self.windows = Packed(marks, nodes, table, lists, states, pairs, merged, control, far_rows)
+        self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
+        self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +99,7 @@ def _start_plan(
     # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
-        (num_leaves, np.uint32), ((2, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
+        (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
         (room, np.int32), ((TABLE_ROWS, room), np.int32), ((2, room), dtype),
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
@@ -165,7 +170,9 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    k_write_leaves.launch_warps(num_windows, columns, scratch.leaves, *limits)
+    each = min(max(num_windows // LEAVES_A_STEP, 1), MAX_LEAVES_EACH)
+    k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
+    k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
     )

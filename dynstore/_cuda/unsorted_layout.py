@@ -15,15 +15,19 @@ __all__ = [
     "ADDED",
     "CLAIMED",
     "COUNT",
+    "COVERED",
     "CROWDED",
     "END",
+    "FAR",
     "FIRST",
     "FOUND",
     "FOUND_LOOPS",
     "FULL",
     "GIANT",
+    "GIANT_ARRIVALS",
     "GROUP_HEIGHT",
     "HEAD",
+    "HEAP_ROWS",
     "HIGH",
     "LEAVES",
     "LISTED",
@@ -31,6 +35,10 @@ __all__ = [
     "MARKED",
     "MAX_GIANT_HEIGHT",
     "MAX_HEIGHT",
+    "MOVED",
+    "NARROW",
+    "NARROW_HEIGHT",
+    "NARROW_WINDOWS",
     "OTHER_LOOPS",
     "PLACES",
     "POSITIONS",
@@ -48,29 +56,36 @@ __all__ = [
     "fits",
 ]
 
-# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Higher ones,
-# giants, all blocks merge together. Both are lower in the simulator, for small graphs.
-MAX_HEIGHT, MAX_GIANT_HEIGHT = (2, 4) if SIMULATED else (8, 13)
+# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Narrow ones a
+# warp merges in its part of that; higher ones, giants, all blocks together. All are lower in the simulator, for small
+# graphs.
+NARROW_HEIGHT, MAX_HEIGHT, MAX_GIANT_HEIGHT = (1, 2, 4) if SIMULATED else (5, 8, 13)
 # The height of the groups of leaves that are counted together, at most 5.
 GROUP_HEIGHT = 1 if SIMULATED else 5
 
 # Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; leaves
 # that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
 # block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
-# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants.
+# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants,
+# how often blocks that merge these have come to a barrier, windows of several leaves that a warp merges, leaves merged
+# by themselves whose first or last row has changed, and full leaves whose group is too dense, too.
 REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-GIANT = 13
+GIANT, GIANT_ARRIVALS, NARROW, MOVED, FAR = range(13, 18)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
-# slot that it goes before; the windows of several leaves, giants from the end; of each row of the batch the slot where
-# it is or belongs.
-TABLE_ROWS = 7
-FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, POSITIONS = range(TABLE_ROWS)
-# What each leaf has: how many rows of the batch are in its list; the last one + 1, then 1 + its window.
+# slot that it goes before; the windows of several leaves, giants from the end; leaves that cannot take their keys, then
+# in their place the narrow windows, behind those leaves whose first or last row has changed; of each row of the batch
+# the slot where it is or belongs.
+TABLE_ROWS = 8
+FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
+# What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the
+# first key.
 COUNT, HEAD = range(2)
-# What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window.
-MARKED, CLAIMED = range(2)
+# What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window. Beside it, a bit for
+# each group of leaves: that some window of several leaves is in it, or it in that.
+HEAP_ROWS = 3
+MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
@@ -85,7 +100,9 @@ d_fits = device(fits)
 @device
 def d_node_height(nodes, leaf, top):
     """Return the height of the highest marked node of several leaves that a leaf is below, 0 where there is none."""
-    height = 0
+    height, group = 0, leaf >> GROUP_HEIGHT
+    if (nodes[COVERED, group >> 5] >> np.uint32(group & 31)) & np.uint32(1) == 0:
+        return height
     for candidate in range(1, min(top, MAX_GIANT_HEIGHT) + 1):
         node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
         if (nodes[MARKED, node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
@@ -94,7 +111,6 @@ def d_node_height(nodes, leaf, top):
 
 
 @device
-def d_count_elements(valid, marks, lists, low, high, leaf):
-    """Return how many elements a leaf has with its keys; ``lists`` has 1 + its place among those listed."""
-    count, item = np.int64(cuda.popc(valid[leaf] | marks[leaf])), np.int64(lists[leaf, HEAD]) - 1
-    return count + high[item] - low[item] if item >= 0 else count
+def d_count_elements(valid, marks, lists, leaf):
+    """Return how many elements a leaf has with its keys, once its list is sorted."""
+    return np.int64(cuda.popc(valid[leaf] | marks[leaf])) + lists[leaf, COUNT]

@@ -7,8 +7,8 @@ import numpy as np
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
 from dynstore._cuda.present import d_count_rows, d_read_row
-from dynstore._cuda.search import d_find_edge
-from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many
+from dynstore._cuda.search import d_find_two_edges
+from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (
     COUNT,
     CROWDED,
@@ -16,10 +16,12 @@ from dynstore._cuda.unsorted_layout import (
     FIRST,
     FOUND,
     FOUND_LOOPS,
+    FULL,
     HEAD,
     HIGH,
     LISTED,
     LOW,
+    NARROW_WINDOWS,
     OTHER_LOOPS,
     PLACES,
     POSITIONS,
@@ -29,7 +31,7 @@ from dynstore._cuda.unsorted_layout import (
     STRANGE,
 )
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
-from dynstore.slots import ABSENT, PRESENT
+from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["d_sort_lists", "k_list_rows"]
 
@@ -37,55 +39,108 @@ NO_KEY = np.int64(np.iinfo(np.int64).max)
 
 
 @device
+def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
+    """Return source and destination of a row, and whether there is one, of vertices; else the source has no edges."""
+    row, column = d_read_row(edge_src, edge_dst, mirrored, min(np.int64(i), num_rows - 1))
+    known = (np.int64(i) < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
+    return np.int32(row if known else num_vertices), np.int32(column), known
+
+
+@device
+def d_choose_leaf(position):
+    """Return the leaf that a key before a slot belongs to; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(5))
+
+
+@device
+def d_announce(marks, lists, position, state, known):
+    """Count an absent key in its leaf's list, mark the slot of another; return the count, or the word, before."""
+    before = np.uint32(0)
+    if known and state == ABSENT:
+        before = np.uint32(cuda.atomic.add(lists, (d_choose_leaf(position), COUNT), 1))
+    elif known:
+        bit = np.uint32(1) << np.uint32(position & np.uint32(31))
+        before = np.uint32(cuda.atomic.or_(marks, np.uint32(position >> np.uint32(5)), bit))
+    return before
+
+
+@device
+def d_tell(position, state, known, before):
+    """Return the state of a row's key if no row has told it, else ABSENT; ``before``: the word of marks, before."""
+    is_first = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1) == 0
+    return np.uint8(state if known and is_first else ABSENT)
+
+
+@device
+def d_link_row(lists, position, i, wanted):
+    """Put a row at the head of its leaf's list; return the row + 1 that was there."""
+    link = np.int32(0)
+    if wanted:
+        link = np.int32(cuda.atomic.exch(lists, (d_choose_leaf(position), HEAD), np.int32(i + np.uint32(1))))
+    return link
+
+
+@device
+def d_note_row(following, positions, states, i, position, link, linked, told):
+    """Write what has been found of a row, if there is one."""
+    if i < following.shape[0]:
+        positions[i] = position
+        states[i] = told
+        if linked:
+            following[i] = link
+
+
+@device
 def d_list_rows(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, listed,
     positions, states, control,
 ):  # fmt: skip
-    """Warps stride over the rows: keys that are there or dead are told once, the others put into their leaf's list.
+    """Threads stride over the rows, two at a time: keys that are there or dead are told once, others go to a list.
 
-    A slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add) and the last
+    That of their leaf. Both rows take each step together, so that twice as many reads and atomics are on their way. A
+    slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add) and the last
     row + 1 (atomic exchange), both in ``lists``, and the row + 1 before each in ``following``; 0 ends it. Once a list
     would have more than 32 rows, or an id is no vertex, nobody goes on. Returns the keys present and dead, and
     self-loops among both.
     """
-    lane, num_rows = d_lane(), d_count_rows(edge_src, mirrored)
-    found, found_loops, revived, revived_loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for base in range(cuda.grid(1) - lane, num_rows, cuda.gridsize(1)):
+    num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
+    found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    i = np.uint32(cuda.grid(1))
+    while np.int64(i) - d_lane() < num_rows:  # the same in all lanes
         if d_shuffle(control[STOPPED], 0) > 0:
             break
-        i = base + lane
-        leaf, begins = np.int64(0), False
-        if i < num_rows:
-            row, column = d_read_row(edge_src, edge_dst, mirrored, i)
-            position, state, told = np.int64(0), PRESENT, np.uint8(ABSENT)
-            known = min(row, column) >= 0 and max(row, column) < num_vertices
-            if known:
-                position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-            else:
-                control[STOPPED] = STRANGE
-            if state == ABSENT:
-                leaf = max(position - 1, np.int64(0)) >> 5
-                ticket = cuda.atomic.add(lists, (leaf, COUNT), 1)
-                begins = ticket == 0
-                if ticket < WARP:
-                    following[i] = cuda.atomic.exch(lists, (leaf, HEAD), np.int32(i + 1))
-                else:
-                    control[STOPPED] = CROWDED
-            elif known:
-                bit = np.uint32(1) << np.uint32(position & 31)
-                if cuda.atomic.or_(marks, position >> 5, bit) & bit == 0:
-                    told = np.uint8(state)
-                    if state == PRESENT:
-                        found += 1
-                        found_loops += row == column
-                    else:
-                        revived += 1
-                        revived_loops += row == column
-            positions[i] = position
-            states[i] = told
-        place = d_claim(control, LISTED, begins)
+        other = np.uint32(i + step)
+        row, column, known = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+        other_row, other_column, other_known = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
+        if (i < num_rows and not known) or (other < num_rows and not other_known):
+            control[STOPPED] = STRANGE
+        position, state, other_position, other_state = d_find_two_edges(
+            offsets, dst, valid, row, column, other_row, other_column
+        )
+        before = d_announce(marks, lists, position, state, known)
+        other_before = d_announce(marks, lists, other_position, other_state, other_known)
+        is_absent, other_is_absent = known and state == ABSENT, other_known and other_state == ABSENT
+        linked, other_linked = is_absent and before < WARP, other_is_absent and other_before < WARP
+        link = d_link_row(lists, position, i, linked)
+        other_link = d_link_row(lists, other_position, other, other_linked)
+        if linked != is_absent or other_linked != other_is_absent:
+            control[STOPPED] = CROWDED
+        begins, other_begins = is_absent and before == 0, other_is_absent and other_before == 0
+        place, other_place = d_claim_two(control, LISTED, begins, other_begins)
+        told = d_tell(position, state, known, before)
+        other_told = d_tell(other_position, other_state, other_known, other_before)
+        d_note_row(following, positions, states, i, position, link, linked, told)
+        d_note_row(following, positions, states, other, other_position, other_link, other_linked, other_told)
         if begins:
-            listed[place] = leaf
+            listed[place] = d_choose_leaf(position)
+        if other_begins:
+            listed[other_place] = d_choose_leaf(other_position)
+        is_loop, other_is_loop = row == column, other_row == other_column
+        found += np.int32(told == PRESENT) + np.int32(other_told == PRESENT)
+        found_loops += np.int32(told == PRESENT and is_loop) + np.int32(other_told == PRESENT and other_is_loop)
+        revived += np.int32(told == DEAD) + np.int32(other_told == DEAD)
+        revived_loops += np.int32(told == DEAD and is_loop) + np.int32(other_told == DEAD and other_is_loop)
+        i = np.uint32(other + step)
     return found, found_loops, revived, revived_loops
 
 
@@ -106,79 +161,119 @@ def k_list_rows(
 
 
 @device
-def d_sort_list(edge_src, edge_dst, mirrored, lists, following, leaf, rows):
-    """Let a lane have each row of a leaf's list, of at most 32, and its key; all lanes of the warp call.
+def d_read_key(edge_src, edge_dst, mirrored, positions, link):
+    """Return the key of row ``link`` - 1 and the slot that it goes before; for 0 a key behind all.
 
-    Returns the row, whether it is its key's first one, the key's rank among the distinct ones, and their number.
+    Nothing is read behind a branch, so that a thread's reads of several keys wait together.
     """
-    lane, mine, link = d_lane(), np.int64(-1), np.int64(lists[leaf, HEAD])
+    mine = np.uint32(max(link, np.int32(1)) - np.int32(1))
+    row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(mine))
+    return (row << 32) | column if link > 0 else NO_KEY, positions[mine]
+
+
+@device
+def d_put_key(key, position, place, places, pairs):
+    """Write a key, if there is one, and the slot that it goes before; return 1 if so, and 1 if it is a self-loop."""
+    row, column, at, wanted = np.int32(key >> 32), np.int32(key), np.uint32(place), key != NO_KEY
+    if wanted:
+        pairs[0, at], pairs[1, at], places[at] = row, column, position
+    return np.int32(wanted), np.int32(wanted and row == column)
+
+
+@device
+def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows, start):
+    """A lane alone sorts a list of 1 to 4 rows, or none; returns how many keys and self-loops there are."""
+    link0, link1, link2, link3 = head if rows > 0 else np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    if rows > 1:
+        link1 = following[np.uint32(link0 - np.int32(1))]
+    if rows > 2:
+        link2 = following[np.uint32(link1 - np.int32(1))]
+    if rows > 3:
+        link3 = following[np.uint32(link2 - np.int32(1))]
+    key0, position0 = d_read_key(edge_src, edge_dst, mirrored, positions, link0)
+    key1, position1 = d_read_key(edge_src, edge_dst, mirrored, positions, link1)
+    key2, position2 = d_read_key(edge_src, edge_dst, mirrored, positions, link2)
+    key3, position3 = d_read_key(edge_src, edge_dst, mirrored, positions, link3)
+    key1 = NO_KEY if key1 == key0 else key1
+    key2 = NO_KEY if (key2 == key0) | (key2 == key1) else key2
+    key3 = NO_KEY if (key3 == key0) | (key3 == key1) | (key3 == key2) else key3
+    is_1_below_0, is_2_below_0, is_3_below_0 = np.int32(key1 < key0), np.int32(key2 < key0), np.int32(key3 < key0)
+    is_2_below_1, is_3_below_1, is_3_below_2 = np.int32(key2 < key1), np.int32(key3 < key1), np.int32(key3 < key2)
+    at0 = start + is_1_below_0 + is_2_below_0 + is_3_below_0
+    at1 = start + 1 - is_1_below_0 + is_2_below_1 + is_3_below_1
+    at2 = start + 2 - is_2_below_0 - is_2_below_1 + is_3_below_2
+    at3 = start + 3 - is_3_below_0 - is_3_below_1 - is_3_below_2
+    keys0, loops0 = d_put_key(key0, position0, at0, places, pairs)
+    keys1, loops1 = d_put_key(key1, position1, at1, places, pairs)
+    keys2, loops2 = d_put_key(key2, position2, at2, places, pairs)
+    keys3, loops3 = d_put_key(key3, position3, at3, places, pairs)
+    return np.int32(keys0 + keys1 + keys2 + keys3), np.int32(loops0 + loops1 + loops2 + loops3)
+
+
+@device
+def d_sort_list(edge_src, edge_dst, mirrored, following, positions, head, rows):
+    """Let a lane have each row of a list, of at most 32, and its key; all lanes of the warp call.
+
+    Returns the key, if the row is its first, the slot that it goes before, its rank among the distinct ones, and their
+    number.
+    """
+    lane, mine, link = d_lane(), np.int32(0), head
     for other in range(rows):
         if lane == other:
-            mine = link - 1
-        link = np.int64(following[link - 1])
-    key, repeated, rank = NO_KEY, False, np.int64(0)
-    if mine >= 0:
-        row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-        key = (row << 32) | column
+            mine = link
+        link = following[link - 1]
+    key, position = d_read_key(edge_src, edge_dst, mirrored, positions, mine)
+    distinct, rank = key, np.int64(0)
     for other in range(rows):
         if d_shuffle(key, other) == key and other < lane:
-            repeated = True
-    kept = mine >= 0 and not repeated
-    distinct = key if kept else NO_KEY
+            distinct = NO_KEY
     for other in range(rows):
         if d_shuffle(distinct, other) < key:
             rank += 1
-    return mine, kept, rank, np.int64(cuda.popc(d_ballot(kept)))
+    return distinct, position, rank, np.int64(cuda.popc(d_ballot(distinct != NO_KEY)))
 
 
 @device
 def d_sort_lists(
     valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
 ):
-    """A warp takes 32 leaves at most, and sorts the list of each; a list of one row needs only a lane.
+    """A warp takes 32 leaves at most: a lane sorts each short list, then all lanes together the long ones, in turn.
 
     The keys and their places go to a piece of scratch, which has room for the list's rows (atomic add, one a warp).
-    Afterwards ``lists`` has 1 + each leaf's place among those listed. Returns how many keys, loops among them, and
-    leaves that cannot take theirs there are.
+    Afterwards ``lists`` says how many they are, and where; leaves that cannot take theirs go to a list. Returns how
+    many keys there are, and loops among them.
     """
-    first, end, low, high = table[FIRST], table[END], table[LOW], table[HIGH]
-    places, positions, new_src, new_dst = table[PLACES], table[POSITIONS], pairs[0], pairs[1]
-    lane, warps = d_lane(), np.int64(cuda.gridsize(1) >> 5)
-    share = min((num_listed + warps - 1) // warps, np.int64(WARP))
-    base, added, loops, full = np.int64(cuda.grid(1) >> 5) * share, np.int64(0), np.int64(0), np.int64(0)
+    places, positions = table[PLACES], table[POSITIONS]
+    lane, warps = np.int32(d_lane()), np.int32(cuda.gridsize(1) >> 5)
+    share = np.int32(min((num_listed + warps - 1) // warps, np.int64(WARP)))
+    base, added, loops = np.int32((cuda.grid(1) >> 5) * share), np.int32(0), np.int32(0)
     while base < num_listed:
-        window, leaf, rows, room = base + lane, np.int64(0), np.int64(0), 0.0
+        window, leaf, rows, head, elements = np.uint32(base + lane), np.uint32(0), np.int32(0), np.int32(0), np.int32(0)
         if lane < share and window < num_listed:
-            leaf = first[window]
-            rows = np.int64(lists[leaf, COUNT])
-            room = lower * 32 - cuda.popc(valid[leaf] | marks[leaf])
-        start = d_claim_many(control, ROWS, rows)
-        if rows > 0:
-            end[window], low[window], high[window] = leaf + 1, start, start + 1
-        if rows == 1:
-            mine = np.int64(lists[leaf, HEAD]) - 1
-            row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-            new_src[start], new_dst[start], places[start] = row, column, positions[mine]
-            added += 1
-            loops += row == column
-            full += room < 1
-        pending = d_ballot(rows > 1)
+            leaf = np.uint32(table[FIRST, window])
+            rows, head, elements = lists[leaf, COUNT], lists[leaf, HEAD], np.int32(cuda.popc(valid[leaf] | marks[leaf]))
+        start, is_short = np.int32(d_claim_many(control, ROWS, rows)), rows <= 4
+        num_keys, num_loops = d_sort_short_list(
+            edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows if is_short else 0, start
+        )
+        loops += num_loops
+        pending = d_ballot(not is_short)
         while pending != 0:
             owner = cuda.ffs(np.int32(pending)) - 1
-            mine, kept, rank, num_keys = d_sort_list(
-                edge_src, edge_dst, mirrored, lists, following, d_shuffle(leaf, owner), d_shuffle(rows, owner)
+            key, position, rank, num_distinct = d_sort_list(
+                edge_src, edge_dst, mirrored, following, positions, d_shuffle(head, owner), d_shuffle(rows, owner)
             )
-            piece = d_shuffle(start, owner)
-            if kept:
-                row, column = d_read_row(edge_src, edge_dst, mirrored, mine)
-                new_src[piece + rank], new_dst[piece + rank], places[piece + rank] = row, column, positions[mine]
-                added += 1
-                loops += row == column
+            loops += d_put_key(key, position, d_shuffle(start, owner) + rank, places, pairs)[1]
             if lane == owner:
-                high[window] = start + num_keys
-                full += room < num_keys
+                num_keys = np.int32(num_distinct)
             pending &= pending - np.uint32(1)
         if rows > 0:
-            lists[leaf, HEAD] = np.int32(window + 1)
-        base += warps * share
-    return added, loops, full
+            table[END, window], table[LOW, window], table[HIGH, window] = leaf + 1, start, start + num_keys
+            lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, start + 1
+        is_full = rows > 0 and elements + num_keys > lower * 32
+        place = d_claim(control, FULL, is_full)
+        if is_full:
+            table[NARROW_WINDOWS, place] = window
+        added += num_keys
+        base += np.int32(warps * share)
+    return added, loops

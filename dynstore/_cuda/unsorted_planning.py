@@ -10,18 +10,21 @@ from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     ADDED,
     CLAIMED,
+    COVERED,
     END,
+    FAR,
     FIRST,
     FULL,
     GIANT,
     GROUP_HEIGHT,
-    HIGH,
     LEAVES,
     LISTED,
-    LOW,
     MARKED,
     MAX_GIANT_HEIGHT,
     MAX_HEIGHT,
+    NARROW,
+    NARROW_HEIGHT,
+    NARROW_WINDOWS,
     OTHER_LOOPS,
     STOPPED,
     TOO_WIDE,
@@ -31,20 +34,20 @@ from dynstore._cuda.unsorted_layout import (
     d_node_height,
 )
 from dynstore._cuda.unsorted_listing import d_sort_lists
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_limit
 
 __all__ = ["k_plan_lists"]
 
 
 @device
-def d_count_groups(valid, marks, lists, low, high, num_leaves, groups):
+def d_count_groups(valid, marks, lists, num_leaves, groups):
     """Warps stride over the leaves: how many elements, with the keys, each group of neighbouring ones has."""
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, num_leaves, cuda.gridsize(1)):
         count = np.int64(0)
         if base + lane < num_leaves:
-            count = d_count_elements(valid, marks, lists, low, high, base + lane)
+            count = d_count_elements(valid, marks, lists, base + lane)
         for step in range(GROUP_HEIGHT):
             count += d_shuffle(count, lane ^ (1 << step))
         if lane & ((1 << GROUP_HEIGHT) - 1) == 0 and base + lane < num_leaves:
@@ -52,58 +55,62 @@ def d_count_groups(valid, marks, lists, low, high, num_leaves, groups):
 
 
 @device
+def d_mark_node(nodes, leaf, height, top):
+    """The warp marks the node of a leaf at a height, and covers the groups below it, or the one that it is in."""
+    node, lane = (np.int64(1) << (top - height)) + (leaf >> height), d_lane()
+    if lane == 0:
+        cuda.atomic.or_(nodes, (MARKED, node >> 5), np.uint32(1) << np.uint32(node & 31))
+    first = ((leaf >> height) << height) >> GROUP_HEIGHT
+    for group in range(first + lane, first + max((1 << height) >> GROUP_HEIGHT, 1), WARP):
+        cuda.atomic.or_(nodes, (COVERED, group >> 5), np.uint32(1) << np.uint32(group & 31))
+
+
+@device
 def d_climb_full_leaves(
-    valid, marks, lists, first, low, high, groups, num_listed, num_leaves, lower, upper, top, nodes
+    valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, highest, nodes
 ):  # fmt: skip
-    """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a window that all blocks can merge.
+    """Leaves that cannot take their keys climb as in ``d_climb_leaves``, to a height of at most ``highest``.
 
     A warp takes one after the other: it counts the leaves of its group, whose windows are sums by a butterfly; a wider
     window's other half is some groups. Returns how many would climb further.
     """
-    lane, too_wide, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
-    for base in range(cuda.grid(1) - lane, num_listed, cuda.gridsize(1)):
-        is_full = False
-        if base + lane < num_listed:
-            own = np.int64(first[base + lane])
-            is_full = d_count_elements(valid, marks, lists, low, high, own) > lower * 32
-        pending = d_ballot(is_full)
-        while pending != 0:
-            leaf = np.int64(first[base + cuda.ffs(np.int32(pending)) - 1])
-            group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
-            count = np.int64(0)
-            if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
-                count = d_count_elements(valid, marks, lists, low, high, group + lane)
-            elements, height, fits = d_shuffle(count, leaf - group), 0, False
-            while not fits and height <= MAX_GIANT_HEIGHT:
-                begin = (leaf >> height) << height
-                size = min(np.int64(1) << height, num_leaves - begin)
-                fits = height == top or elements <= d_limit(lower, upper, height, top, size)
-                if not fits and height < GROUP_HEIGHT:
-                    count += d_shuffle(count, lane ^ (1 << height))
-                    elements = d_shuffle(count, leaf - group)
-                elif not fits:
-                    part, other = np.int64(0), ((leaf >> height) ^ 1) << (height - GROUP_HEIGHT)
-                    for i in range(other + lane, min(other + (1 << (height - GROUP_HEIGHT)), num_groups), WARP):
-                        part += groups[i]
-                    elements += d_sum_lanes(part)
-                height += 0 if fits else 1
-            if lane == 0 and not fits:
-                too_wide += 1
-            elif lane == 0 and height > 0:
-                node = (np.int64(1) << (top - height)) + (leaf >> height)
-                cuda.atomic.or_(nodes, (MARKED, node >> 5), np.uint32(1) << np.uint32(node & 31))
-            pending &= pending - np.uint32(1)
-    return too_wide
+    lane, further, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
+    for i in range(cuda.grid(1) >> 5, num_full, cuda.gridsize(1) >> 5):
+        leaf = np.int64(table[FIRST, table[NARROW_WINDOWS, i]])
+        group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
+        count = np.int64(0)
+        if lane < 1 << GROUP_HEIGHT and group + lane < num_leaves:
+            count = d_count_elements(valid, marks, lists, group + lane)
+        elements, height, fits = d_shuffle(count, leaf - group), 0, False
+        while not fits and height <= highest:
+            begin = (leaf >> height) << height
+            size = min(np.int64(1) << height, num_leaves - begin)
+            fits = height == top or elements <= d_limit(lower, upper, height, top, size)
+            if not fits and height < GROUP_HEIGHT:
+                count += d_shuffle(count, lane ^ (1 << height))
+                elements = d_shuffle(count, leaf - group)
+            elif not fits and height < highest:
+                part, other = np.int64(0), ((leaf >> height) ^ 1) << (height - GROUP_HEIGHT)
+                for item in range(other + lane, min(other + (1 << (height - GROUP_HEIGHT)), num_groups), WARP):
+                    part += groups[item]
+                elements += d_sum_lanes(part)
+            height += 0 if fits else 1
+        if lane == 0 and not fits:
+            further += 1
+        elif fits and height > 0:
+            d_mark_node(nodes, leaf, height, top)
+    return further
 
 
 @device
-def d_widen_windows(first, end, num_listed, num_leaves, top, nodes, wide, control):
+def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
     """A listed leaf below marked nodes leaves its window to whoever is the first to claim the highest of them.
 
     That one's window becomes the node's, and goes to a list (atomic or, then an atomic add). Returns the leaves of the
     windows.
     """
-    lane, total = d_lane(), np.int64(0)
+    lane, total, first, end = d_lane(), np.int64(0), table[FIRST], table[END]
+    narrow, wide = table[NARROW_WINDOWS], table[WIDE_WINDOWS]
     for base in range(cuda.grid(1) - lane, num_listed, cuda.gridsize(1)):
         i, leads, height = base + lane, False, 0
         if i < num_listed:
@@ -118,9 +125,12 @@ def d_widen_windows(first, end, num_listed, num_leaves, top, nodes, wide, contro
                     begin = (leaf >> height) << height
                     first[i], end[i] = begin, min(begin + (np.int64(1) << height), num_leaves)
             total += end[i] - first[i]
-        place = d_claim(control, WIDE, leads and height <= MAX_HEIGHT)
+        narrow_place = d_claim(control, NARROW, leads and height <= NARROW_HEIGHT)
+        place = d_claim(control, WIDE, leads and NARROW_HEIGHT < height <= MAX_HEIGHT)
         giant_place = d_claim(control, GIANT, leads and height > MAX_HEIGHT)
-        if leads and height <= MAX_HEIGHT:
+        if leads and height <= NARROW_HEIGHT:
+            narrow[narrow_place] = i
+        elif leads and height <= MAX_HEIGHT:
             wide[place] = i
         elif leads:
             wide[wide.shape[0] - 1 - giant_place] = i
@@ -134,30 +144,38 @@ def k_plan_lists(
 ):  # fmt: skip
     """Sort each list, and choose the windows: a leaf if it has room.
 
-    Where some have not, groups of leaves are counted, these climb, and windows are widened; a grid-wide wait before
-    each. ``nodes``: bits of a heap of windows; for the rest see ``unsorted_layout``.
+    Where some have not, these climb, and windows are widened; a grid-wide wait before each. Where one would climb
+    further than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of
+    windows; for the rest see ``unsorted_layout``.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    first, low, high = table[FIRST], table[LOW], table[HIGH]
     if control[STOPPED] > 0:  # the same in all threads
         return
     num_listed = control[LISTED]
-    added, loops, full = d_sort_lists(
+    added, loops = d_sort_lists(
         valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
     )
     d_leave_sum(control, ADDED, added, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
-    d_leave_sum(control, FULL, full, board)
     d_sync_grid(control, 1)
     if control[FULL] > 0:
-        d_count_groups(valid, marks, lists, low, high, num_leaves, groups)
-        d_sync_grid(control, 2)
-        too_wide = d_climb_full_leaves(
-            valid, marks, lists, first, low, high, groups, num_listed, num_leaves, lower, upper, top, nodes
+        further = d_climb_full_leaves(
+            valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, GROUP_HEIGHT, nodes
         )
-        d_leave_sum(control, TOO_WIDE, too_wide, board)
-        d_sync_grid(control, 3)
-        total = d_widen_windows(first, table[END], num_listed, num_leaves, top, nodes, table[WIDE_WINDOWS], control)
+        if further > 0:
+            cuda.atomic.add(control, FAR, further)
+        d_sync_grid(control, 2)
+        if control[FAR] > 0:
+            d_count_groups(valid, marks, lists, num_leaves, groups)
+            d_sync_grid(control, 3)
+            further = d_climb_full_leaves(
+                valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, MAX_GIANT_HEIGHT,
+                nodes,
+            )  # fmt: skip
+            if further > 0:
+                cuda.atomic.add(control, TOO_WIDE, further)
+            d_sync_grid(control, 4)
+        total = d_widen_windows(table, num_listed, num_leaves, top, nodes, control)
         d_leave_sum(control, LEAVES, total, board)
     elif cuda.grid(1) == 0:
         control[LEAVES] = num_listed

@@ -134,7 +134,7 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     src, dst = np.divmod(40 * np.arange(600, dtype=dtype), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, vertex_dtype=dtype)
     batch = tuple(map(graph.backend.asarray, (src[100::100], dst[100::100] + 1)))
-    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_wide", "k_write_windows"]
     launches.clear()
     report = graph.insert_edges(batch)
     assert (report.inserted, report.path) == (5, "in-place")
@@ -173,7 +173,7 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
         return started
 
     known = tuple(7 * rng.integers(0, 40, (2, 30)) + 2**40)
-    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_write_windows"]
+    planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_wide", "k_write_windows"]
     assert kernels_of("insert_edges", known) == ["k_match_keys", *planning, *writing]
     assert kernels_of("delete_edges", (src[:9], dst[:9])) == ["k_match_keys", "k_find_present"]
     new = np.r_[known[0], 5], np.r_[known[1], known[0][:1]]
@@ -324,6 +324,60 @@ def test_leaves_that_are_too_full_make_windows_of_several(device, directed, sort
         assert slots_of(graph) == slots_of(twin)
         assert report.path == "in-place"
         check_graph(graph)
+
+
+@pytest.mark.parametrize("crowded", [None, 0, 1, 4])
+@pytest.mark.parametrize("num_leaves", [1, 2, 5])
+def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves, crowded, sorted_plans, sorts):
+    """A warp writes two windows: the second may be missing, and either may be another kernel's."""
+    columns = 4 * np.arange(400)
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, merge_cost=0.0)
+    twin = graph.copy()
+    batch = columns[np.arange(num_leaves) * 70] + 1
+    if crowded is not None:
+        batch = np.r_[batch[:crowded], 4 * (70 * min(crowded, num_leaves - 1) + np.arange(16)) + 2, batch[crowded:]]
+    sorts.clear()
+    report = graph.insert_edges((batch // 40, batch % 40))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 40, batch % 40))
+    assert report.inserted == batch.shape[0]
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("distinct", [60, 96])
+@pytest.mark.parametrize("num_rows", [96, 97, 193, 250])
+def test_a_thread_takes_two_rows(device, num_rows, distinct, sorted_plans, sorts):
+    """Where there are more rows than threads: two of one key, of one leaf, of a strange id, and one without another."""
+    columns = 40 * np.arange(600)
+    graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
+    graph.delete_edges((columns[50:60] // 400, columns[50:60] % 400))
+    twin = graph.copy()
+    rng = np.random.default_rng(num_rows)
+    new = columns[100 + rng.permutation(400)[: distinct - 20]] + 1
+    batch = np.resize(rng.permutation(np.r_[new, columns[40:60]]), num_rows).astype(np.int32)
+    sorts.clear()
+    report = graph.insert_edges((batch // 400, batch % 400))
+    assert not sorts
+    sorted_plans.append(True)
+    assert report == twin.insert_edges((batch // 400, batch % 400))
+    assert (report.inserted, report.replaced) == (distinct - 10, 10)
+    assert slots_of(graph) == slots_of(twin)
+    check_graph(graph)
+    sorted_plans.clear()
+    before = slots_of(graph)
+    strange = batch % 400
+    strange[-1] = -1
+    for update in (graph.insert_edges, graph.delete_edges):
+        with pytest.raises(InputError, match=f"at row {num_rows - 1}"):
+            update((batch // 400, strange))
+    assert slots_of(graph) == before
+    report = graph.delete_edges((batch // 400, batch % 400))
+    assert (report.deleted, report.absent, report.duplicates) == (distinct, 0, num_rows - distinct)
+    report = graph.delete_edges((batch // 400, batch % 400))
+    assert (report.deleted, report.absent, report.duplicates) == (0, distinct, num_rows - distinct)
+    check_graph(graph)
 
 
 @pytest.mark.parametrize("keys", [1, 33, 600])
