@@ -79,12 +79,12 @@ def label_components(out: GapCSR) -> Array:
     -------
     array, shape (V,), vertex dtype
     """
-    backend = out.backend
-    parents = backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
+    parents = out.backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
     if out.num_edges == 0:
         return parents
     for nth in range(SAMPLED_EDGES):
         k_unite_nth_edges.launch(out.num_vertices, out.offsets, out.indices, out.valid, nth, parents)
-        parents = flatten_trees(backend, parents)
+        flatten_trees(parents)
     k_unite_edges.launch_strided(out.num_slots, out.sources, out.indices, out.valid, parents)
-    return flatten_trees(backend, parents)
+    flatten_trees(parents)
+    return parents
