@@ -92,30 +92,37 @@ def d_raise_threshold(notes, least, scale):
 
 
 @device
-def d_try_edge(indices, valid, weights, distances, near, limit, base, first, last, position):
-    """Return the child at a position of a piece, its distance over that edge, and whether that is shorter."""
+def d_try_edge(indices, valid, weights, keys, near, limit, base, first, last, position):
+    """Return the child at a position of a piece, the key of its distance over that edge, and whether that is shorter.
+
+    Without branches, so that the loads of several slots wait together.
+    """
     place, live = d_find_slot(valid, base, first, last, position)
     child = int(indices[place])
     distance = near + weights[place]
-    return child, distance, live & (distance < limit) & (distance < distances[np.uint64(child)])
+    key = distance.view(keys.dtype)
+    return child, key, live & (distance < limit) & (key < keys[np.uint64(child)])
 
 
 @device
-def d_shorten(distances, pending, child, distance):
-    """Lower the child's distance (atomic minimum); if it fell, set its bit (atomic or).
+def d_shorten(keys, pending, child, key):
+    """Lower the child's distance (atomic minimum) and set its bit (atomic or).
 
-    The plain read saves atomics: no bit is cleared while this runs.
+    Nobody waits for what the minimum finds: the caller saw a longer distance, so if this one does not fall, another
+    thread has lowered it in this same launch, and sets the bit too. The plain read saves atomics: no bit is cleared.
     """
-    if distance < cuda.atomic.min(distances, child, distance) and not d_has_bit(pending, child):
+    cuda.atomic.min(keys, child, key)
+    if not d_has_bit(pending, child):
         cuda.atomic.or_(pending, child >> 5, np.uint32(1 << (child & 31)))
 
 
 @kernel
-def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, lengths, step, limit, distances, pending):
+def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, lengths, step, limit, keys, pending):
     """Warps stride over the frontier's pieces and short rows: shorten the children's distances.
 
-    Atomics: see :func:`d_shorten`. A parent's distance that falls meanwhile may be read either way: whoever lowered it
-    has set its bit again.
+    ``keys`` are the distances as integers of the same bits, which ascend alike from 0 on and have an atomic minimum in
+    hardware; floating point has none. Atomics: see :func:`d_shorten`. A parent's distance that falls meanwhile may be
+    read either way: whoever lowered it has set its bit again.
     """
     lane = d_lane()
     pieces = d_num_pieces(lengths[d_note(step)])
@@ -123,33 +130,33 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
     for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
         if item < pieces:
             parent, base, first, last = d_open_piece(offsets, rows, begins, item)
-            near = distances[parent]
+            near = keys[parent].view(weights.dtype)
             for place in range(lane, last + 1, STEP_SLOTS):
-                child0, distance0, shorter0 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place
+                child0, key0, shorter0 = d_try_edge(
+                    indices, valid, weights, keys, near, limit, base, first, last, place
                 )
-                child1, distance1, shorter1 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 32
+                child1, key1, shorter1 = d_try_edge(
+                    indices, valid, weights, keys, near, limit, base, first, last, place + 32
                 )
-                child2, distance2, shorter2 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 64
+                child2, key2, shorter2 = d_try_edge(
+                    indices, valid, weights, keys, near, limit, base, first, last, place + 64
                 )
-                child3, distance3, shorter3 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 96
+                child3, key3, shorter3 = d_try_edge(
+                    indices, valid, weights, keys, near, limit, base, first, last, place + 96
                 )
                 if shorter0:
-                    d_shorten(distances, pending, child0, distance0)
+                    d_shorten(keys, pending, child0, key0)
                 if shorter1:
-                    d_shorten(distances, pending, child1, distance1)
+                    d_shorten(keys, pending, child1, key1)
                 if shorter2:
-                    d_shorten(distances, pending, child2, distance2)
+                    d_shorten(keys, pending, child2, key2)
                 if shorter3:
-                    d_shorten(distances, pending, child3, distance3)
+                    d_shorten(keys, pending, child3, key3)
         else:
             i = (item - pieces) * 32 + lane
             if i < shorts:
                 parent = int(short[i])
-                near = distances[parent]
+                near = keys[parent].view(weights.dtype)
                 begin = int(offsets[parent])
                 bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
                 while bits != 0:
@@ -157,8 +164,9 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
                     bits &= bits - 1
                     child = int(indices[slot])
                     distance = near + weights[slot]
-                    if distance < limit and distance < distances[child]:
-                        d_shorten(distances, pending, child, distance)
+                    key = distance.view(keys.dtype)
+                    if distance < limit and key < keys[child]:
+                        d_shorten(keys, pending, child, key)
 
 
 @kernel
@@ -304,6 +312,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     limit = dtype.type(min(float(cutoff), float(unreached)))
     scale = DELTA_WEIGHTS * num_vertices / max(out.num_edges, 1)
     distances = fill(backend, num_vertices, dtype, unreached)
+    keys = distances.view(np.dtype(f"i{dtype.itemsize}"))
     pending = backend.zeros(-(-num_vertices // 32), np.uint32)
     state = backend.zeros(NOTES, np.int64)
     lengths, notes = state[:RING], state[RING:].view(np.float64)
@@ -326,7 +335,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
                 lengths,
                 step,
                 limit,
-                distances,
+                keys,
                 pending,
             )
             k_list_near.launch_strided(
