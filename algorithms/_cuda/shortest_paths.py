@@ -226,15 +226,30 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
 
 
 @device
-def d_keep_parent(predecessors, parent, child, own, weight, distance):
-    """Keep the child's smallest parent (atomic minimum) that is nearer than itself and on a shortest path."""
-    if own < distance and own + weight == distance and parent < predecessors[np.uint64(child)]:
+def d_try_parent(indices, valid, weights, distances, own, base, first, last, position):
+    """Return the child at a position of a piece, and whether the row is nearer and on a shortest path to it.
+
+    Without branches, so that the loads of several slots wait together.
+    """
+    place, live = d_find_slot(valid, base, first, last, position)
+    child = int(indices[place])
+    distance = distances[np.uint64(child)]
+    return child, live & (own < distance) & (own + weights[place] == distance)
+
+
+@device
+def d_keep_parent(predecessors, parent, child):
+    """Keep the child's smallest parent (atomic minimum)."""
+    if parent < predecessors[np.uint64(child)]:
         cuda.atomic.min(predecessors, child, parent)
 
 
 @kernel
 def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, distances, unreached, predecessors):
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones. See :func:`d_keep_parent`."""
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: keep the children's parents.
+
+    Atomics: see :func:`d_keep_parent`.
+    """
     lane = d_lane()
     num_vertices = distances.shape[0]
     pieces = d_num_pieces(lengths[0])
@@ -246,27 +261,26 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if own == unreached:
                 last = np.int32(-1)
             for place in range(lane, last + 1, STEP_SLOTS):
-                place0, live0 = d_find_slot(valid, base, first, last, place)
-                place1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                place2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                place3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                child0, child1 = int(indices[place0]), int(indices[place1])
-                child2, child3 = int(indices[place2]), int(indices[place3])
-                distance0, distance1 = distances[np.uint64(child0)], distances[np.uint64(child1)]
-                distance2, distance3 = distances[np.uint64(child2)], distances[np.uint64(child3)]
-                if live0:
-                    d_keep_parent(predecessors, parent, child0, own, weights[place0], distance0)
-                if live1:
-                    d_keep_parent(predecessors, parent, child1, own, weights[place1], distance1)
-                if live2:
-                    d_keep_parent(predecessors, parent, child2, own, weights[place2], distance2)
-                if live3:
-                    d_keep_parent(predecessors, parent, child3, own, weights[place3], distance3)
+                child0, kept0 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place)
+                child1, kept1 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 32)
+                child2, kept2 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 64)
+                child3, kept3 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 96)
+                if kept0:
+                    d_keep_parent(predecessors, parent, child0)
+                if kept1:
+                    d_keep_parent(predecessors, parent, child1)
+                if kept2:
+                    d_keep_parent(predecessors, parent, child2)
+                if kept3:
+                    d_keep_parent(predecessors, parent, child3)
         else:
             parent = (item - pieces) * 32 + lane
             begin = 0
             end = 0
-            if parent < num_vertices and distances[parent] != unreached:
+            own = unreached
+            if parent < num_vertices:
+                own = distances[parent]
+            if own != unreached:
                 begin = int(offsets[parent])
                 end = int(offsets[parent + 1])
             if d_is_short(begin, end):
@@ -276,7 +290,8 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
                     bits &= bits - 1
                     child = int(indices[slot])
                     distance = distances[child]
-                    d_keep_parent(predecessors, parent, child, distances[parent], weights[slot], distance)
+                    if own < distance and own + weights[slot] == distance:
+                        d_keep_parent(predecessors, parent, child)
 
 
 @kernel
