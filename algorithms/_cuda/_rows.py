@@ -26,6 +26,7 @@ __all__ = [
     "LOW_BITS",
     "RESERVE_BOARD",
     "STEP_SLOTS",
+    "STRIDING_WARPS",
     "CutRows",
     "count_warps",
     "d_add_block",
@@ -261,11 +262,11 @@ def k_cut_rows(offsets, rows, begins, split, lengths):
         split[start & LOW_BITS] = row
 
 
-def make_lists(backend: Backend, csr: GapCSR) -> tuple[Array, Array, Array]:
-    """Allocate lists that can hold all short rows, and the rows and first slots of all pieces."""
+def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
+    """Allocate lists that can hold all short rows, and the rows and first slots of all pieces, of some copies."""
     # Only a row of more than a piece's slots, less 31, has a second piece.
     pieces = min(csr.num_vertices, csr.num_slots // SHORT_SLOTS) + 2 * (csr.num_slots >> PIECE_BITS) + 1
-    sizes = (csr.num_vertices, pieces, pieces)
+    sizes = (copies * csr.num_vertices, copies * pieces, copies * pieces)
     short, rows, begins = (backend.empty(size, csr.offsets.dtype) for size in sizes)
     return short, rows, begins
 
