@@ -39,6 +39,7 @@ __all__ = [
     "d_num_pieces",
     "d_open_piece",
     "d_read_bits",
+    "d_take_slot",
     "make_lists",
 ]
 
@@ -85,6 +86,16 @@ def d_find_slot(valid, base, first, last, position):
     there = min(max(wanted, first), last)
     word = valid[np.uint64((base >> 5) + (there >> 5))]
     return np.uint64(base + there), (there == wanted) & ((word & np.uint32(1 << d_lane())) != 0)
+
+
+@device
+def d_take_slot(begin, bits):
+    """Return a slot of a short row that may be read, whether it is that of the lowest of ``bits``, and the other bits.
+
+    Without branches and past the last bit too, so that the loads of several slots wait together.
+    """
+    live = bits != 0
+    return np.uint64(begin + (d_lowest_bit(bits) if live else 0)), live, bits & (bits - 1)
 
 
 @device

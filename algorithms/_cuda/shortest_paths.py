@@ -22,6 +22,7 @@ from dynstore.algorithms._cuda._rows import (
     d_num_pieces,
     d_open_piece,
     d_read_bits,
+    d_take_slot,
     make_lists,
 )
 from dynstore.algorithms._cuda._zero_edges import place_over_ties
@@ -92,14 +93,10 @@ def d_raise_threshold(notes, least, scale):
 
 
 @device
-def d_try_edge(indices, valid, weights, keys, near, limit, base, first, last, position):
-    """Return the child at a position of a piece, the key of its distance over that edge, and whether that is shorter.
-
-    Without branches, so that the loads of several slots wait together.
-    """
-    place, live = d_find_slot(valid, base, first, last, position)
-    child = int(indices[place])
-    distance = near + weights[place]
+def d_try_edge(indices, weights, keys, near, limit, slot, live):
+    """Return the child in a slot, the key of its distance over that edge, and whether that is shorter; no branches."""
+    child = int(indices[slot])
+    distance = near + weights[slot]
     key = distance.view(keys.dtype)
     return child, key, live & (distance < limit) & (key < keys[np.uint64(child)])
 
@@ -114,6 +111,25 @@ def d_shorten(keys, pending, child, key):
     cuda.atomic.min(keys, child, key)
     if not d_has_bit(pending, child):
         cuda.atomic.or_(pending, child >> 5, np.uint32(1 << (child & 31)))
+
+
+@device
+def d_relax_slots(
+    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):  # fmt: skip
+    """Shorten the children's distances in those of four slots that are ``live``; their loads wait together."""
+    child0, key0, shorter0 = d_try_edge(indices, weights, keys, near, limit, slot0, live0)
+    child1, key1, shorter1 = d_try_edge(indices, weights, keys, near, limit, slot1, live1)
+    child2, key2, shorter2 = d_try_edge(indices, weights, keys, near, limit, slot2, live2)
+    child3, key3, shorter3 = d_try_edge(indices, weights, keys, near, limit, slot3, live3)
+    if shorter0:
+        d_shorten(keys, pending, child0, key0)
+    if shorter1:
+        d_shorten(keys, pending, child1, key1)
+    if shorter2:
+        d_shorten(keys, pending, child2, key2)
+    if shorter3:
+        d_shorten(keys, pending, child3, key3)
 
 
 @kernel
@@ -132,26 +148,13 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
             parent, base, first, last = d_open_piece(offsets, rows, begins, item)
             near = keys[parent].view(weights.dtype)
             for place in range(lane, last + 1, STEP_SLOTS):
-                child0, key0, shorter0 = d_try_edge(
-                    indices, valid, weights, keys, near, limit, base, first, last, place
-                )
-                child1, key1, shorter1 = d_try_edge(
-                    indices, valid, weights, keys, near, limit, base, first, last, place + 32
-                )
-                child2, key2, shorter2 = d_try_edge(
-                    indices, valid, weights, keys, near, limit, base, first, last, place + 64
-                )
-                child3, key3, shorter3 = d_try_edge(
-                    indices, valid, weights, keys, near, limit, base, first, last, place + 96
-                )
-                if shorter0:
-                    d_shorten(keys, pending, child0, key0)
-                if shorter1:
-                    d_shorten(keys, pending, child1, key1)
-                if shorter2:
-                    d_shorten(keys, pending, child2, key2)
-                if shorter3:
-                    d_shorten(keys, pending, child3, key3)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                d_relax_slots(
+                    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+                )  # fmt: skip
         else:
             i = (item - pieces) * 32 + lane
             if i < shorts:
@@ -160,13 +163,14 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
                 begin = int(offsets[parent])
                 bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
                 while bits != 0:
-                    slot = begin + d_lowest_bit(bits)
-                    bits &= bits - 1
-                    child = int(indices[slot])
-                    distance = near + weights[slot]
-                    key = distance.view(keys.dtype)
-                    if distance < limit and key < keys[child]:
-                        d_shorten(keys, pending, child, key)
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    d_relax_slots(
+                        indices, weights, keys, pending, near, limit,
+                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                    )  # fmt: skip
 
 
 @kernel
@@ -226,15 +230,11 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
 
 
 @device
-def d_try_parent(indices, valid, weights, distances, own, base, first, last, position):
-    """Return the child at a position of a piece, and whether the row is nearer and on a shortest path to it.
-
-    Without branches, so that the loads of several slots wait together.
-    """
-    place, live = d_find_slot(valid, base, first, last, position)
-    child = int(indices[place])
+def d_try_parent(indices, weights, distances, own, slot, live):
+    """Return the child in a slot, and whether the row is nearer and on a shortest path to it; without branches."""
+    child = int(indices[slot])
     distance = distances[np.uint64(child)]
-    return child, live & (own < distance) & (own + weights[place] == distance)
+    return child, live & (own < distance) & (own + weights[slot] == distance)
 
 
 @device
@@ -242,6 +242,25 @@ def d_keep_parent(predecessors, parent, child):
     """Keep the child's smallest parent (atomic minimum)."""
     if parent < predecessors[np.uint64(child)]:
         cuda.atomic.min(predecessors, child, parent)
+
+
+@device
+def d_keep_parents(
+    indices, weights, distances, predecessors, parent, own, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):
+    """Be a parent to the children in those of four slots that are ``live``; their loads wait together."""
+    child0, kept0 = d_try_parent(indices, weights, distances, own, slot0, live0)
+    child1, kept1 = d_try_parent(indices, weights, distances, own, slot1, live1)
+    child2, kept2 = d_try_parent(indices, weights, distances, own, slot2, live2)
+    child3, kept3 = d_try_parent(indices, weights, distances, own, slot3, live3)
+    if kept0:
+        d_keep_parent(predecessors, parent, child0)
+    if kept1:
+        d_keep_parent(predecessors, parent, child1)
+    if kept2:
+        d_keep_parent(predecessors, parent, child2)
+    if kept3:
+        d_keep_parent(predecessors, parent, child3)
 
 
 @kernel
@@ -261,18 +280,14 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if own == unreached:
                 last = np.int32(-1)
             for place in range(lane, last + 1, STEP_SLOTS):
-                child0, kept0 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place)
-                child1, kept1 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 32)
-                child2, kept2 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 64)
-                child3, kept3 = d_try_parent(indices, valid, weights, distances, own, base, first, last, place + 96)
-                if kept0:
-                    d_keep_parent(predecessors, parent, child0)
-                if kept1:
-                    d_keep_parent(predecessors, parent, child1)
-                if kept2:
-                    d_keep_parent(predecessors, parent, child2)
-                if kept3:
-                    d_keep_parent(predecessors, parent, child3)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                d_keep_parents(
+                    indices, weights, distances, predecessors, parent, own,
+                    slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                )  # fmt: skip
         else:
             parent = (item - pieces) * 32 + lane
             begin = 0
@@ -286,12 +301,14 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if d_is_short(begin, end):
                 bits = d_read_bits(valid, begin, end)
                 while bits != 0:
-                    slot = begin + d_lowest_bit(bits)
-                    bits &= bits - 1
-                    child = int(indices[slot])
-                    distance = distances[child]
-                    if own < distance and own + weights[slot] == distance:
-                        d_keep_parent(predecessors, parent, child)
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    d_keep_parents(
+                        indices, weights, distances, predecessors, parent, own,
+                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                    )  # fmt: skip
 
 
 @kernel
