@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms._cuda._common import d_has_bit, fill
 from dynstore.algorithms._cuda._rows import (
     LOW_BITS,
     RESERVE_BOARD,
@@ -19,6 +19,7 @@ from dynstore.algorithms._cuda._rows import (
     d_mark_words,
     d_open_piece,
     d_read_bits,
+    d_take_slot,
     make_lists,
 )
 
@@ -50,10 +51,9 @@ def d_open_copy(pair, border):
 
 
 @device
-def d_find_child(indices, valid, visited, copy, base, first, last, position):
-    """Return the pair of the child at a position of a piece, and whether it is not ``visited``; without branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    child = copy + int(indices[place])
+def d_find_child(indices, visited, copy, slot, live):
+    """Return the pair of the child in a slot, and whether it is not ``visited``; without branches."""
+    child = copy + int(indices[slot])
     return child, live & (not d_has_bit(visited, child))
 
 
@@ -63,6 +63,25 @@ def d_add_paths(reached, paths, child, ways):
     if not d_has_bit(reached, child):
         cuda.atomic.or_(reached, child >> 5, np.uint32(1 << (child & 31)))
     cuda.atomic.add(paths, child, ways)
+
+
+@device
+def d_count_slots(
+    indices, visited, reached, paths, copy, ways, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):  # fmt: skip
+    """Lead ``ways`` paths to the new children in those of four slots that are ``live``; their loads wait together."""
+    child0, new0 = d_find_child(indices, visited, copy, slot0, live0)
+    child1, new1 = d_find_child(indices, visited, copy, slot1, live1)
+    child2, new2 = d_find_child(indices, visited, copy, slot2, live2)
+    child3, new3 = d_find_child(indices, visited, copy, slot3, live3)
+    if new0:
+        d_add_paths(reached, paths, child0, ways)
+    if new1:
+        d_add_paths(reached, paths, child1, ways)
+    if new2:
+        d_add_paths(reached, paths, child2, ways)
+    if new3:
+        d_add_paths(reached, paths, child3, ways)
 
 
 @kernel
@@ -80,18 +99,14 @@ def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited,
             copy = d_open_copy(pair, border)
             ways = paths[pair]
             for place in range(lane, last + 1, STEP_SLOTS):
-                child0, new0 = d_find_child(indices, valid, visited, copy, base, first, last, place)
-                child1, new1 = d_find_child(indices, valid, visited, copy, base, first, last, place + 32)
-                child2, new2 = d_find_child(indices, valid, visited, copy, base, first, last, place + 64)
-                child3, new3 = d_find_child(indices, valid, visited, copy, base, first, last, place + 96)
-                if new0:
-                    d_add_paths(reached, paths, child0, ways)
-                if new1:
-                    d_add_paths(reached, paths, child1, ways)
-                if new2:
-                    d_add_paths(reached, paths, child2, ways)
-                if new3:
-                    d_add_paths(reached, paths, child3, ways)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                d_count_slots(
+                    indices, visited, reached, paths, copy, ways,
+                    slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                )  # fmt: skip
         else:
             i = (item - pieces) * 32 + lane
             if i < short.shape[0]:
@@ -101,10 +116,14 @@ def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited,
                 bits = d_read_bits(valid, begin, int(offsets[pair + 1]))
                 ways = paths[pair]
                 while bits != 0:
-                    child = copy + int(indices[np.uint64(begin + d_lowest_bit(bits))])
-                    bits &= bits - 1
-                    if not d_has_bit(visited, child):
-                        d_add_paths(reached, paths, child, ways)
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    d_count_slots(
+                        indices, visited, reached, paths, copy, ways,
+                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                    )  # fmt: skip
 
 
 @kernel
@@ -136,6 +155,19 @@ def d_read_owed(indices, levels, owed, level, pair, copy, slot, live):
     return value if found else 0.0
 
 
+@device
+def d_sum_owed(
+    indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):  # fmt: skip
+    """Return what the children in those of four slots that are ``live`` owe; their loads wait together."""
+    return (
+        d_read_owed(indices, levels, owed, level, pair, copy, slot0, live0)
+        + d_read_owed(indices, levels, owed, level, pair, copy, slot1, live1)
+        + d_read_owed(indices, levels, owed, level, pair, copy, slot2, live2)
+        + d_read_owed(indices, levels, owed, level, pair, copy, slot3, live3)
+    )
+
+
 @kernel
 def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, level, levels, owed, gathered):
     """Warps stride over a level's pieces and short rows: add what the children, of the ``level`` behind, owe them.
@@ -152,15 +184,12 @@ def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, 
             pair, base, first, last = d_open_piece(offsets, rows, begins, item)
             copy = d_open_copy(pair, border)
             for place in range(lane, last + 1, STEP_SLOTS):
-                place0, live0 = d_find_slot(valid, base, first, last, place)
-                place1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                place2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                place3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                total += (
-                    d_read_owed(indices, levels, owed, level, pair, copy, place0, live0)
-                    + d_read_owed(indices, levels, owed, level, pair, copy, place1, live1)
-                    + d_read_owed(indices, levels, owed, level, pair, copy, place2, live2)
-                    + d_read_owed(indices, levels, owed, level, pair, copy, place3, live3)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                total += d_sum_owed(
+                    indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
                 )
             total = d_sum_lanes(total)
             if lane == 0 and total != 0.0:
@@ -174,9 +203,13 @@ def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, 
                 begin = int(offsets[pair])
                 bits = d_read_bits(valid, begin, int(offsets[pair + 1]))
                 while bits != 0:
-                    slot = np.uint64(begin + d_lowest_bit(bits))
-                    total += d_read_owed(indices, levels, owed, level, pair, copy, slot, True)
-                    bits &= bits - 1
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    total += d_sum_owed(
+                        indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+                    )
                 gathered[pair] = total
                 owed[pair] += total
 
