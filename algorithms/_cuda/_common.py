@@ -203,26 +203,23 @@ class Frontier:
     ----------
     size, num_slots : int
         Entries of the frontier, and the sum of their slots.
-    queue : array, shape (capacity,)
-    counts : array, shape (capacity,), int64
+    queue : array, shape (V,)
+    counts : array, shape (V,), int64
         Slots of each entry.
     counters : array, shape (2,), int64
         Number of entries and of slots since the start.
     """
 
-    def __init__(
-        self, out: GapCSR, starts: Array | None = None, *, keys: Array | None = None, capacity: int | None = None
-    ) -> None:
-        """Start with the vertices ``starts``; ``keys`` are what the queue holds in their place (int64)."""
+    def __init__(self, out: GapCSR, starts: Array | None = None) -> None:
+        """Start with the vertices ``starts``."""
         backend = self.backend = out.backend
-        capacity = out.num_vertices if capacity is None else capacity
-        self.queue = backend.empty(capacity, out.offsets.dtype if keys is None else np.int64)
-        self.counts = backend.empty(capacity, np.int64)
+        self.queue = backend.empty(out.num_vertices, out.offsets.dtype)
+        self.counts = backend.empty(out.num_vertices, np.int64)
         self.counters = backend.zeros(2, np.int64)
         self.begin = self.end = self.size = self.num_slots = self.total_slots = 0
         if starts is not None:
             num_starts = int(starts.shape[0])
-            self.queue[:num_starts] = starts if keys is None else keys
+            self.queue[:num_starts] = starts
             self.counts[:num_starts] = out.offsets[starts + 1] - out.offsets[starts]
             self.counters[0] = num_starts
             self.counters[1] = self.counts[:num_starts].sum()

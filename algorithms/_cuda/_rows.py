@@ -26,6 +26,7 @@ __all__ = [
     "LOW_BITS",
     "RESERVE_BOARD",
     "STEP_SLOTS",
+    "STRIDING_WARPS",
     "CutRows",
     "count_warps",
     "d_add_block",
@@ -38,6 +39,7 @@ __all__ = [
     "d_num_pieces",
     "d_open_piece",
     "d_read_bits",
+    "d_take_slot",
     "make_lists",
 ]
 
@@ -84,6 +86,16 @@ def d_find_slot(valid, base, first, last, position):
     there = min(max(wanted, first), last)
     word = valid[np.uint64((base >> 5) + (there >> 5))]
     return np.uint64(base + there), (there == wanted) & ((word & np.uint32(1 << d_lane())) != 0)
+
+
+@device
+def d_take_slot(begin, bits):
+    """Return a slot of a short row that may be read, whether it is that of the lowest of ``bits``, and the other bits.
+
+    Without branches and past the last bit too, so that the loads of several slots wait together.
+    """
+    live = bits != 0
+    return np.uint64(begin + (d_lowest_bit(bits) if live else 0)), live, bits & (bits - 1)
 
 
 @device
@@ -261,11 +273,11 @@ def k_cut_rows(offsets, rows, begins, split, lengths):
         split[start & LOW_BITS] = row
 
 
-def make_lists(backend: Backend, csr: GapCSR) -> tuple[Array, Array, Array]:
-    """Allocate lists that can hold all short rows, and the rows and first slots of all pieces."""
+def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
+    """Allocate lists that can hold all short rows, and the rows and first slots of all pieces, of some copies."""
     # Only a row of more than a piece's slots, less 31, has a second piece.
     pieces = min(csr.num_vertices, csr.num_slots // SHORT_SLOTS) + 2 * (csr.num_slots >> PIECE_BITS) + 1
-    sizes = (csr.num_vertices, pieces, pieces)
+    sizes = (copies * csr.num_vertices, copies * pieces, copies * pieces)
     short, rows, begins = (backend.empty(size, csr.offsets.dtype) for size in sizes)
     return short, rows, begins
 

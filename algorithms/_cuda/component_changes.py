@@ -48,4 +48,5 @@ def unite_components(sides: tuple[GapCSR, ...], delta: Delta, lost: Array, label
     k_unite_inserted.launch(len(delta), delta.src, delta.dst, delta.slots, delta.before, labels)
     for csr in sides:
         visits += sweep(csr, lost, k_unite_rows, labels)
-    return flatten_trees(sides[0].backend, labels), visits
+    flatten_trees(labels)
+    return labels, visits

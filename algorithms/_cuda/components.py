@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore._cuda.compiler import cuda, kernel
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore.algorithms._cuda._common import d_has_bit
 from dynstore.algorithms._cuda.union_find import d_unite, flatten_trees
 
@@ -28,15 +30,39 @@ def k_unite_nth_edges(offsets, indices, valid, nth, parents):
             d_unite(parents, row, int(indices[slot]))
 
 
+@device
+def d_read_roots(sources, indices, parents, slot):
+    """Return the parents of the two vertices that a slot names."""
+    return int(parents[np.uint64(sources[slot])]), int(parents[np.uint64(indices[slot])])
+
+
+@device
+def d_unite_apart(valid, parents, slot, first, second):
+    """Unite two parents that differ, if the slot is an edge. Few differ, so few words of ``valid`` are read."""
+    if first != second and d_has_bit(valid, slot):
+        d_unite(parents, first, second)
+
+
 @kernel
 def k_unite_edges(sources, indices, valid, parents):
-    """Stride over the slots: unite the ends of every edge whose parents differ. Atomics: :func:`d_unite`."""
-    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
-        if d_has_bit(valid, slot):
-            first = int(parents[sources[slot]])
-            second = int(parents[indices[slot]])
-            if first != second:
-                d_unite(parents, first, second)
+    """Stride over the slots: unite the ends of every edge whose parents differ. Atomics: :func:`d_unite`.
+
+    Four slots at a time, gaps included, so that their loads wait together; past the end the last one stands in.
+    """
+    threads = int(cuda.gridsize(1))
+    last = indices.shape[0] - 1
+    for slot0 in range(int(cuda.grid(1)), last + 1, 4 * threads):
+        slot1 = min(slot0 + threads, last)
+        slot2 = min(slot1 + threads, last)
+        slot3 = min(slot2 + threads, last)
+        first0, second0 = d_read_roots(sources, indices, parents, np.uint64(slot0))
+        first1, second1 = d_read_roots(sources, indices, parents, np.uint64(slot1))
+        first2, second2 = d_read_roots(sources, indices, parents, np.uint64(slot2))
+        first3, second3 = d_read_roots(sources, indices, parents, np.uint64(slot3))
+        d_unite_apart(valid, parents, slot0, first0, second0)
+        d_unite_apart(valid, parents, slot1, first1, second1)
+        d_unite_apart(valid, parents, slot2, first2, second2)
+        d_unite_apart(valid, parents, slot3, first3, second3)
 
 
 def label_components(out: GapCSR) -> Array:
@@ -53,12 +79,12 @@ def label_components(out: GapCSR) -> Array:
     -------
     array, shape (V,), vertex dtype
     """
-    backend = out.backend
-    parents = backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
+    parents = out.backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
     if out.num_edges == 0:
         return parents
     for nth in range(SAMPLED_EDGES):
         k_unite_nth_edges.launch(out.num_vertices, out.offsets, out.indices, out.valid, nth, parents)
-        parents = flatten_trees(backend, parents)
+        flatten_trees(parents)
     k_unite_edges.launch_strided(out.num_slots, out.sources, out.indices, out.valid, parents)
-    return flatten_trees(backend, parents)
+    flatten_trees(parents)
+    return parents

@@ -22,6 +22,7 @@ from dynstore.algorithms._cuda._rows import (
     d_num_pieces,
     d_open_piece,
     d_read_bits,
+    d_take_slot,
     make_lists,
 )
 from dynstore.algorithms._cuda._zero_edges import place_over_ties
@@ -92,30 +93,52 @@ def d_raise_threshold(notes, least, scale):
 
 
 @device
-def d_try_edge(indices, valid, weights, distances, near, limit, base, first, last, position):
-    """Return the child at a position of a piece, its distance over that edge, and whether that is shorter."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    child = int(indices[place])
-    distance = near + weights[place]
-    return child, distance, live & (distance < limit) & (distance < distances[np.uint64(child)])
+def d_try_edge(indices, weights, keys, near, limit, slot, live):
+    """Return the child in a slot, the key of its distance over that edge, and whether that is shorter; no branches."""
+    child = int(indices[slot])
+    distance = near + weights[slot]
+    key = distance.view(keys.dtype)
+    return child, key, live & (distance < limit) & (key < keys[np.uint64(child)])
 
 
 @device
-def d_shorten(distances, pending, child, distance):
-    """Lower the child's distance (atomic minimum); if it fell, set its bit (atomic or).
+def d_shorten(keys, pending, child, key):
+    """Lower the child's distance (atomic minimum) and set its bit (atomic or).
 
-    The plain read saves atomics: no bit is cleared while this runs.
+    Nobody waits for what the minimum finds: the caller saw a longer distance, so if this one does not fall, another
+    thread has lowered it in this same launch, and sets the bit too. The plain read saves atomics: no bit is cleared.
     """
-    if distance < cuda.atomic.min(distances, child, distance) and not d_has_bit(pending, child):
+    cuda.atomic.min(keys, child, key)
+    if not d_has_bit(pending, child):
         cuda.atomic.or_(pending, child >> 5, np.uint32(1 << (child & 31)))
 
 
+@device
+def d_relax_slots(
+    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):  # fmt: skip
+    """Shorten the children's distances in those of four slots that are ``live``; their loads wait together."""
+    child0, key0, shorter0 = d_try_edge(indices, weights, keys, near, limit, slot0, live0)
+    child1, key1, shorter1 = d_try_edge(indices, weights, keys, near, limit, slot1, live1)
+    child2, key2, shorter2 = d_try_edge(indices, weights, keys, near, limit, slot2, live2)
+    child3, key3, shorter3 = d_try_edge(indices, weights, keys, near, limit, slot3, live3)
+    if shorter0:
+        d_shorten(keys, pending, child0, key0)
+    if shorter1:
+        d_shorten(keys, pending, child1, key1)
+    if shorter2:
+        d_shorten(keys, pending, child2, key2)
+    if shorter3:
+        d_shorten(keys, pending, child3, key3)
+
+
 @kernel
-def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, lengths, step, limit, distances, pending):
+def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, lengths, step, limit, keys, pending):
     """Warps stride over the frontier's pieces and short rows: shorten the children's distances.
 
-    Atomics: see :func:`d_shorten`. A parent's distance that falls meanwhile may be read either way: whoever lowered it
-    has set its bit again.
+    ``keys`` are the distances as integers of the same bits, which ascend alike from 0 on and have an atomic minimum in
+    hardware; floating point has none. Atomics: see :func:`d_shorten`. A parent's distance that falls meanwhile may be
+    read either way: whoever lowered it has set its bit again.
     """
     lane = d_lane()
     pieces = d_num_pieces(lengths[d_note(step)])
@@ -123,42 +146,31 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
     for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
         if item < pieces:
             parent, base, first, last = d_open_piece(offsets, rows, begins, item)
-            near = distances[parent]
+            near = keys[parent].view(weights.dtype)
             for place in range(lane, last + 1, STEP_SLOTS):
-                child0, distance0, shorter0 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place
-                )
-                child1, distance1, shorter1 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 32
-                )
-                child2, distance2, shorter2 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 64
-                )
-                child3, distance3, shorter3 = d_try_edge(
-                    indices, valid, weights, distances, near, limit, base, first, last, place + 96
-                )
-                if shorter0:
-                    d_shorten(distances, pending, child0, distance0)
-                if shorter1:
-                    d_shorten(distances, pending, child1, distance1)
-                if shorter2:
-                    d_shorten(distances, pending, child2, distance2)
-                if shorter3:
-                    d_shorten(distances, pending, child3, distance3)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                d_relax_slots(
+                    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+                )  # fmt: skip
         else:
             i = (item - pieces) * 32 + lane
             if i < shorts:
                 parent = int(short[i])
-                near = distances[parent]
+                near = keys[parent].view(weights.dtype)
                 begin = int(offsets[parent])
                 bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
                 while bits != 0:
-                    slot = begin + d_lowest_bit(bits)
-                    bits &= bits - 1
-                    child = int(indices[slot])
-                    distance = near + weights[slot]
-                    if distance < limit and distance < distances[child]:
-                        d_shorten(distances, pending, child, distance)
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    d_relax_slots(
+                        indices, weights, keys, pending, near, limit,
+                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                    )  # fmt: skip
 
 
 @kernel
@@ -218,15 +230,45 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
 
 
 @device
-def d_keep_parent(predecessors, parent, child, own, weight, distance):
-    """Keep the child's smallest parent (atomic minimum) that is nearer than itself and on a shortest path."""
-    if own < distance and own + weight == distance and parent < predecessors[np.uint64(child)]:
+def d_try_parent(indices, weights, distances, own, slot, live):
+    """Return the child in a slot, and whether the row is nearer and on a shortest path to it; without branches."""
+    child = int(indices[slot])
+    distance = distances[np.uint64(child)]
+    return child, live & (own < distance) & (own + weights[slot] == distance)
+
+
+@device
+def d_keep_parent(predecessors, parent, child):
+    """Keep the child's smallest parent (atomic minimum)."""
+    if parent < predecessors[np.uint64(child)]:
         cuda.atomic.min(predecessors, child, parent)
+
+
+@device
+def d_keep_parents(
+    indices, weights, distances, predecessors, parent, own, slot0, live0, slot1, live1, slot2, live2, slot3, live3
+):
+    """Be a parent to the children in those of four slots that are ``live``; their loads wait together."""
+    child0, kept0 = d_try_parent(indices, weights, distances, own, slot0, live0)
+    child1, kept1 = d_try_parent(indices, weights, distances, own, slot1, live1)
+    child2, kept2 = d_try_parent(indices, weights, distances, own, slot2, live2)
+    child3, kept3 = d_try_parent(indices, weights, distances, own, slot3, live3)
+    if kept0:
+        d_keep_parent(predecessors, parent, child0)
+    if kept1:
+        d_keep_parent(predecessors, parent, child1)
+    if kept2:
+        d_keep_parent(predecessors, parent, child2)
+    if kept3:
+        d_keep_parent(predecessors, parent, child3)
 
 
 @kernel
 def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, distances, unreached, predecessors):
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones. See :func:`d_keep_parent`."""
+    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: keep the children's parents.
+
+    Atomics: see :func:`d_keep_parent`.
+    """
     lane = d_lane()
     num_vertices = distances.shape[0]
     pieces = d_num_pieces(lengths[0])
@@ -238,37 +280,35 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if own == unreached:
                 last = np.int32(-1)
             for place in range(lane, last + 1, STEP_SLOTS):
-                place0, live0 = d_find_slot(valid, base, first, last, place)
-                place1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                place2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                place3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                child0, child1 = int(indices[place0]), int(indices[place1])
-                child2, child3 = int(indices[place2]), int(indices[place3])
-                distance0, distance1 = distances[np.uint64(child0)], distances[np.uint64(child1)]
-                distance2, distance3 = distances[np.uint64(child2)], distances[np.uint64(child3)]
-                if live0:
-                    d_keep_parent(predecessors, parent, child0, own, weights[place0], distance0)
-                if live1:
-                    d_keep_parent(predecessors, parent, child1, own, weights[place1], distance1)
-                if live2:
-                    d_keep_parent(predecessors, parent, child2, own, weights[place2], distance2)
-                if live3:
-                    d_keep_parent(predecessors, parent, child3, own, weights[place3], distance3)
+                slot0, live0 = d_find_slot(valid, base, first, last, place)
+                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+                d_keep_parents(
+                    indices, weights, distances, predecessors, parent, own,
+                    slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                )  # fmt: skip
         else:
             parent = (item - pieces) * 32 + lane
             begin = 0
             end = 0
-            if parent < num_vertices and distances[parent] != unreached:
+            own = unreached
+            if parent < num_vertices:
+                own = distances[parent]
+            if own != unreached:
                 begin = int(offsets[parent])
                 end = int(offsets[parent + 1])
             if d_is_short(begin, end):
                 bits = d_read_bits(valid, begin, end)
                 while bits != 0:
-                    slot = begin + d_lowest_bit(bits)
-                    bits &= bits - 1
-                    child = int(indices[slot])
-                    distance = distances[child]
-                    d_keep_parent(predecessors, parent, child, distances[parent], weights[slot], distance)
+                    slot0, live0, bits = d_take_slot(begin, bits)
+                    slot1, live1, bits = d_take_slot(begin, bits)
+                    slot2, live2, bits = d_take_slot(begin, bits)
+                    slot3, live3, bits = d_take_slot(begin, bits)
+                    d_keep_parents(
+                        indices, weights, distances, predecessors, parent, own,
+                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
+                    )  # fmt: skip
 
 
 @kernel
@@ -304,6 +344,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     limit = dtype.type(min(float(cutoff), float(unreached)))
     scale = DELTA_WEIGHTS * num_vertices / max(out.num_edges, 1)
     distances = fill(backend, num_vertices, dtype, unreached)
+    keys = distances.view(np.dtype(f"i{dtype.itemsize}"))
     pending = backend.zeros(-(-num_vertices // 32), np.uint32)
     state = backend.zeros(NOTES, np.int64)
     lengths, notes = state[:RING], state[RING:].view(np.float64)
@@ -326,7 +367,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
                 lengths,
                 step,
                 limit,
-                distances,
+                keys,
                 pending,
             )
             k_list_near.launch_strided(

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = ["d_unite", "flatten_trees"]
@@ -55,26 +51,21 @@ def d_unite(parents, first, second):
 
 
 @kernel
-def k_jump_parents(parents, jumped, changed):
-    """One thread a vertex: write its parent's parent; ``changed[0]`` tells (atomic maximum) if any differs."""
+def k_flatten_trees(parents):
+    """One thread a vertex: point it at its root, going on from where other threads have pointed its ancestors.
+
+    A pointer that others have just moved may be read either way: both are ancestors, and roots stay.
+    """
     vertex = int(cuda.grid(1))
-    moved = False
     if vertex < parents.shape[0]:
         parent = int(parents[vertex])
         above = int(parents[parent])
-        jumped[vertex] = above
-        moved = above != parent
-    word = d_ballot(moved)
-    if word != 0 and d_lane() == 0:
-        cuda.atomic.max(changed, 0, 1)
+        while above != parent:
+            parents[vertex] = above
+            parent = above
+            above = int(parents[parent])
 
 
-def flatten_trees(backend: Backend, parents: Array) -> Array:
-    """Point each vertex at its root: jump until stable, in a number of launches logarithmic in the depth."""
-    jumped = backend.empty(parents.shape[0], parents.dtype)
-    while True:
-        changed = backend.zeros(1, np.int32)
-        k_jump_parents.launch(parents.shape[0], parents, jumped, changed)
-        parents, jumped = jumped, parents
-        if not int(changed[0]):
-            return parents
+def flatten_trees(parents: Array) -> None:
+    """Point each vertex at its root, in place: as all jump at once, in about the logarithm of the depth in steps."""
+    k_flatten_trees.launch(parents.shape[0], parents)
