@@ -10,10 +10,12 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
 from dynstore._cuda.launching import Packed
+from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.search import d_find_two_edges
+from dynstore._cuda.search import d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
-from dynstore.edge_batch import RawEdges
+from dynstore.bits import unpack_bits
+from dynstore.edge_batch import MAX_INT32, RawEdges
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ __all__ = ["d_count_rows", "d_read_row", "delete_present", "find_present", "lowe
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+# How many slots and vertices the kernel can number.
+MOST_NUMBERED = MAX_INT32
 
 
 @device
@@ -190,11 +194,27 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
     """
     if batch.present is not None:
         return batch.present
+    if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
+        return _find_among_many(backend, slots, batch, bound)
 
     def allocate(*parts: Part, zeroed: int) -> _Scratch:
         return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
 
     return _find(backend, slots, batch, bound, -1, allocate, int)[0]
+
+
+def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
+    """Do as :func:`find_present` for each edge once, whatever the number of slots and vertices."""
+    positions, states = locate_edges(backend, slots, batch.src, batch.dst)
+    there = states == PRESENT
+    valid = slots.valid[: slots.num_slots >> 5]
+    left = backend.empty(valid.shape, np.uint32)
+    left[:] = valid
+    k_clear_located.launch(len(batch), left, positions, states)
+    words = left[positions[there] >> 5]
+    counts = unpack_bits(backend, words, 32 * int(words.shape[0])).reshape(-1, 32).sum(axis=1)
+    loops = int((there & (batch.src == batch.dst)).sum())
+    return Located(positions, states, int(there.sum()), loops), int((counts < bound).sum()), valid ^ left
 
 
 def delete_present(

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore._cuda import present
 from dynstore.edge_batch import RawEdges
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
+from dynstore.stores.gpma_plus import GPMAPlusStore
 from dynstore.testing.invariants import check_graph
 
 LEAF = 32
@@ -665,6 +667,27 @@ def test_int64_ids_that_fit_no_int32_are_edges_like_others(device, directed):
                 graph.insert_edges(batch)
         check_graph(graph)
     assert reports[0] == reports[1]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_deletion_among_more_slots_than_32_bits_number(device, directed, launches, monkeypatch):
+    """By a search that numbers them by 64; of edges that are there, deleted ones, and some that never were."""
+    monkeypatch.setattr(GPMAPlusStore, "writes_now", False)  # as of so many slots
+    rows, columns = np.divmod(np.arange(1600, dtype=np.int64), 40)
+    graphs = [
+        DynamicGraph.from_edges((rows, columns), device=device, directed=directed, vertex_dtype="int64")
+        for _ in range(2)
+    ]
+    for some in (np.arange(3, 1600, 90), np.arange(400, 700), np.arange(390, 720), np.arange(1595)):
+        reports = []
+        for graph, most in zip(graphs, (present.MOST_NUMBERED, 100), strict=True):
+            monkeypatch.setattr(present, "MOST_NUMBERED", most)
+            launches.clear()
+            reports.append(graph.delete_edges((np.r_[rows[some], 39], np.r_[columns[some], 1000])))
+            assert ("k_find_present" in launches) == (most != 100)
+            check_graph(graph)
+        assert reports[0] == reports[1]
+        assert slots_of(graphs[0]) == slots_of(graphs[1])
 
 
 @pytest.mark.parametrize("directed", [True, False])
