@@ -36,6 +36,7 @@ def d_merge_leaf(origin, word, place, num_keys):
     mine, keys_before = np.int32(place), np.uint32(0)
     for other in range(np.int32(num_keys)):
         keys_before += np.uint32(d_shuffle(mine, other) <= np.int32(lane))
+    d_sync_warp()  # what the array had before has been read
     if (word >> lane) & np.uint32(1) != 0:
         origin[np.uint32(board + keys_before + np.uint32(d_count_lower(word, lane)))] = lane
     if np.int32(lane) < num_keys:
