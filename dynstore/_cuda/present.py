@@ -13,12 +13,13 @@ from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.search import d_find_edge
 from dynstore._cuda.tiles import BOARD
+from dynstore.scratch import make_scratch
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend, Part
+    from dynstore.backend import Backend
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -102,6 +103,10 @@ class _Scratch:
         self.control, self.positions, self.states = control, positions, states
         self.packed = Packed(marks, positions, states, control)
 
+    def located(self, num_rows: int, totals: list[int]) -> Located:
+        """Return where so many rows' edges are."""
+        return Located(self.positions[:num_rows], self.states[:num_rows], totals[FOUND], totals[FOUND_LOOPS])
+
 
 def _find(
     backend: Backend,
@@ -111,8 +116,8 @@ def _find(
     most: int,
     allocate: Callable[..., _Scratch],
     room: int,
-) -> tuple[Located, list[int]]:
-    """Start the kernel with ``room`` for so many rows; return where each row's edge is, and the totals."""
+) -> tuple[_Scratch, list[int]]:
+    """Start the kernel with ``room`` for so many rows; return what it wrote, and the totals."""
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (room, np.int64), (room, np.uint8), zeroed=2
     )
@@ -123,8 +128,7 @@ def _find(
     totals = read_totals(backend, scratch.control)
     if not totals[MISSING]:
         batch.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
-    positions, states = scratch.positions[: batch.num_rows], scratch.states[: batch.num_rows]
-    return Located(positions, states, totals[FOUND], totals[FOUND_LOOPS]), totals
+    return scratch, totals
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float) -> tuple[Located, int]:
@@ -144,12 +148,9 @@ def find_present(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: fl
     """
     if batch.present is not None:
         return batch.present
-
-    def allocate(*parts: Part, zeroed: int) -> _Scratch:
-        return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
-
-    located, totals = _find(backend, slots, batch, bound, -1, allocate, batch.num_rows)
-    return located, totals[SPARSE]
+    allocate = partial(make_scratch, backend, _Scratch)
+    scratch, totals = _find(backend, slots, batch, bound, -1, allocate, batch.num_rows)
+    return scratch.located(batch.num_rows, totals), totals[SPARSE]
 
 
 def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: float, most: int) -> tuple[int, int] | None:
@@ -173,11 +174,11 @@ def delete_now(backend: Backend, slots: SlotArrays, batch: RawEdges, bound: floa
         planned, or an edge is not there.
     """
     allocate = partial(slots.take_scratch, backend, "deletion", _Scratch)
-    located, totals = _find(backend, slots, batch, bound, most, allocate, with_room(batch.num_rows))
+    scratch, totals = _find(backend, slots, batch, bound, most, allocate, with_room(batch.num_rows))
     if totals[MISSING]:
         return None
     if totals[FOUND] > most or totals[SPARSE]:
         slots.scratch.give_away("deletion")  # to the plan
-        batch.present = located, totals[SPARSE]
+        batch.present = scratch.located(batch.num_rows, totals), totals[SPARSE]
         return None
     return totals[FOUND], totals[FOUND_LOOPS]
