@@ -108,12 +108,13 @@ def pagerank(
 
 def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) -> tuple[float, float, int]:
     """Return the numbers as :func:`pagerank` uses them, refusing those that it cannot use."""
-    if not 0 <= check_number("pagerank", "alpha", alpha) <= 1:
+    alpha, tol = check_number("pagerank", "alpha", alpha), check_number("pagerank", "tol", tol)
+    if not 0 <= alpha <= 1:
         raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
-    if check_number("pagerank", "tol", tol) < 0:
+    if tol < 0:
         raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
     limit = check_integer("pagerank", "max_iter", max_iter)
-    return float(alpha), float(tol), limit if limit > 0 else DEFAULT_MAX_ITER
+    return alpha, tol, limit if limit > 0 else DEFAULT_MAX_ITER
 
 
 def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:

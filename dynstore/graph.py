@@ -228,11 +228,12 @@ class DynamicGraph(Conversions, Queries, Tracked):
         """
         with _memory_checked("delete_edges"):
             reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
-            columns = self._find_edges(*reading, look=not self._may_write_now)
+            at_once = self._may_write_now
+            columns = self._find_edges(*reading, look=not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
         with Uninterrupted():
             with _memory_checked("delete_edges"):
-                plan = self._out.delete_now(batch) if self._may_write_now else None
+                plan = self._out.delete_now(batch) if at_once else None
                 mirror = change = None
                 if plan is None:
                     if columns.max_id is None and batch.present is None:

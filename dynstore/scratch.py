@@ -9,23 +9,28 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend, Part, Together
 
-__all__ = ["Scratch"]
+__all__ = ["KeptScratch", "make_scratch"]
 
 Made = TypeVar("Made")
 # What is kept of one kind, in bytes of what it is for.
 MOST_SHARE = 1 / 8
 
 
-class Scratch:
+def make_scratch(backend: Backend, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
+    """Return ``make(*arrays)`` of what ``backend.empty_together`` returns, for one update alone."""
+    return make(*backend.empty_together(*parts, zeroed=zeroed))
+
+
+class KeptScratch:
     """What the last updates of one structure worked in, by kind of update."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Together, Any]] = {}
 
     def take(
-        self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int = 0
+        self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int
     ) -> Made:
-        """Return ``make(*arrays)`` of what ``backend.empty_together`` returns: the last call's, if it wanted the same.
+        """Return what :func:`make_scratch` does: the last call's, if it wanted the same.
 
         For what is done with by the next call of this kind, which always has as many zeroed. It is kept where it is
         small beside what it is for, of ``size`` bytes.

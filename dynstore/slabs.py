@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.scratch import Scratch
+from dynstore.scratch import KeptScratch
 from dynstore.slots import OFFSET_SLACK
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class SlabTable:
         USED: how many slabs were ever taken, from the first on; FREE: how many are on the stack.
     weight_words : int
         Words of a weight.
-    scratch : Scratch
+    scratch : KeptScratch
     """
 
     slabs: Array
@@ -102,7 +102,7 @@ class SlabTable:
     unused: Array
     state: Array
     weight_words: int
-    scratch: Scratch = field(default_factory=Scratch)
+    scratch: KeptScratch = field(default_factory=KeptScratch)
 
     @classmethod
     def allocate(
@@ -172,7 +172,7 @@ class SlabTable:
         self.heads, self.dirty = heads, dirty
 
     def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int) -> tuple[Array, ...]:
-        """Return arrays for an update to work in, see :meth:`~dynstore.scratch.Scratch.take`."""
+        """Return arrays for an update to work in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
         return self.scratch.take(backend, kind, self.slabs.nbytes, lambda *arrays: arrays, *parts, zeroed=zeroed)
 
     def copy(self, backend: Backend) -> SlabTable:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.bits import words_for
 from dynstore.pins import Pins
-from dynstore.scratch import Scratch
+from dynstore.scratch import KeptScratch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class SlotArrays:
         Valid slots.
     pins : Pins
         Exports of these very buffers that still live.
-    scratch : Scratch
+    scratch : KeptScratch
     packed : object or None
         How kernels that come again and again are passed these arrays; whoever starts them keeps it here.
     """
@@ -76,7 +76,7 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
-    scratch: Scratch = field(default_factory=Scratch)
+    scratch: KeptScratch = field(default_factory=KeptScratch)
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
 
     @property
@@ -156,7 +156,7 @@ class SlotArrays:
         )
 
     def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
-        """Return what an update works in, see :meth:`~dynstore.scratch.Scratch.take`."""
+        """Return what an update works in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
         return self.scratch.take(backend, kind, self.src.nbytes + self.dst.nbytes, make, *parts, zeroed=zeroed)
 
     def memory_usage(self) -> dict[str, int]:

@@ -149,7 +149,8 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     So one that cannot be compiled or loaded fails here, before another has written. ``write`` may only launch: all else
     that it does is done here, too early.
     """
-    outer, launches = _prepared.launches, []  # type: ignore[var-annotated]
+    launches: list[Callable[[], None]] = []
+    outer = _prepared.launches
     try:
         _prepared.launches = launches
         write(*args)

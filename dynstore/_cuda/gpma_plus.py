@@ -6,6 +6,7 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,10 +41,11 @@ from dynstore._cuda.windows import (
     one_window,
 )
 from dynstore.edge_batch import RawEdges
+from dynstore.scratch import make_scratch
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend, Part
+    from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -81,11 +83,7 @@ def plan_insert(
         unsorted = plan_lists(backend, slots, batch, limits)
         if unsorted is not None:
             return unsorted
-
-    def allocate(*parts: Part, zeroed: int) -> Insertion:
-        return Insertion(*backend.empty_together(*parts, zeroed=zeroed))
-
-    plan = start_plan(backend, slots, batch, limits, allocate, int)
+    plan = start_plan(backend, slots, batch, limits, partial(make_scratch, backend, Insertion), int)
     totals = read_totals(backend, plan.control)
     if isinstance(batch, RawEdges) and not batch.is_settled:
         batch.settle(plan.edge_src[: totals[RUNS]], plan.edge_dst[: totals[RUNS]], totals[RUN_LOOPS])
@@ -109,13 +107,9 @@ def plan_delete(
     if not num_sparse:
         empty = backend.nothing(np.int64)
         return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
-
-    def allocate(*parts: Part, zeroed: int) -> Packing:
-        return Packing(*backend.empty_together(*parts, zeroed=zeroed))
-
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
-    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size)
+    plan = start_packing(backend, slots, marks, num_rows, limits, partial(make_scratch, backend, Packing), size)
     return located, _reserve(backend, slots, plan, read_totals(backend, plan.control))
 
 

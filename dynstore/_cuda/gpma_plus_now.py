@@ -21,10 +21,10 @@ from dynstore.slots import PRESENT
 if TYPE_CHECKING:
     import numpy as np
 
+    from dynstore._cuda.present import Found
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
-    from dynstore.slots import Located, SlotArrays
-    from dynstore.typing import Array
+    from dynstore.slots import SlotArrays
 
 __all__ = ["delete_now", "insert_now"]
 
@@ -83,23 +83,21 @@ def delete_now(
         As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is deleted, where that has to be
         planned, or an edge is not there.
     """
-    present = delete_present(backend, slots, batch, lowest_count(limits), most)
-    if present is None:
+    search = delete_present(backend, slots, batch, lowest_count(limits), most)
+    if search is None:
         return None
-    located, num_sparse, marks = present
-    if located.found > most or (num_sparse and not _pack_now(backend, slots, located, marks, limits, most_leaves)):
+    if search.found > most or (search.num_sparse and not _pack_now(backend, slots, search, limits, most_leaves)):
         slots.scratch.give_away("deletion")  # to the plan
-        batch.present = present
+        batch.present = search.present
         return None
-    return located.found, located.found_loops
+    return search.found, search.found_loops
 
 
-def _pack_now(
-    backend: Backend, slots: SlotArrays, located: Located, marks: Array, limits: np.ndarray, most_leaves: int
-) -> bool:
-    """Clear the bits of what was located and pack the windows; return whether that was granted, else nothing is."""
+def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
+    """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
+    located, _, marks = search.present
     allocate = partial(slots.take_scratch, backend, "packing", Packing)
-    num_rows, num_leaves = int(located.positions.shape[0]), slots.num_slots >> 5
+    num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
     plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)

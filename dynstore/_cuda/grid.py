@@ -2,8 +2,8 @@
 
 Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
 ``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items, and one
-such kernel at a time. What a
-phase counts, blocks leave in ``control``: each its sum, and together the total, which the host reads once at the end.
+such kernel at a time. What a phase counts, blocks leave in ``control``: each its sum, and together the total, which the
+host reads once at the end.
 Precondition of each function: all threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
 """
 

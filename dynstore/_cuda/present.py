@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,17 +16,18 @@ from dynstore._cuda.search import d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
 from dynstore.bits import unpack_bits
 from dynstore.edge_batch import MAX_INT32, RawEdges
+from dynstore.scratch import make_scratch
 from dynstore.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend, Part
+    from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["d_count_rows", "d_read_row", "delete_present", "find_present", "lowest_count"]
+__all__ = ["Found", "d_count_rows", "d_read_row", "delete_present", "find_present", "lowest_count"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
@@ -148,6 +149,28 @@ class _Scratch:
         self.packed = Packed(marks, positions, states, control)
 
 
+class Found(NamedTuple):
+    """What a search counted, and the scratch that says where each row's edge is.
+
+    ``found``, ``found_loops``: as in :class:`~dynstore.slots.Located`; ``num_missing``: rows whose edge is not there;
+    ``num_sparse``: edges whose leaf would be left too empty.
+    """
+
+    scratch: _Scratch
+    num_rows: int
+    found: int
+    found_loops: int
+    num_missing: int
+    num_sparse: int
+
+    @property
+    def present(self) -> tuple[Located, int, Array]:
+        """What :func:`find_present` returns, made when somebody asks."""
+        scratch, num_rows = self.scratch, self.num_rows
+        located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
+        return located, self.num_sparse, scratch.marks
+
+
 def _find(
     backend: Backend,
     slots: SlotArrays,
@@ -156,8 +179,8 @@ def _find(
     most: int,
     allocate: Callable[..., _Scratch],
     room: Callable[[int], int],
-) -> tuple[tuple[Located, int, Array], int]:
-    """Start the kernel; return what it found, see :func:`find_present`, and how many rows' edges are not there."""
+) -> Found:
+    """Start the kernel; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
     columns, mirrored = ((batch.src, batch.dst), False) if raw is None else (raw.columns, raw.mirrored)
     num_rows = len(batch) if raw is None else raw.num_rows
@@ -171,8 +194,7 @@ def _find(
     totals = read_totals(backend, scratch.control)
     if raw is not None and not totals[MISSING]:
         raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
-    located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], totals[FOUND], totals[FOUND_LOOPS])
-    return (located, totals[SPARSE], scratch.marks), totals[MISSING]
+    return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING], totals[SPARSE])
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
@@ -196,11 +218,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
         return batch.present
     if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
         return _find_among_many(backend, slots, batch, bound)
-
-    def allocate(*parts: Part, zeroed: int) -> _Scratch:
-        return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
-
-    return _find(backend, slots, batch, bound, -1, allocate, int)[0]
+    return _find(backend, slots, batch, bound, -1, partial(make_scratch, backend, _Scratch), int).present
 
 
 def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
@@ -217,9 +235,7 @@ def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, boun
     return Located(positions, states, int(there.sum()), loops), int((counts < bound).sum()), valid ^ left
 
 
-def delete_present(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int
-) -> tuple[Located, int, Array] | None:
+def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int) -> Found | None:
     """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 
     Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
@@ -234,10 +250,10 @@ def delete_present(
 
     Returns
     -------
-    present : tuple
-        What :func:`find_present` returns; where more than ``most`` are found, or some leave a leaf too empty, nothing
-        is deleted. It lies in scratch, kind "deletion". None, and nothing is deleted, where an edge is not there.
+    found : Found
+        Where more than ``most`` are found, or some leave a leaf too empty, nothing is deleted. It lies in scratch, kind
+        "deletion". None, and nothing is deleted, where an edge is not there.
     """
     allocate = partial(slots.take_scratch, backend, "deletion", _Scratch)
-    present, num_missing = _find(backend, slots, batch, bound, most, allocate, with_room)
-    return None if num_missing else present
+    found = _find(backend, slots, batch, bound, most, allocate, with_room)
+    return None if found.num_missing else found

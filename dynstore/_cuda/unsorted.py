@@ -37,12 +37,13 @@ from dynstore._cuda.unsorted_layout import (
 from dynstore._cuda.unsorted_listing import k_list_rows
 from dynstore._cuda.unsorted_planning import k_plan_lists
 from dynstore._cuda.unsorted_writing import k_merge_wide, k_write_leaves, k_write_windows
+from dynstore.scratch import make_scratch
 from dynstore.slots import Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend, Part
+    from dynstore.backend import Backend
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -152,11 +153,7 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-
-    def allocate(*parts: Part, zeroed: int) -> _Scratch:
-        return _Scratch(*backend.empty_together(*parts, zeroed=zeroed))
-
-    plan = _start_plan(slots, batch, limits, allocate, batch.num_rows)
+    plan = _start_plan(slots, batch, limits, partial(make_scratch, backend, _Scratch), batch.num_rows)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None

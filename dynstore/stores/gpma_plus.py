@@ -104,7 +104,7 @@ class GPMAPlusStore(PackedArrayStore):
         found: tuple[int, int] | None = kernels.insert_now(self.backend, self.slots, batch, limits, most)
         # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
         self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
-        self._num_untried = (1 << self._num_failures) // 2 - 1 if self._num_failures else 0
+        self._num_untried = max((1 << self._num_failures) // 2 - 1, 0)
         return found
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:

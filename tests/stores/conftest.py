@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynstore.backend import get_backend
+from dynstore.edge_batch import RawEdges
 
 
 @pytest.fixture
@@ -26,3 +27,11 @@ def launches(monkeypatch):
     names, run = [], compiler.Kernel._run
     monkeypatch.setattr(compiler.Kernel, "_run", lambda self, *args: (names.append(self.name), run(self, *args)))
     return names
+
+
+@pytest.fixture
+def sorts(monkeypatch):
+    """The calls that sort a batch."""
+    calls, sort = [], RawEdges._sort
+    monkeypatch.setattr(RawEdges, "_sort", lambda batch: (calls.append(batch), sort(batch))[1])
+    return calls

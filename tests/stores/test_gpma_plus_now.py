@@ -1,0 +1,117 @@
+"""Updates of GPMA+ on CUDA that are sorted or packed and written before the host looks, beside planned ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph
+from dynstore.errors import InputError, LimitError
+from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.pair import same_arrays
+
+WRITING = ["k_gather_windows", "k_spread_edges", "k_merge_leaves", "k_write_edge_rows"]
+SORTING = ["k_pack_keys", "k_plan_update"]
+
+
+@pytest.fixture
+def twins(device):
+    """Make two graphs with room for a vertex with 100 more edges; a log has the second one's updates planned."""
+    logs = []
+
+    def make(dtype=np.int32, **options):
+        edges = np.divmod(40 * np.arange(1200, dtype=dtype), 400)
+        graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, vertex_dtype=dtype, **options)
+        twin = graph.copy()
+        logs.append(twin.follow())
+        return graph, twin
+
+    return make
+
+
+@pytest.fixture
+def update_both(launches):
+    """Do an update to a graph and to its twin: the report and the slots are the same.
+
+    Returns the kernels that the first one started.
+    """
+
+    def update(graph, twin, method, edges, **options):
+        launches.clear()
+        report = getattr(graph, method)(edges, **options)
+        started = launches.copy()
+        assert report == getattr(twin, method)(edges, **options)
+        assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        check_graph(graph)
+        return started
+
+    return update
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, directed, dtype):
+    """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
+    graph, twin = twins(dtype, directed=directed)
+    for hub in (3, 5, 3):
+        columns = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
+        batch = tuple(map(graph.backend.asarray, columns))
+        graph._out._num_untried = 1
+        assert update_both(graph, twin, "insert_edges", batch) == SORTING + WRITING
+        assert update_both(graph, twin, "delete_edges", batch) == ["k_find_present", "k_plan_packing", *WRITING]
+
+
+def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, update_both, monkeypatch):
+    """What was found of a deletion need not be searched again."""
+    from dynstore._cuda import gpma_plus_now
+
+    monkeypatch.setattr(gpma_plus_now, "FEWEST_LEAVES", 0)
+    monkeypatch.setattr(gpma_plus_now, "SLOTS_A_ROW", 0)
+    graph, twin = twins()
+    batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
+    for update in ("insert_edges", "delete_edges"):
+        graph._out._num_untried = 1
+        started = update_both(graph, twin, update, batch)
+        assert started.count("k_gather_windows") == 2
+        assert started.count("k_find_present") == (update == "delete_edges")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "stranger"),
+    [(np.int32, each) for each in (-1, -(2**31), 2**31 - 1, 2**31 - 2, 500)]
+    + [(np.int64, each) for each in (-1, -(2**63), 2**63 - 1, 2**32 + 7, 500)],
+)
+@pytest.mark.parametrize("column", [0, 1])
+def test_sorted_ids_that_are_no_vertices_have_the_host_look(twins, update_both, dtype, stranger, column):
+    """The kernel that plans sees them; they are refused, or become vertices, as always."""
+    graph, twin = twins(dtype)
+    before = host_arrays(graph.snapshot())
+    batch = np.full(40, 3, dtype), np.arange(40, dtype=dtype)
+    batch[column][17] = stranger
+    graph._out._num_untried = 1
+    if stranger == 500:
+        update_both(graph, twin, "insert_edges", batch)
+    else:
+        refused = []
+        for one in (graph, twin):
+            with pytest.raises((InputError, LimitError)) as error:
+                one.insert_edges(batch)
+            refused.append(str(error.value))
+        assert refused[0] == refused[1]
+        assert same_arrays(host_arrays(graph.snapshot()), before)
+        check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("on_duplicate", ["replace", "add"])
+def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_both, directed, on_duplicate):
+    """Once it has sorted them; edges that are there, new ones, and deleted ones that come back."""
+    graph, twin = twins(directed=directed, weighted=True)
+    rng = np.random.default_rng(4)
+    there = np.divmod(40 * np.arange(20, dtype=np.int32), 400)
+    for hub in (3, 5, 3):
+        batch = np.r_[np.full(100, hub, np.int32), there[0]], np.r_[1 + 2 * np.arange(100, dtype=np.int32), there[1]]
+        edges = *batch, rng.random(120).astype(np.float32)
+        started = update_both(graph, twin, "insert_edges", edges, on_duplicate=on_duplicate)
+        assert started == ["k_find_bounds", "k_plan_update", *WRITING]
+        update_both(graph, twin, "delete_edges", batch)
