@@ -20,6 +20,12 @@ def pairs_of(graph):
     return set(zip(src, dst, strict=True))
 
 
+def on_device(columns, device, **options):
+    """Return a graph of such edges and their columns, where kernels read batches as they come."""
+    graph = DynamicGraph.from_edges(columns, device=device, **options)
+    return graph, tuple(map(graph.backend.asarray, columns))
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_deletion_of_edges_that_are_there_sorts_nothing(device, directed, monkeypatch):
     rng = np.random.default_rng(3)
@@ -57,8 +63,7 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
 
 def test_a_deletion_that_empties_leaves_is_planned_from_what_was_found(device, launches):
     """Its edges are looked for once, and nobody looks at their ids; edges that are not there have them looked at."""
-    rows, columns = np.divmod(np.arange(1600, dtype=np.int32), 40)
-    graph = DynamicGraph.from_edges((rows, columns), device=device)
+    graph, (rows, columns) = on_device(np.divmod(np.arange(1600, dtype=np.int32), 40), device)
     launches.clear()
     report = graph.delete_edges((rows[700:400:-1], columns[700:400:-1]))
     assert (report.deleted, report.path) == (300, "in-place")
@@ -108,9 +113,8 @@ def test_an_ordinary_insertion_sorts_nothing(device, directed, sorts):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, launches, dtype):
     """Nobody looks at the ids before; with the other orientation, which has to be planned too, somebody does."""
-    src, dst = np.divmod(40 * np.arange(600, dtype=dtype), 400)
-    graph = DynamicGraph.from_edges((src, dst), device=device, vertex_dtype=dtype)
-    batch = tuple(map(graph.backend.asarray, (src[100::100], dst[100::100] + 1)))
+    graph, (src, dst) = on_device(np.divmod(40 * np.arange(600, dtype=dtype), 400), device, vertex_dtype=dtype)
+    batch = src[100::100], dst[100::100] + 1
     planning, writing = ["k_list_rows", "k_plan_lists"], ["k_write_leaves", "k_merge_wide", "k_write_windows"]
     launches.clear()
     report = graph.insert_edges(batch)
@@ -286,8 +290,7 @@ def test_rows_far_apart(device, directed):
 
 def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
     monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
-    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
-    graph = DynamicGraph.from_edges((src, dst), device=device)
+    graph, (src, dst) = on_device(np.divmod(40 * np.arange(600, dtype=np.int32), 400), device)
     kept = []
     for size in (37, 38, 40, 33, 41):
         for update in (graph.insert_edges, graph.delete_edges):
