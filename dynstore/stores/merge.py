@@ -39,13 +39,16 @@ class MergeStore(Store):
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         xp, old = self.backend.xp, self.slots.with_vertices(self.backend, num_vertices)
         positions, states = self._locate(old, batch.src, batch.dst)
-        found = states == PRESENT
-        new = ~found
-        num_new = int(xp.count_nonzero(new))
-        added = EdgeBatch(batch.src[new], batch.dst[new], None if batch.weights is None else batch.weights[new])
-        places = positions[new]
+        new = states != PRESENT
+        added, places = batch, positions
+        rows = xp.flatnonzero(new)  # once: on CUDA the host waits for their number
+        num_new = int(rows.shape[0])
         found_places = found_weights = None
-        if batch.weights is not None and old.weights is not None:
+        if num_new < len(batch):
+            weights = None if batch.weights is None else batch.weights[rows]
+            added, places = EdgeBatch(batch.src[rows], batch.dst[rows], weights), positions[rows]
+        if num_new < len(batch) and batch.weights is not None and old.weights is not None:
+            found = ~new
             # Where a found key will be: its present place, and the new keys before it.
             found_places = (positions + xp.cumsum(new))[found]
             found_weights = batch.weights[found]
@@ -62,14 +65,17 @@ class MergeStore(Store):
             self._swap(buffers, out)
 
         grown = buffers.num_slots > self._buffers.num_slots
-        return Plan(len(batch) - num_new, self._count_loops(batch, found), commit, grown)
+        return Plan(len(batch) - num_new, self._count_loops(batch, ~new), commit, grown)
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         old = self.slots
         positions, states = self._locate(old, batch.src, batch.dst)
         found = states == PRESENT
-        rows, places = batch.src[found], positions[found]
-        num_found = int(rows.shape[0])
+        chosen = self.backend.xp.flatnonzero(found)
+        num_found = int(chosen.shape[0])
+        rows, places = batch.src, positions
+        if num_found < len(batch):
+            rows, places = rows[chosen], places[chosen]
         buffers = self._reserve(old.num_edges - num_found, old.num_vertices)
         out = _view(buffers, old.num_edges - num_found, old.num_vertices)
         merge_out = self.backend.kernels("dynstore", "merge").merge_out
