@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
+from dynstore._cuda.gathering import LEAVES_TOGETHER, k_gather_all, k_update_weights
 from dynstore._cuda.grid import read_totals
-from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_update_weights
+from dynstore._cuda.leaves import far_rows_size, k_clear_located
 from dynstore._cuda.located import FOUND_LOOPS
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.packing import Packing, start_packing
@@ -25,7 +26,6 @@ from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
 from dynstore._cuda.window_writing import (
     Columns,
     Writing,
-    gather_windows,
     scratch_parts,
     spread_windows,
     write_edge_rows,
@@ -65,9 +65,19 @@ __all__ = [
 
 
 class Merging(NamedTuple):
-    """What brings a table and a batch to scratch, and from there to fresh slots."""
+    """What brings a table and a batch to scratch, and from there to fresh slots.
 
-    source: Writing
+    Attributes
+    ----------
+    before, keys, places : array
+        As in :class:`Writing`, of the table.
+    target : Writing
+        The fresh slots, and the scratch.
+    """
+
+    before: Array
+    keys: Array
+    places: Array
     target: Writing
 
 
@@ -138,8 +148,8 @@ def plan_merge(
         keys = xp.nonzero(states != PRESENT)[0]
         places = positions[keys]
     scratch = backend.empty_together(*scratch_parts(old, -(-new.num_edges >> 5)))
-    source = _one_window(backend, old.num_slots >> 5, new, before, keys, places, scratch)
-    return Merging(source, _one_window(backend, new.num_slots >> 5, new, before, keys[:0], places[:0], scratch))
+    nothing = backend.nothing(np.int64)
+    return Merging(before, keys, places, _one_window(backend, new, nothing, scratch))
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing | Building:
@@ -148,20 +158,15 @@ def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing |
         return plan_keys(backend, batch, new)
     nothing = backend.nothing(np.int64)
     columns = with_weights(batch.src, batch.dst, batch.weights)
-    return _one_window(backend, new.num_slots >> 5, new, nothing, nothing, nothing, columns)
+    return _one_window(backend, new, nothing, columns)
 
 
-def _one_window(
-    backend: Backend, num_leaves: int, new: SlotArrays, before: Array, keys: Array, places: Array, scratch: Columns
-) -> Writing:
-    """Return what brings a whole array to scratch, or from there to ``new``."""
-    num_keys = int(keys.shape[0])
-    window, granted = (
-        one_window(backend, num_leaves, num_keys, new.num_edges),
-        grant_window(backend, num_leaves, num_keys),
-    )
+def _one_window(backend: Backend, new: SlotArrays, nothing: Array, scratch: Columns) -> Writing:
+    """Return what brings all edges from scratch to ``new``; ``nothing``: no keys are placed on the way."""
+    num_leaves = new.num_slots >> 5
     far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
-    return Writing(window, granted, before, keys, places, scratch, far_rows)
+    window, granted = one_window(backend, num_leaves, 0, new.num_edges), grant_window(backend, num_leaves, 0)
+    return Writing(window, granted, nothing, nothing, nothing, scratch, far_rows)
 
 
 def insert_in_place(
@@ -198,17 +203,20 @@ def merge(
     plan: Merging,
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
-    source, target = plan
-    none = backend.nothing(np.int64), backend.nothing(np.uint8)  # weights of edges that are there change in scratch
-    gather_windows(old, with_weights(batch.src, batch.dst, batch.weights), *none, source, True, add, merged=False)
+    num_leaves, new_columns = old.num_slots >> 5, with_weights(batch.src, batch.dst, batch.weights)
+    k_gather_all.launch_warps(
+        -(-num_leaves // LEAVES_TOGETHER),
+        *with_weights(old.src, old.dst, old.weights), old.valid, num_leaves, plan.before, plan.places, plan.keys,
+        *new_columns, *plan.target.scratch,
+    )  # fmt: skip
     if located is not None and batch.weights is not None:
         k_update_weights.launch(
             len(batch),
-            old.valid, source.before, source.places, located.positions, located.states, batch.weights, add,
-            source.scratch[2],
+            old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add,
+            plan.target.scratch[2],
         )  # fmt: skip
-    spread_windows(new, target)
-    write_edge_rows(new, target)
+    spread_windows(new, plan.target)
+    write_edge_rows(new, plan.target)
 
 
 def build(backend: Backend, new: SlotArrays, plan: Writing | Building) -> None:

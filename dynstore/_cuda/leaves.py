@@ -14,6 +14,7 @@ from dynstore.slots import ABSENT, DEAD, PRESENT
 __all__ = [
     "d_count_before_by_warp",
     "d_count_not_above",
+    "d_count_valid_before",
     "d_divide",
     "d_divide_by",
     "d_find_window",
@@ -27,7 +28,6 @@ __all__ = [
     "k_place_keys",
     "k_set_located",
     "k_spread_edges",
-    "k_update_weights",
     "k_write_edge_rows",
 ]
 
@@ -207,7 +207,7 @@ def k_place_keys(
 
 @kernel
 def k_gather_windows(
-    src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add, merged,
+    src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add,
     positions, states, before, places, keys, first, end, low, high, start, granted, t_src, t_dst, t_weights,
 ):  # fmt: skip
     """Write what of located rows needs no place, wait, then bring edges and pending keys to scratch, in order.
@@ -242,22 +242,9 @@ def k_gather_windows(
         warp += cuda.gridsize(1) >> 5
     for i in range(cuda.grid(1), granted[KEYS], cuda.gridsize(1)):
         d_place_key(
-            valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
+            valid, before, places, keys, first, end, low, start, num_windows, True, new_src, new_dst, new_weights,
             t_src, t_dst, t_weights, i,
         )  # fmt: skip
-
-
-@kernel
-def k_update_weights(valid, before, places, positions, states, new_weights, add, t_weights):
-    """One thread owns one key of the batch; a present one changes its edge's weight in scratch (one window)."""
-    i = cuda.grid(1)
-    if i < positions.shape[0] and states[i] == PRESENT:
-        slot = positions[i]
-        rank = d_count_valid_before(valid, before, 0, slot) + d_count_not_above(places, 0, places.shape[0], slot)
-        if add:
-            t_weights[rank] += new_weights[i]
-        else:
-            t_weights[rank] = new_weights[i]
 
 
 @device

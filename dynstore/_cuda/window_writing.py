@@ -82,13 +82,12 @@ def _stride_warps(num_leaves: int) -> int:
 
 
 def gather_windows(
-    slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool,
-    merged: bool,
-) -> None:  # fmt: skip
+    slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
+) -> None:
     """Write what of located rows needs no place; bring edges and pending keys of windows with scratch there."""
     k_gather_windows.launch_resident(
         max(int(positions.shape[0]), int(plan.keys.shape[0]), _stride_warps(plan.windows.num_scratch_leaves)),
-        pack_slots(slots).columns, *new, inserting, add, merged, positions, states, plan.gathering,
+        pack_slots(slots).columns, *new, inserting, add, positions, states, plan.gathering,
     )  # fmt: skip
 
 
@@ -112,7 +111,7 @@ def write_windows(
 ) -> None:
     """Write an update: the windows of one leaf are merged in registers, all others through scratch."""
     windows = plan.windows
-    gather_windows(slots, new, positions, states, plan, inserting, add, merged=True)
+    gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)
     if windows.num_leaves > windows.num_scratch_leaves:
         k_merge_leaves.launch_strided(
