@@ -24,22 +24,32 @@ def d_bound_places(places, below, last):
     return below + more if more < WARP else d_count_not_above(places, below + more, count, last)
 
 
+@device
+def d_read_slot(src, dst, valid, leaf):
+    """Return a leaf's word and what is in the lane's slot of it; used later, so that the reads wait together."""
+    slot = leaf * 32 + d_lane()
+    return np.uint32(valid[leaf]), src[slot], dst[slot]
+
+
 @kernel
 def k_gather_all(
     src, dst, weights, valid, num_leaves, before, places, keys, new_src, new_dst, new_weights, t_src, t_dst, t_weights
 ):
     """One warp owns some neighbouring leaves, and finds once which keys come before; ``before``: edges before each 32.
 
-    Each element goes to its rank: the edges before it, and the keys before it. A lane has a slot, and some of the keys.
+    Each element goes to its rank: the edges before it, and the keys before it. A lane has a slot, and some of the keys;
+    while a leaf is written the next one is read.
     """
     lane, block = d_lane(), np.int64(cuda.grid(1) >> 5)
     first, end = block * LEAVES_TOGETHER, min((block + 1) * LEAVES_TOGETHER, num_leaves)
     if first >= end:
         return
     edges, below = np.int64(before[block]), d_find_lower_bound(places, np.int64(0), places.shape[0], first * 32)
+    next_word, next_row, next_column = d_read_slot(src, dst, valid, first)
     for leaf in range(first, end):
         slot, base = leaf * 32 + lane, leaf * 32
-        word, row, column = np.uint32(valid[leaf]), src[slot], dst[slot]  # not behind a branch: all are on their way
+        word, row, column = next_word, next_row, next_column
+        next_word, next_row, next_column = d_read_slot(src, dst, valid, min(leaf + 1, end - 1))
         bound = d_bound_places(places, below, base + 31 if leaf + 1 < num_leaves else base + 32)
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
             rank = edges + d_count_lower(word, lane) + d_count_not_above(places, below, bound, slot)
