@@ -17,20 +17,27 @@ LEAF = 32
 def insert_into_both(monkeypatch, sorts):
     """Insert a batch as it comes into a graph, and sorted into its twin: the report and the slots are the same.
 
-    Returns the report, and whether the first batch had to be sorted, too.
+    So they are of a copy, into which it is inserted by a kernel for each phase. Returns the report, and whether the
+    first batch had to be sorted, too.
     """
     from dynstore._cuda import unsorted
 
     def insert(graph, twin, batch):
+        copy = graph.copy()
         sorts.clear()
         report = graph.insert_edges(batch)
         was_sorted = bool(sorts)
+        with monkeypatch.context() as patch:
+            patch.setattr(unsorted, "MOST_FUSED", 0)
+            assert report == copy.insert_edges(batch)
         sorts.clear()
         with monkeypatch.context() as patch:
             patch.setattr(unsorted, "_may_plan", lambda *args: False)
             assert report == twin.insert_edges(batch)
         assert sorts
-        assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        slots = host_arrays(graph.snapshot())
+        for other in (copy, twin):
+            assert same_arrays(slots, host_arrays(other.snapshot()))
         check_graph(graph)
         return report, was_sorted
 
@@ -181,7 +188,7 @@ def test_a_batch_that_has_to_be_sorted_is_tried_unsorted_once(device, launches, 
     for batch in ((np.full(40, vertices[3]), vertices), (np.repeat(vertices, 20), np.tile(vertices[:20], 40))):
         launches.clear()
         graph.insert_edges(batch)
-        assert launches.count("k_list_rows") == 1
+        assert launches.count("k_insert_lists") == 1
         check_graph(graph)
 
 
@@ -192,7 +199,7 @@ def test_a_batch_that_makes_the_root_too_dense_is_tried_unsorted_once(device, la
     launches.clear()
     report = graph.insert_edges((src[::4], dst[::4] + np.int32(1)))
     assert (report.inserted, report.path, report.grown) == (150, "merge", True)
-    assert launches.count("k_list_rows") == 1
+    assert launches.count("k_insert_lists") == 1
     check_graph(graph)
 
 
@@ -209,12 +216,12 @@ def test_the_more_insertions_have_to_be_sorted_the_fewer_are_tried_unsorted(devi
         for _ in range(times):
             graph.insert_edges((np.full(40, next(hubs)), np.arange(40)))
         check_graph(graph)
-        return launches.count("k_list_rows")
+        return launches.count("k_insert_lists")
 
     def tried_ordinary():
         launches.clear()
         graph.insert_edges(ordinary)
-        return launches.count("k_list_rows")
+        return launches.count("k_insert_lists")
 
     assert [tried_ordinary(), tried_hubs(1), tried_ordinary()] == [1, 1, 1]
     assert [tried_hubs(1) for _ in range(8)] == [1, 1, 0, 1, 0, 0, 0, 1]
