@@ -67,6 +67,10 @@ class Packed:
         self.arrays = arrays
         self._described: tuple[PackedKinds, bytes] | None = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has arrays of its own, at other addresses."""
+        return Packed, self.arrays
+
     def describe(self) -> tuple[PackedKinds, bytes]:
         """Return kinds and values as :func:`describe_arguments` does, each in one piece."""
         if self._described is None:
