@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, prepare
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, read_totals
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (
@@ -62,6 +63,7 @@ class _Scratch:
 
     def __init__(
         self,
+        backend: Backend,
         control: Array,
         far_rows: Array,
         marks: Array,
@@ -75,24 +77,27 @@ class _Scratch:
         states: Array,
     ) -> None:
         self.control, self.table, self.states, self.merged = control, table, states, merged
+        self.mailbox = Mailbox(backend)
+        words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, control)
-        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control)
+        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
         self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
-        self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows)
+        self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
 
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
     """What writing the lists takes, all of it on the device; see ``_make_plan``.
 
-    ``num_leaves``: how many are written, once the host has looked.
+    ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
     """
 
     scratch: _Scratch
     num_rows: int
     top: int
+    ticket: int
     num_leaves: int = 0
 
 
@@ -110,7 +115,7 @@ def _make_plan(
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip
-    return ListPlan(scratch, batch.num_rows, top)
+    return ListPlan(scratch, batch.num_rows, top, scratch.mailbox.next_ticket())
 
 
 def _start_plan(slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
@@ -122,13 +127,13 @@ def _start_plan(slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: Li
     k_plan_lists.launch_resident(
         4 * plan.num_rows,
         slots.valid, slots.num_slots >> 5, edges, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
-        scratch.planning,
+        scratch.planning, plan.ticket,
     )  # fmt: skip
 
 
 def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] | None:
     """Return the totals and tell the batch its counts; None where the batch cannot be planned like this."""
-    totals = read_totals(backend, plan.scratch.control)
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
     if totals[STOPPED] or totals[TOO_WIDE]:
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
@@ -162,7 +167,7 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, _Scratch), batch.num_rows)
+    plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
     _start_plan(slots, batch, limits, plan)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
@@ -207,7 +212,7 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    allocate = partial(slots.take_scratch, backend, "insertion", _Scratch)
+    allocate = partial(slots.take_scratch, backend, "insertion", partial(_Scratch, backend))
     plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     fused = plan.num_rows <= MOST_FUSED
@@ -215,7 +220,8 @@ def insert_now(
         k_insert_lists.launch_resident(
             THREADS_A_ROW * plan.num_rows,
             pack_slots(slots).written, slots.num_vertices, slots.num_slots >> 5, *batch.columns, batch.mirrored,
-            float(limits[0]), float(limits[-1]), plan.top, plan.scratch.all, most_new, most_leaves, plan.num_rows,
+            float(limits[0]), float(limits[-1]), plan.top, plan.scratch.all, plan.ticket, most_new,
+            most_leaves, plan.num_rows,
         )  # fmt: skip
     else:
         _start_plan(slots, batch, limits, plan)

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import FULL, GIANT, LISTED, STOPPED, WIDE, d_fits
 from dynstore._cuda.unsorted_listing import d_list_batch
@@ -35,13 +36,14 @@ def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, f
 @kernel
 def k_insert_lists(
     src, dst, valid, offsets, num_vertices, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top,
-    marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, most_new, most_leaves, num_rows,
+    marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, mailbox, ticket, most_new,
+    most_leaves, num_rows,
 ):  # fmt: skip
     """List the rows, plan, and write: what ``k_list_rows``, ``k_plan_lists`` and those of ``write_lists`` do in turn.
 
-    A grid-wide wait between any two. Nothing is written where the update comes to more new edges or leaves than so
-    many, and where a window is too wide for a warp: who started this sees that in the totals, and starts the kernels
-    that write.
+    A grid-wide wait between any two. The totals are posted before anything is written. Nothing is where the update
+    comes to more new edges or leaves than so many, and where a window is too wide for a warp: who started this sees
+    that in the totals, and starts the kernels that write.
     """
     board = cuda.shared.array(BOARD, np.int64)
     merged = cuda.shared.array(THREADS, np.int64)
@@ -59,9 +61,11 @@ def k_insert_lists(
         )  # fmt: skip
         if control[FULL] > 0:
             d_sync_grid(control, waits + 1)
-        if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-            d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, merged)
-            d_write_windows(
-                src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
-                values, before,
-            )  # fmt: skip
+    if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
+        d_post_totals(control, mailbox, ticket)
+    if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
+        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, merged)
+        d_write_windows(
+            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
+            values, before,
+        )  # fmt: skip

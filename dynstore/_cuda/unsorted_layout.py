@@ -42,6 +42,7 @@ __all__ = [
     "OTHER_LOOPS",
     "PLACES",
     "POSITIONS",
+    "POST_ARRIVALS",
     "REVIVED",
     "ROWS",
     "STOPPED",
@@ -68,9 +69,10 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # all windows; whether planning stopped, and why. Then of distinct keys: those present, self-loops among them,
 # self-loops among the dead and absent; and rows of absent keys. Apart from them, leaves that cannot take their keys,
 # how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves merged
-# by themselves whose first or last row has changed, and full leaves whose group is too dense, too.
+# by themselves whose first or last row has changed, full leaves whose group is too dense, too, and how many blocks have
+# planned all of theirs.
 REVIVED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR = range(13, 18)
+FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS = range(13, 19)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum, d_sync_grid
+from dynstore._cuda.mailbox import d_post_when_last
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     ADDED,
@@ -26,6 +27,7 @@ from dynstore._cuda.unsorted_layout import (
     NARROW_HEIGHT,
     NARROW_WINDOWS,
     OTHER_LOOPS,
+    POST_ARRIVALS,
     STOPPED,
     TOO_WIDE,
     WIDE,
@@ -186,12 +188,13 @@ def d_plan_windows(
 @kernel
 def k_plan_lists(
     valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
-    pairs, control,
+    pairs, control, mailbox, ticket,
 ):  # fmt: skip
-    """Plan what has been listed, see ``d_plan_windows``; nothing where planning has stopped."""
+    """Plan what has been listed, see ``d_plan_windows``, nothing where planning has stopped; post the totals."""
     board = cuda.shared.array(BOARD, np.int64)
     if control[STOPPED] == 0:  # the same in all threads
         d_plan_windows(
             valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
             table, pairs, control, 0, board,
         )  # fmt: skip
+    d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
