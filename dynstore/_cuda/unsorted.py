@@ -58,6 +58,10 @@ __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 LEAVES_A_STEP, MAX_LEAVES_EACH = (4 if SIMULATED else 1 << 14), 8
 
 
+# Of scratch that is kept.
+KIND = "insertion"
+
+
 class _Scratch:
     """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed."""
 
@@ -212,7 +216,7 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    allocate = partial(slots.take_scratch, backend, "insertion", partial(_Scratch, backend))
+    allocate = partial(slots.take_scratch, backend, KIND, partial(_Scratch, backend))
     plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     fused = plan.num_rows <= MOST_FUSED
@@ -234,4 +238,6 @@ def insert_now(
         return None
     if fused and totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
+    elif fused:
+        slots.scratch.note_clean(KIND)
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
-from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.grid import SUMS, TOTALS, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.tiles import BOARD
-from dynstore._cuda.unsorted_layout import FULL, GIANT, LISTED, STOPPED, WIDE, d_fits
-from dynstore._cuda.unsorted_listing import d_list_batch
+from dynstore._cuda.unsorted_layout import (
+    COUNT,
+    FULL,
+    GIANT,
+    HEAD,
+    HEAP_ROWS,
+    LISTED,
+    POSITIONS,
+    POST_ARRIVALS,
+    STOPPED,
+    WIDE,
+    d_fits,
+)
+from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
 from dynstore._cuda.unsorted_planning import d_plan_windows
 from dynstore._cuda.unsorted_writing import ALL_NARROW_ENDS, ALL_NARROW_SLOTS, d_write_leaves, d_write_windows
 
@@ -33,6 +45,32 @@ def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, f
         )
 
 
+@device
+def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
+    """Fill with zeros again all that was zeros before the kernel, and has been read by all, but for long ranges' rows.
+
+    The counts are left to the last block that comes here; none waits.
+    """
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        position = np.uint32(table[POSITIONS, i])
+        leaf = d_choose_leaf(position)
+        lists[leaf, COUNT], lists[leaf, HEAD] = 0, 0
+        marks[min(np.uint32(position >> np.uint32(5)), np.uint32(lists.shape[0] - 1))] = 0
+    if control[FULL] > 0:
+        for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
+            for row in range(HEAP_ROWS):
+                nodes[row, i] = 0
+    for row in range(cuda.threadIdx.x, TOTALS, cuda.blockDim.x):
+        control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = 0
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        if cuda.atomic.add(control, POST_ARRIVALS, 1) == cuda.gridDim.x - 1:
+            for i in range(SUMS):
+                control[i] = 0
+                far_rows[i] = 0
+
+
 @kernel
 def k_insert_lists(
     src, dst, valid, offsets, num_vertices, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top,
@@ -43,7 +81,7 @@ def k_insert_lists(
 
     A grid-wide wait between any two. The totals are posted before anything is written. Nothing is where the update
     comes to more new edges or leaves than so many, and where a window is too wide for a warp: who started this sees
-    that in the totals, and starts the kernels that write.
+    that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
     """
     board = cuda.shared.array(BOARD, np.int64)
     merged = cuda.shared.array(THREADS, np.int64)
@@ -69,3 +107,4 @@ def k_insert_lists(
             src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
             values, before,
         )  # fmt: skip
+        d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)

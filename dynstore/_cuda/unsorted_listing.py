@@ -33,7 +33,7 @@ from dynstore._cuda.unsorted_layout import (
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
-__all__ = ["d_list_batch", "d_sort_lists", "k_list_rows"]
+__all__ = ["d_choose_leaf", "d_list_batch", "d_sort_lists", "k_list_rows"]
 
 NO_KEY = np.int64(np.iinfo(np.int64).max)
 
