@@ -52,6 +52,11 @@ class KeptScratch:
         made: Made = kept[1]
         return made
 
+    def leave_clear(self, kind: str) -> None:
+        """Fill nothing with zeros in the next call of this kind: kernels leave what was taken last as it was given."""
+        if kind in self._kept:
+            self._kept[kind][0].is_clear = True
+
     def give_away(self, kind: str) -> None:
         """Keep no longer what was taken last: it is needed past the next call."""
         self._kept.pop(kind, None)
