@@ -16,6 +16,7 @@ from dynstore._cuda.compiler import SIMULATED, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, read_totals
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.ordering import order_rows
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.unsorted_layout import (
     ADDED,
@@ -93,7 +94,12 @@ class ListPlan:
 
 
 def _start_plan(
-    slots: SlotArrays, batch: RawEdges, limits: np.ndarray, allocate: Callable[..., _Scratch], room: int
+    backend: Backend,
+    slots: SlotArrays,
+    batch: RawEdges,
+    limits: np.ndarray,
+    allocate: Callable[..., _Scratch],
+    room: int,
 ) -> ListPlan:
     """Start the kernels that plan, in scratch with ``room`` for so many rows."""
     num_rows, num_leaves, dtype, top = batch.num_rows, slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
@@ -106,13 +112,14 @@ def _start_plan(
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip
-    edges = Packed(*batch.columns)
+    columns, mirrored = order_rows(backend, slots, batch)
+    edges = Packed(*columns)
     k_list_rows.launch_resident(
-        num_rows, pack_slots(slots).searched, slots.num_vertices, edges, batch.mirrored, scratch.listing
+        num_rows, pack_slots(slots).searched, slots.num_vertices, edges, mirrored, scratch.listing
     )
     k_plan_lists.launch_resident(
         4 * num_rows,
-        slots.valid, num_leaves, edges, batch.mirrored, float(limits[0]), float(limits[-1]), top, scratch.planning,
+        slots.valid, num_leaves, edges, mirrored, float(limits[0]), float(limits[-1]), top, scratch.planning,
     )  # fmt: skip
     return ListPlan(scratch, num_rows, top)
 
@@ -153,7 +160,7 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _start_plan(slots, batch, limits, partial(make_scratch, backend, _Scratch), batch.num_rows)
+    plan = _start_plan(backend, slots, batch, limits, partial(make_scratch, backend, _Scratch), batch.num_rows)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
@@ -198,7 +205,7 @@ def insert_now(
     if not _may_plan(slots, batch):
         return None
     allocate = partial(slots.take_scratch, backend, "insertion", _Scratch)
-    plan = _start_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
+    plan = _start_plan(backend, slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
