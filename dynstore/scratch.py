@@ -27,6 +27,10 @@ class KeptScratch:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Together, Any]] = {}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy keeps nothing yet: kernels know scratch by its addresses."""
+        return KeptScratch, ()
+
     def take(
         self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int
     ) -> Made:
