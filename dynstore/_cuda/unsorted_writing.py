@@ -33,7 +33,15 @@ from dynstore._cuda.unsorted_merging import NARROW_ENDS, d_merge_giant, d_merge_
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 from dynstore.slots import DEAD
 
-__all__ = ["k_merge_wide", "k_write_leaves", "k_write_windows"]
+__all__ = [
+    "ALL_NARROW_ENDS",
+    "ALL_NARROW_SLOTS",
+    "d_write_leaves",
+    "d_write_windows",
+    "k_merge_wide",
+    "k_write_leaves",
+    "k_write_windows",
+]
 
 # Behind all slots of a leaf.
 NO_PLACE = np.int32(64)
@@ -133,18 +141,16 @@ def d_note_moved(table, window, moved, control):
         table[NARROW_WINDOWS, control[NARROW] + cuda.atomic.add(control, MOVED, 1)] = window
 
 
-@kernel
-def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves, each):
-    """One warp owns ``each`` windows, at most 32, and merges those of one leaf; nothing of the others.
+@device
+def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board):
+    """A warp merges those of ``each`` windows, at most 32, that are one leaf, where ``may_write``.
 
-    It reads a leaf while it merges the one before. Nothing where the update comes to more new edges or leaves than so
-    many, as in ``k_write_windows``. Leaves whose first or last row changes go to a list: the rows at their edges are
-    still to be written.
+    It reads a leaf while it merges the one before. Leaves whose first or last row changes go to a list: the rows at
+    their edges are still to be written. ``board``: shared, int64, an entry a thread.
     """
-    board = cuda.shared.array(THREADS, np.int64)
-    first, lane = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), np.uint32(d_lane())
+    lane = np.uint32(d_lane())
     window = np.uint32(first + lane)
-    is_listed = (lane < each) & (np.int64(window) < control[LISTED]) & d_fits(control, most_new, most_leaves)
+    is_listed = (lane < each) & (np.int64(window) < control[LISTED]) & may_write
     leaves, begins, counts = d_read_window(table, window, is_listed)
     pending = d_ballot(counts > 0)
     if pending == 0:
@@ -169,6 +175,17 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
         d_note_moved(table, np.uint32(first + np.uint32(owner)), moved, control)
         owner, leaf, num_keys, word, more = next_owner, next_leaf, next_num_keys, next_word, next_more
         row, column, place, key_row, key_column = next_row, next_column, next_place, next_key_row, next_key_column
+
+
+@kernel
+def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves, each):
+    """One warp owns ``each`` windows, see ``d_write_leaves``.
+
+    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
+    """
+    board = cuda.shared.array(THREADS, np.int64)
+    first, may_write = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), d_fits(control, most_new, most_leaves)
+    d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board)
 
 
 @kernel
@@ -216,19 +233,15 @@ def d_write_edge_rows(src, offsets, table, control, far_rows):
         d_write_rows_by_warp(offsets, low, high, slot, far_rows)
 
 
-@kernel
-def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
-    most_leaves,
+@device
+def d_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, values,
+    before,
 ):  # fmt: skip
     """Warps merge narrow windows; then the rows at all windows' edges, and those of long ranges, are written.
 
     A grid-wide wait before each of the two.
     """
-    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
-    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
-    if not d_fits(control, most_new, most_leaves):  # the same in all threads
-        return
     for i in range(cuda.grid(1) >> 5, control[NARROW], cuda.gridsize(1) >> 5):
         window = table[NARROW_WINDOWS, i]
         d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, WARP)
@@ -237,3 +250,18 @@ def k_write_windows(
     d_sync_grid(far_rows, 1)
     d_write_edge_rows(src, offsets, table, control, far_rows)
     d_write_far_rows(offsets, far_rows, 2)
+
+
+@kernel
+def k_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
+    most_leaves,
+):  # fmt: skip
+    """Write what leaves by themselves and windows too wide for a warp leave to be written, see ``d_write_windows``."""
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
+    if d_fits(control, most_new, most_leaves):  # the same in all threads
+        d_write_windows(
+            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
+            values, before,
+        )  # fmt: skip

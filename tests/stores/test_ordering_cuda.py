@@ -16,9 +16,10 @@ NUM_VERTICES = 50
 
 @pytest.fixture
 def ordering(device, monkeypatch):
-    """The module, which orders batches of any length here."""
-    from dynstore._cuda import ordering
+    """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
+    from dynstore._cuda import ordering, unsorted
 
+    monkeypatch.setattr(unsorted, "MOST_FUSED", 0)
     monkeypatch.setattr(ordering, "FEWEST_ROWS", 1)
     return ordering
 
