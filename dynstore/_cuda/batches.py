@@ -15,7 +15,24 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["d_leave_bounds", "find_bounds", "make_pairs"]
+__all__ = ["d_count_rows", "d_leave_bounds", "d_read_row", "find_bounds", "make_pairs"]
+
+
+@device
+def d_read_row(edge_src, edge_dst, mirrored, i):
+    """Return source and destination of a row: an edge, or with ``mirrored``, behind all edges, a mirror image."""
+    num_edges = np.int64(edge_src.shape[0])
+    is_mirror = mirrored and i >= num_edges
+    at = np.uint64(i - num_edges if is_mirror else i)
+    row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
+    return (column, row) if is_mirror else (row, column)
+
+
+@device
+def d_count_rows(edge_src, mirrored):
+    """Return how many rows there are, mirror images included."""
+    num_edges = np.int64(edge_src.shape[0])
+    return 2 * num_edges if mirrored else num_edges
 
 
 @device

@@ -176,9 +176,12 @@ def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
 
 
 def _writable(argument: Any) -> Any:
-    """Return what the simulator can take: it writes back every array, also those that a kernel only reads."""
-    read_only = isinstance(argument, np.ndarray) and not argument.flags.writeable
-    return argument.copy() if read_only else argument
+    """Return what the simulator can take: arrays without gaps, all of which it writes back.
+
+    One that may not be written, or has gaps, is copied: kernels only read such.
+    """
+    is_other = isinstance(argument, np.ndarray) and not (argument.flags.writeable and argument.flags.c_contiguous)
+    return argument.copy() if is_other else argument
 
 
 @lru_cache(maxsize=1)

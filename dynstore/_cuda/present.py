@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynstore._cuda.batches import d_count_rows, d_read_row
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_reset_when_last, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
+from dynstore._cuda.ordering import order_rows
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.search import d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
@@ -28,30 +30,13 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Found", "d_count_rows", "d_read_row", "delete_present", "find_present", "lowest_count"]
+__all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 
 # Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
 # of an id that no vertex can have; edges whose leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 # How many slots and vertices the kernel can number.
 MOST_NUMBERED = MAX_INT32
-
-
-@device
-def d_read_row(edge_src, edge_dst, mirrored, i):
-    """Return source and destination of a row: an edge, or with ``mirrored``, behind all edges, a mirror image."""
-    num_edges = np.int64(edge_src.shape[0])
-    is_mirror = mirrored and i >= num_edges
-    at = np.uint64(i - num_edges if is_mirror else i)
-    row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
-    return (column, row) if is_mirror else (row, column)
-
-
-@device
-def d_count_rows(edge_src, mirrored):
-    """Return how many rows there are, mirror images included."""
-    num_edges = np.int64(edge_src.shape[0])
-    return 2 * num_edges if mirrored else num_edges
 
 
 @device
@@ -190,7 +175,7 @@ def _find(
 ) -> Found:
     """Start the kernel; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
-    columns, mirrored = ((batch.src, batch.dst), False) if raw is None else (raw.columns, raw.mirrored)
+    columns, mirrored = ((batch.src, batch.dst), False) if raw is None else order_rows(backend, slots, raw)
     num_rows = len(batch) if raw is None else raw.num_rows
     size = room(num_rows)
     scratch = allocate(

@@ -17,6 +17,7 @@ from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.mailbox import Mailbox
+from dynstore._cuda.ordering import order_rows
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (
@@ -122,15 +123,16 @@ def _make_plan(
     return ListPlan(scratch, batch.num_rows, top, scratch.mailbox.next_ticket())
 
 
-def _start_plan(slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
+def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
     """Start the kernels that plan."""
-    edges, scratch = Packed(*batch.columns), plan.scratch
+    columns, mirrored = order_rows(backend, slots, batch)
+    edges, scratch = Packed(*columns), plan.scratch
     k_list_rows.launch_resident(
-        plan.num_rows, pack_slots(slots).searched, slots.num_vertices, edges, batch.mirrored, scratch.listing
+        plan.num_rows, pack_slots(slots).searched, slots.num_vertices, edges, mirrored, scratch.listing
     )
     k_plan_lists.launch_resident(
         4 * plan.num_rows,
-        slots.valid, slots.num_slots >> 5, edges, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
+        slots.valid, slots.num_slots >> 5, edges, mirrored, float(limits[0]), float(limits[-1]), plan.top,
         scratch.planning, plan.ticket,
     )  # fmt: skip
 
@@ -172,7 +174,7 @@ def plan_lists(
     if not _may_plan(slots, batch):
         return None
     plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
-    _start_plan(slots, batch, limits, plan)
+    _start_plan(backend, slots, batch, limits, plan)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
@@ -228,7 +230,7 @@ def insert_now(
             most_leaves, plan.num_rows,
         )  # fmt: skip
     else:
-        _start_plan(slots, batch, limits, plan)
+        _start_plan(backend, slots, batch, limits, plan)
         prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
     if totals is None:

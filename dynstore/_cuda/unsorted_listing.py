@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from dynstore._cuda.batches import d_count_rows, d_read_row
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
-from dynstore._cuda.present import d_count_rows, d_read_row
 from dynstore._cuda.search import d_find_two_edges
 from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (

@@ -1,0 +1,166 @@
+"""Large batches on CUDA are searched in the order of the slots: how they are ordered, and that it changes no slot."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph
+from dynstore.edge_batch import RawEdges
+from dynstore.errors import InputError, LimitError
+from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.pair import same_arrays
+
+NUM_VERTICES = 50
+
+
+@pytest.fixture
+def ordering(device, monkeypatch):
+    """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
+    from dynstore._cuda import ordering, unsorted
+
+    monkeypatch.setattr(unsorted, "MOST_FUSED", 0)
+    monkeypatch.setattr(ordering, "FEWEST_ROWS", 1)
+    return ordering
+
+
+@pytest.fixture
+def grid(ordering):
+    """How many rows the threads of all blocks take, four each."""
+    from dynstore._cuda import compiler
+
+    return 4 * compiler.THREADS * compiler.MAX_RESIDENT_BLOCKS if compiler.SIMULATED else 1 << 20
+
+
+def make_graph(device, dtype, directed=True):
+    """A graph with an empty row in three, the last one, too."""
+    columns = np.arange(0, NUM_VERTICES * 40, 7, dtype=dtype)
+    src = columns // 40
+    edges = src[src % 3 != 1], (columns % 40)[src % 3 != 1]
+    graph = DynamicGraph.from_edges(edges, device=device, directed=directed, vertex_dtype=dtype, merge_cost=0.0)
+    graph.insert_vertices(np.array([NUM_VERTICES - 1], dtype))
+    return graph
+
+
+def check_order(ordering, graph, src, dst, mirrored):
+    """Order rows, and compare: all are there, with ids that are no vertices replaced, and their ranges ascend."""
+    backend, slots = graph.backend, graph._out.slots
+    batch = RawEdges(backend, backend.asarray(src), backend.asarray(dst), mirrored)
+    columns, still_mirrored = ordering.order_rows(backend, slots, batch)
+    assert not still_mirrored
+    ordered_src, ordered_dst = (backend.to_host(column) for column in columns)
+    if mirrored:
+        src, dst = np.r_[src, dst], np.r_[dst, src]
+    known = [np.where((ids >= 0) & (ids < slots.num_vertices), ids, -1) for ids in (src, dst)]
+    assert ordered_src.dtype == ordered_dst.dtype == np.int32
+    assert sorted(zip(ordered_src, ordered_dst, strict=True)) == sorted(zip(*known, strict=True))
+    offsets = backend.to_host(slots.offsets).astype(np.int64)
+    shift = max(slots.num_slots.bit_length() - ordering.RANGE_BITS, 0)
+    ranges = offsets[ordered_src[ordered_src >= 0]] >> shift
+    assert (np.diff(ranges) >= 0).all()
+    return ranges
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_rows_are_ordered_by_where_they_belong(device, ordering, grid, dtype, mirrored):
+    """Of a few and of many rows; scratch is used again."""
+    graph = make_graph(device, dtype)
+    rng = np.random.default_rng(5)
+    for num_rows in (1, 2, 31, 33, 97, grid - 1, grid, grid + 1, grid + 40, 1, grid):
+        src, dst = rng.integers(0, NUM_VERTICES, (2, num_rows), dtype=dtype)
+        check_order(ordering, graph, src, dst, mirrored)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_ids_that_are_no_vertices_go_anywhere(device, ordering, dtype):
+    """None is taken for a vertex, though its low 32 bits were one."""
+    graph = make_graph(device, dtype)
+    rng = np.random.default_rng(6)
+    strange = [-1, NUM_VERTICES, np.iinfo(dtype).min, np.iinfo(dtype).max]
+    strange += [] if dtype == np.int32 else [2**32 + 7, 7 - 2**40, 2**31, -(2**31)]
+    for mirrored in (False, True):
+        src, dst = rng.integers(0, NUM_VERTICES, (2, 90), dtype=dtype)
+        src[::9], dst[4::11] = np.resize(strange, 10), np.resize(strange, 8)
+        check_order(ordering, graph, src, dst, mirrored)
+
+
+@pytest.mark.parametrize("row", [0, 1, 17, NUM_VERTICES - 1])
+def test_all_rows_may_be_of_one_range(device, ordering, grid, row):
+    """Of an empty row, the first and the last, too."""
+    graph = make_graph(device, np.int32)
+    src = np.full(grid + 1, row, np.int32)
+    ranges = check_order(ordering, graph, src, np.arange(grid + 1, dtype=np.int32) % NUM_VERTICES, False)
+    assert np.unique(ranges).shape == (1,)
+
+
+def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(device, ordering):
+    """Beside a graph that has a range a slot."""
+    columns = np.arange(8 * ordering.RANGES, dtype=np.int32)
+    graph = DynamicGraph.from_edges((columns // 2, columns % 2), device=device)
+    rng = np.random.default_rng(7)
+    src, dst = rng.integers(0, columns.shape[0] // 2, (2, 200), dtype=np.int32)
+    ranges = check_order(ordering, graph, src, dst, False)
+    assert ordering.RANGES // 4 < ranges.max() < ordering.RANGES
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("planned", [False, True])
+def test_ordered_updates_write_the_same_slots(device, ordering, monkeypatch, launches, directed, dtype, planned):
+    """As those of the rows as they came: with repeated rows, self-loops, dead edges and missing ones."""
+    graph = make_graph(device, dtype, directed)
+    twin = graph.copy()
+    logs = [one.follow() for one in (graph, twin) if planned]
+    ordered = dtype == np.int32 or not planned  # int64 ones that the host has looked at come sorted
+    rng = np.random.default_rng(8)
+    for _ in range(3):
+        batch = rng.integers(0, NUM_VERTICES, (2, 60), dtype=dtype)
+        batch = np.c_[batch, batch[:, :9], batch[:, 20:23], np.full((2, 2), 3, dtype)]
+        inserted = tuple(map(graph.backend.asarray, batch))
+        deleted = tuple(map(graph.backend.asarray, batch[:, ::4]))
+        missing = tuple(map(graph.backend.asarray, np.c_[batch[:, ::5], np.full((2, 1), NUM_VERTICES - 1, dtype)]))
+        for update, edges in (("insert_edges", inserted), ("delete_edges", deleted), ("delete_edges", missing)):
+            launches.clear()
+            report = getattr(graph, update)(edges)
+            assert ("k_order_rows" in launches) == ordered
+            with monkeypatch.context() as patch:
+                patch.setattr(ordering, "FEWEST_ROWS", 1 << 18)
+                launches.clear()
+                assert getattr(twin, update)(edges) == report
+                assert "k_order_rows" not in launches
+            assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+            check_graph(graph)
+    assert len(logs) == 2 * planned
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_refused_ids_are_named_by_their_row_of_the_batch(device, ordering, dtype):
+    """Not by that of the ordered one; nor is one that is refused as too high taken for its low 32 bits."""
+    graph = make_graph(device, dtype)
+    before = host_arrays(graph.snapshot())
+    src, dst = np.random.default_rng(9).integers(0, NUM_VERTICES, (2, 80), dtype=dtype)
+    refused = [(-1, "at row 61")] + [(2**32 + 7, "id 4294967303")] * (dtype == np.int64)
+    for stranger, match in refused:
+        src[61] = stranger
+        edges = tuple(map(graph.backend.asarray, (src, dst)))
+        for update in (graph.insert_edges, graph.delete_edges)[: 1 + (stranger < 0)]:
+            with pytest.raises((InputError, LimitError), match=match):
+                update(edges)
+        assert same_arrays(host_arrays(graph.snapshot()), before)
+
+
+def test_an_ordered_batch_that_has_to_be_sorted_is_sorted_as_it_came(device, ordering, launches, sorts):
+    """Where a leaf gets too many rows."""
+    graph = make_graph(device, np.int32)
+    twin = graph.copy()
+    hub = np.full(45, 7, np.int32), np.arange(45, dtype=np.int32)
+    launches.clear()
+    report = graph.insert_edges(tuple(map(graph.backend.asarray, hub)))
+    assert launches[:2] == ["k_order_rows", "k_list_rows"]
+    assert sorts
+    assert report.inserted > 30
+    twin._out._num_untried = 1
+    twin.insert_edges(hub)
+    assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+    check_graph(graph)
