@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.tiles import BOARD, d_sum_block
 from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
 from dynstore.algorithms._cuda._rows import (
     STEP_SLOTS,
     CutRows,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["pagerank", "sum_out_weights"]
+
+# Shares that the L1 cache is to keep: most of what it holds (in 192 KB and more, as on an H100). There a share takes a
+# line of 128 bytes, so shares that are read once push out those of hubs, which on R-MAT graphs are half of all.
+KEPT_BYTES = 64 if SIMULATED else 160 << 10
+SAMPLED_SLOTS = 64 if SIMULATED else 4096
+KEEP_ALL = 2**31 - 1
 
 
 @kernel
@@ -118,75 +125,97 @@ def sum_out_weights(out: GapCSR) -> Array:
     return sums.astype(out.weights.dtype)
 
 
-@device
-def d_read_term(indices, valid, shares, base, first, last, position):
-    """Return the share that comes from a position of a piece, in float64, without branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    term = np.float64(shares[np.uint64(indices[place])])
-    return term if live else 0.0
+@kernel
+def k_choose_kept(indices, most, kept):
+    """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
+
+    The first ``most`` if a third of some slots, evenly spread, have them, so that their place is better not taken by
+    shares that are read once; else all, for a graph whose neighbours are near each other.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    count = 0
+    for i in range(cuda.threadIdx.x, SAMPLED_SLOTS, cuda.blockDim.x):
+        if indices[i * indices.shape[0] // SAMPLED_SLOTS] < most:
+            count += 1
+    total = d_sum_block(count, board)
+    if cuda.threadIdx.x == 0:
+        kept[0] = most if total * 3 >= SAMPLED_SLOTS else KEEP_ALL
 
 
 @device
-def d_weigh_term(indices, valid, weights, shares, base, first, last, position):
-    """Return the weighted share that comes from a position of a piece, in float64, without branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    term = np.float64(shares[np.uint64(indices[place])]) * np.float64(weights[place])
-    return term if live else 0.0
+def d_read_share(shares, vertex, below):
+    """Return a share; the L1 cache keeps those of vertices below ``below``."""
+    place = np.uint64(vertex)
+    if vertex < below:
+        share = shares[place]
+    else:
+        share = d_read_once(shares, place)
+    return share
 
 
 @device
-def d_sum_piece(indices, valid, weights, weighted, shares, base, first, last):
+def d_sum_shares(shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3):
+    """Return the weighted sum, in float64, of the shares of four vertices that are live; all of them may be read."""
+    share0 = d_read_share(shares, u0, below)
+    share1 = d_read_share(shares, u1, below)
+    share2 = d_read_share(shares, u2, below)
+    share3 = d_read_share(shares, u3, below)
+    # Only from here on are they waited for.
+    return (
+        (np.float64(share0) * weight0 if live0 else 0.0)
+        + (np.float64(share1) * weight1 if live1 else 0.0)
+        + (np.float64(share2) * weight2 if live2 else 0.0)
+        + (np.float64(share3) * weight3 if live3 else 0.0)
+    )
+
+
+@device
+def d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last):
     """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
     total = 0.0
-    if weighted:
-        for place in range(d_lane(), last + 1, STEP_SLOTS):
-            total += (
-                d_weigh_term(indices, valid, weights, shares, base, first, last, place)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 32)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 64)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 96)
-            )
-    else:
-        for place in range(d_lane(), last + 1, STEP_SLOTS):
-            total += (
-                d_read_term(indices, valid, shares, base, first, last, place)
-                + d_read_term(indices, valid, shares, base, first, last, place + 32)
-                + d_read_term(indices, valid, shares, base, first, last, place + 64)
-                + d_read_term(indices, valid, shares, base, first, last, place + 96)
-            )
+    weight0 = weight1 = weight2 = weight3 = 1.0
+    for place in range(d_lane(), last + 1, STEP_SLOTS):
+        slot0, live0 = d_find_slot(valid, base, first, last, place)
+        slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
+        slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
+        slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
+        u0, u1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
+        u2, u3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
+        if weighted:
+            weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
+            weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
+        total += d_sum_shares(
+            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
+        )
     return total
 
 
 @device
-def d_read_short(indices, weights, weighted, shares, bits, begin, last, position):
-    """Return the share that comes from a position of a short row, in float64, without branches."""
-    place = np.uint64(begin + min(position, last))
-    term = np.float64(shares[np.uint64(indices[place])])
-    if weighted:
-        term *= np.float64(weights[place])
-    return term if (bits >> position) & 1 else 0.0
-
-
-@device
-def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
+def d_sum_short(indices, valid, weights, weighted, shares, below, begin, end):
     """Return the sum over a short row: four slots at a time, so that their loads wait together."""
     total = 0.0
+    weight0 = weight1 = weight2 = weight3 = 1.0
     bits = d_read_bits(valid, begin, end)
     last = end - begin - 1
     for position in range(0, last + 1, 4):
-        total += (
-            d_read_short(indices, weights, weighted, shares, bits, begin, last, position)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 1)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 2)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 3)
+        slot0, slot1 = np.uint64(begin + position), np.uint64(begin + min(position + 1, last))
+        slot2, slot3 = np.uint64(begin + min(position + 2, last)), np.uint64(begin + min(position + 3, last))
+        u0, u1, u2, u3 = indices[slot0], indices[slot1], indices[slot2], indices[slot3]
+        if weighted:
+            weight0, weight1 = np.float64(weights[slot0]), np.float64(weights[slot1])
+            weight2, weight3 = np.float64(weights[slot2]), np.float64(weights[slot3])
+        four = bits >> position
+        live0, live1, live2, live3 = four & 1, four & 2, four & 4, four & 8
+        total += d_sum_shares(
+            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
         )
     return total
 
 
 @kernel
 def k_pull_ranks(
-    offsets, indices, valid, weights, weighted, rows, begins, lengths, shares, history, iteration, tol, alpha, uniform,
-    targets, out_weights, ranks, next_shares, sums,
+    offsets, indices, valid, weights, weighted, rows, begins, lengths, kept, shares, history, iteration, tol, alpha,
+    uniform, targets, out_weights, ranks, next_shares, sums,
 ):  # fmt: skip
     """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: advance their ranks.
 
@@ -200,6 +229,7 @@ def k_pull_ranks(
     lane = d_lane()
     num_vertices = ranks.shape[0]
     spread = d_spread(history, iteration, alpha, uniform, num_vertices)
+    below = kept[0]
     pieces = d_num_pieces(lengths[0])
     items = pieces + ((num_vertices + 31) >> 5)
     changes = 0.0
@@ -210,7 +240,7 @@ def k_pull_ranks(
         if item < pieces:
             row, base, first, last = d_open_piece(offsets, rows, begins, item)
             old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
-            total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, base, first, last))
+            total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
             mine = lane == 0
             if mine and d_is_split(offsets, row, base):
                 cuda.atomic.add(sums, row, total)
@@ -222,7 +252,7 @@ def k_pull_ranks(
             if row < num_vertices:
                 mine = d_is_short(begin, end)
                 if mine:
-                    total = d_sum_short(indices, valid, weights, weighted, shares, begin, end)
+                    total = d_sum_short(indices, valid, weights, weighted, shares, below, begin, end)
         if mine:
             change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
             changes += change
@@ -278,8 +308,11 @@ def pagerank(
     weights = start if into.weights is None else into.weights  # read only where there are some
     edges = (into.offsets, into.indices, into.valid, weights, int(into.weights is not None))
 
+    kept = backend.empty(1, np.int32)
+    k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
+
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
-        k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, shares, *step)
+        k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, kept, shares, *step)
         k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
 
     return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)

@@ -282,6 +282,21 @@ def check_pagerank(edges: Edges, case: tuple[Any, ...], weighted: bool) -> None:
     assert host(ranks).sum() == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize(("most", "low"), [(5, 6), (5, 1), (0, 0)])
+def test_the_cache_keeps_the_first_shares_where_many_edges_come_from_them(most: int, low: int) -> None:
+    """``low`` of eleven neighbours are among the first."""
+    indices = BACKEND.asarray(np.resize(np.array([0] * low + [9] * (11 - low), dtype=np.int32), 11 * 600))
+    kept = BACKEND.zeros(1, np.int32)
+    kernels("link_analysis")[0].k_choose_kept.launch(1, indices, most, kept)
+    assert int(kept[0]) == (most if low > 3 else 2**31 - 1)
+
+
+@pytest.mark.parametrize("size", [0, 16, 1 << 20], ids=["none", "some", "all"])
+def test_pagerank_does_not_depend_on_what_the_cache_keeps(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels("link_analysis")[0], "KEPT_BYTES", size)
+    check_pagerank(HUB, CASES[0], weighted=True)
+
+
 @pytest.mark.parametrize("personal", [False, True], ids=["uniform", "personal"])
 def test_pagerank_converges_to_networkx(personal: bool) -> None:
     problem = Problem(RANDOM, CASES[0], RANDOM.weights)
