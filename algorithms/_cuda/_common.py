@@ -68,7 +68,7 @@ else:
     @device
     def d_read_once(array, place):
         """Return an item without giving it room in the L1 cache; of an array that the kernel does not write."""
-        return cuda.ldcg(array, place)
+        return cuda.ldcg(array, np.uint64(place) & np.uint64(0x7FFFFFFFFFFFFFFF))  # never from the end
 
 
 @device

@@ -108,7 +108,7 @@ def iterate_ranks(
     """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration."""
     num_vertices = start.shape[0]
     ranks = start.copy()
-    shares, next_shares = (backend.empty(num_vertices, start.dtype) for _ in range(2))
+    shares, next_shares = (backend.zeros(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
     sums = backend.zeros(num_vertices, np.float64)
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
