@@ -169,10 +169,10 @@ def d_sum_shares(shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weig
     share2 = d_read_share(shares, u2, below, live2)
     share3 = d_read_share(shares, u3, below, live3)
     return (
-        np.float64(share0) * (weight0 if live0 else 1.0)
-        + np.float64(share1) * (weight1 if live1 else 1.0)
-        + np.float64(share2) * (weight2 if live2 else 1.0)
-        + np.float64(share3) * (weight3 if live3 else 1.0)
+        np.float64(share0) * np.float64(weight0 if live0 else 1)
+        + np.float64(share1) * np.float64(weight1 if live1 else 1)
+        + np.float64(share2) * np.float64(weight2 if live2 else 1)
+        + np.float64(share3) * np.float64(weight3 if live3 else 1)
     )
 
 
@@ -207,25 +207,40 @@ def d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, l
 
 
 @device
+def d_read_four(array, begin, last):
+    """Return four items from ``begin`` on; past the last one, that again."""
+    return (
+        array[np.uint64(min(begin, last))],
+        array[np.uint64(min(begin + 1, last))],
+        array[np.uint64(min(begin + 2, last))],
+        array[np.uint64(min(begin + 3, last))],
+    )
+
+
+@device
 def d_sum_short(indices, valid, weights, weighted, shares, below, begin, end):
-    """Return the sum over a short row: four slots at a time, so that their loads wait together."""
+    """Return the sum over a short row that is not empty: four slots at a time, so that their loads wait together.
+
+    The next four slots are asked for before the shares of these are waited for.
+    """
     total = 0.0
     weight0 = weight1 = weight2 = weight3 = 1.0
-    bits = d_read_bits(valid, begin, end)
     last = end - 1
-    while bits != 0:  # a count of turns would have them unrolled, to where loads wait for each other
-        slot0, slot1 = np.uint64(begin), np.uint64(min(begin + 1, last))
-        slot2, slot3 = np.uint64(min(begin + 2, last)), np.uint64(min(begin + 3, last))
-        u0, u1, u2, u3 = indices[slot0], indices[slot1], indices[slot2], indices[slot3]
+    u0, u1, u2, u3 = d_read_four(indices, begin, last)
+    bits = d_read_bits(valid, begin, end)
+    while True:  # a count of turns would have them unrolled, to where loads wait for each other
+        v0, v1, v2, v3 = u0, u1, u2, u3
         if weighted:
-            weight0, weight1 = np.float64(weights[slot0]), np.float64(weights[slot1])
-            weight2, weight3 = np.float64(weights[slot2]), np.float64(weights[slot3])
+            weight0, weight1, weight2, weight3 = d_read_four(weights, begin, last)
         live0, live1, live2, live3 = (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0
+        begin += 4
+        u0, u1, u2, u3 = d_read_four(indices, begin, last)
         total += d_sum_shares(
-            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
+            shares, below, v0, v1, v2, v3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
         )
         bits >>= 4
-        begin += 4
+        if bits == 0:
+            break
     return total
 
 
@@ -281,7 +296,9 @@ def d_pull_ranks(
         begin, end, old, weight = int(coming_begin), int(coming_end), coming_old, coming_weight
         coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row + warps * 32)
         if d_is_short(begin, end):
-            total = d_sum_short(indices, valid, weights, weighted, shares, below, begin, end)
+            total = 0.0
+            if begin < end:
+                total = d_sum_short(indices, valid, weights, weighted, shares, below, begin, end)
             change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
             changes += change
             dangling += lost
