@@ -44,8 +44,13 @@ def d_share_rank(rank, weight, shares, vertex):
 
 @kernel
 def k_share_ranks(ranks, out_weights, shares, history):
-    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block."""
+    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block.
+
+    Notes that no iteration was before.
+    """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
+    if cuda.grid(1) == 0:
+        history[CHANGE] = np.inf
     dangling = 0.0
     for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
         dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
@@ -119,7 +124,6 @@ def iterate_ranks(
         block = min(block, max_iter - iterations)
         history = backend.zeros(2 * (block + 1), np.float64)
         if last is None:
-            history[CHANGE] = np.inf
             k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
         else:
             history[:2] = last[-2:]
