@@ -26,6 +26,7 @@ __all__ = [
     "d_open_item",
     "d_open_tile",
     "d_rank",
+    "d_read_once",
     "fill",
     "rank_offsets",
 ]
@@ -52,12 +53,22 @@ if SIMULATED:
         """Return the number of set bits of a word that is not negative."""
         return int(word).bit_count()
 
+    @device
+    def d_read_once(array, place):
+        """Return an item without giving it room in the L1 cache; of an array that the kernel does not write."""
+        return array[place]
+
 else:
 
     @device
     def d_count_bits(word):
         """Return the number of set bits of a word that is not negative."""
         return cuda.popc(word)
+
+    @device
+    def d_read_once(array, place):
+        """Return an item without giving it room in the L1 cache; of an array that the kernel does not write."""
+        return cuda.ldcg(array, np.uint64(place) & np.uint64(0x7FFFFFFFFFFFFFFF))  # never from the end
 
 
 @device

@@ -30,15 +30,18 @@ __all__ = [
     "CutRows",
     "count_warps",
     "d_add_block",
+    "d_fetch_piece",
     "d_find_slot",
     "d_is_short",
-    "d_is_split",
     "d_list_words",
+    "d_low_bits",
     "d_mark_words",
     "d_num_items",
     "d_num_pieces",
     "d_open_piece",
+    "d_open_span",
     "d_read_bits",
+    "d_read_words",
     "d_take_slot",
     "make_lists",
 ]
@@ -46,6 +49,8 @@ __all__ = [
 SHORT_SLOTS = 16 if SIMULATED else 32  # at most 32: their bits fit a word
 PIECE_BITS = 6 if SIMULATED else 10
 PIECE_SLOTS = 1 << PIECE_BITS
+# What is added to the span of a piece, its first position and 32 times its last one, where its row has other pieces.
+SPLIT_SPAN = 32 << PIECE_BITS
 # Slots that a warp reads at once, four a lane: their loads wait together.
 STEP_SLOTS = 4 * WARP
 # Warps of a striding grid: some times what fits, so that the last ones to finish are few.
@@ -86,6 +91,18 @@ def d_find_slot(valid, base, first, last, position):
     there = min(max(wanted, first), last)
     word = valid[np.uint64((base >> 5) + (there >> 5))]
     return np.uint64(base + there), (there == wanted) & ((word & np.uint32(1 << d_lane())) != 0)
+
+
+@device
+def d_low_bits(word):
+    """Return the lower 32 bits of an int64, which has no others, as int32."""
+    return np.int32(word - ((word >> 31) << 32))
+
+
+@device
+def d_read_words(valid, base, last):
+    """Return this lane's of the 32 words of ``valid`` of a piece, as int32; past the last one, that again."""
+    return d_low_bits(np.int64(valid[np.uint64((base >> 5) + min(d_lane(), last >> 5))]))
 
 
 @device
@@ -139,9 +156,16 @@ def d_open_piece(offsets, rows, begins, item):
 
 
 @device
-def d_is_split(offsets, row, base):
-    """Whether the row of a piece that starts reading at ``base`` has other pieces."""
-    return base > int(offsets[row]) or base + PIECE_SLOTS < int(offsets[row + 1])
+def d_fetch_piece(rows, begins, spans, item):
+    """Return what :class:`CutRows` lists of a piece: its row, where reading starts, its span."""
+    place = np.uint64(item)
+    return int(rows[place]), int(begins[place]), int(spans[place])
+
+
+@device
+def d_open_span(span):
+    """Return the first and the last position of a piece (int32), and whether its row has other pieces."""
+    return np.int32(span & 31), np.int32((span >> 5) & (PIECE_SLOTS - 1)), span >= SPLIT_SPAN
 
 
 @device
@@ -251,8 +275,8 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
 
 
 @kernel
-def k_cut_rows(offsets, rows, begins, split, lengths):
-    """One thread a row: append its pieces to ``rows`` and ``begins``, and itself to ``split`` if it has several.
+def k_cut_rows(offsets, rows, begins, spans, split, lengths):
+    """One thread a row: append its pieces to ``rows``, ``begins``, ``spans``; itself to ``split`` if it has several.
 
     Atomics: one add a block on ``lengths[0]``, pieces above and split rows below.
     """
@@ -269,6 +293,13 @@ def k_cut_rows(offsets, rows, begins, split, lengths):
         amount += 1
     start = d_reserve(amount, board, lengths, 0)
     d_write_pieces(row, begin, pieces, rows, begins, start >> 32)
+    first = begin & 31
+    left = end - (begin & -32)  # from where the piece starts reading
+    for place in range(start >> 32, (start >> 32) + pieces):
+        span = first + 32 * (min(left, PIECE_SLOTS) - 1)
+        spans[place] = span if pieces == 1 else span + SPLIT_SPAN
+        first = 0
+        left -= PIECE_SLOTS
     if pieces > 1:
         split[start & LOW_BITS] = row
 
@@ -294,6 +325,8 @@ class CutRows:
     ----------
     pieces : (rows, begins, lengths)
         What kernels read with :func:`d_open_piece`.
+    spans : array, int32
+        A piece's positions, for :func:`d_open_span`: with them nothing has to be read of ``offsets``.
     split : array, shape (V or less,), vertex dtype
         The rows of several pieces; their number is the lower half of ``lengths[0]``.
     max_split : int
@@ -304,6 +337,7 @@ class CutRows:
         backend = csr.backend
         self.split, rows, begins = make_lists(backend, csr)
         lengths = backend.zeros(1, np.int64)
-        k_cut_rows.launch(csr.num_vertices, csr.offsets, rows, begins, self.split, lengths)
+        self.spans = backend.empty(rows.shape[0], np.int32)
+        k_cut_rows.launch(csr.num_vertices, csr.offsets, rows, begins, self.spans, self.split, lengths)
         self.pieces = (rows, begins, lengths)
         self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.warp import d_lane, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
+from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.tiles import BOARD, d_sum_block
+from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
 from dynstore.algorithms._cuda._rows import (
     STEP_SLOTS,
     CutRows,
     count_warps,
     d_add_block,
+    d_fetch_piece,
     d_find_slot,
     d_is_short,
-    d_is_split,
+    d_low_bits,
     d_num_pieces,
     d_open_piece,
+    d_open_span,
     d_read_bits,
+    d_read_words,
 )
 from dynstore.algorithms._cuda.rank_iterations import (
     BOARD_SIZE,
@@ -36,6 +41,14 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["pagerank", "sum_out_weights"]
+
+# Shares that the L1 cache is to keep: most of what it holds (in 192 KB and more, as on an H100). There a share takes a
+# line of 128 bytes, so shares that are read once push out those of hubs, which on R-MAT graphs are half of all.
+KEPT_BYTES = 64 if SIMULATED else 160 << 10
+SAMPLED_SLOTS = 64 if SIMULATED else 4096
+KEEP_ALL = 2**31 - 1
+# Of a thread: four blocks are then on a multiprocessor, three with weights; with fewer, loads wait for each other.
+MAX_REGISTERS, WEIGHTED_REGISTERS = 64, 80
 
 
 @kernel
@@ -118,75 +131,130 @@ def sum_out_weights(out: GapCSR) -> Array:
     return sums.astype(out.weights.dtype)
 
 
-@device
-def d_read_term(indices, valid, shares, base, first, last, position):
-    """Return the share that comes from a position of a piece, in float64, without branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    term = np.float64(shares[np.uint64(indices[place])])
-    return term if live else 0.0
+@kernel
+def k_choose_kept(indices, most, kept):
+    """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
+
+    The first ``most`` if a third of some slots, evenly spread, have them, so that their place is better not taken by
+    shares that are read once; else all, for a graph whose neighbours are near each other.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    count = 0
+    for i in range(cuda.threadIdx.x, SAMPLED_SLOTS, cuda.blockDim.x):
+        if indices[i * indices.shape[0] // SAMPLED_SLOTS] < most:
+            count += 1
+    total = d_sum_block(count, board)
+    if cuda.threadIdx.x == 0:
+        kept[0] = most if total * 3 >= SAMPLED_SLOTS else KEEP_ALL
 
 
 @device
-def d_weigh_term(indices, valid, weights, shares, base, first, last, position):
-    """Return the weighted share that comes from a position of a piece, in float64, without branches."""
-    place, live = d_find_slot(valid, base, first, last, position)
-    term = np.float64(shares[np.uint64(indices[place])]) * np.float64(weights[place])
-    return term if live else 0.0
+def d_read_share(shares, vertex, below, live):
+    """Return the share of a vertex, or 0 unless it is live; the L1 cache keeps those of vertices below ``below``.
+
+    Two loads, one of them of the 0 behind the shares, or of nothing: a branch to one of two would wait for its load.
+    """
+    kept = vertex if live and vertex < below else shares.shape[0] - 1
+    once = shares.dtype.type(0)
+    if live and vertex >= below:
+        once = d_read_once(shares, vertex)
+    return shares[np.uint64(kept)] + once
 
 
 @device
-def d_sum_piece(indices, valid, weights, weighted, shares, base, first, last):
+def d_sum_shares(shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3):
+    """Return the weighted sum, in float64, of those of four vertices' shares that are live; any weight may be left."""
+    share0 = d_read_share(shares, u0, below, live0)
+    share1 = d_read_share(shares, u1, below, live1)
+    share2 = d_read_share(shares, u2, below, live2)
+    share3 = d_read_share(shares, u3, below, live3)
+    return (
+        np.float64(share0) * np.float64(weight0 if live0 else 1)
+        + np.float64(share1) * np.float64(weight1 if live1 else 1)
+        + np.float64(share2) * np.float64(weight2 if live2 else 1)
+        + np.float64(share3) * np.float64(weight3 if live3 else 1)
+    )
+
+
+@device
+def d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last):
     """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
     total = 0.0
-    if weighted:
-        for place in range(d_lane(), last + 1, STEP_SLOTS):
-            total += (
-                d_weigh_term(indices, valid, weights, shares, base, first, last, place)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 32)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 64)
-                + d_weigh_term(indices, valid, weights, shares, base, first, last, place + 96)
-            )
-    else:
-        for place in range(d_lane(), last + 1, STEP_SLOTS):
-            total += (
-                d_read_term(indices, valid, shares, base, first, last, place)
-                + d_read_term(indices, valid, shares, base, first, last, place + 32)
-                + d_read_term(indices, valid, shares, base, first, last, place + 64)
-                + d_read_term(indices, valid, shares, base, first, last, place + 96)
-            )
-    return total
-
-
-@device
-def d_read_short(indices, weights, weighted, shares, bits, begin, last, position):
-    """Return the share that comes from a position of a short row, in float64, without branches."""
-    place = np.uint64(begin + min(position, last))
-    term = np.float64(shares[np.uint64(indices[place])])
-    if weighted:
-        term *= np.float64(weights[place])
-    return term if (bits >> position) & 1 else 0.0
-
-
-@device
-def d_sum_short(indices, valid, weights, weighted, shares, begin, end):
-    """Return the sum over a short row: four slots at a time, so that their loads wait together."""
-    total = 0.0
-    bits = d_read_bits(valid, begin, end)
-    last = end - begin - 1
-    for position in range(0, last + 1, 4):
-        total += (
-            d_read_short(indices, weights, weighted, shares, bits, begin, last, position)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 1)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 2)
-            + d_read_short(indices, weights, weighted, shares, bits, begin, last, position + 3)
+    weight0 = weight1 = weight2 = weight3 = 1.0
+    words = d_read_words(valid, base, last)
+    bit = d_low_bits(1 << d_lane())
+    place0 = np.int32(d_lane())
+    for step in range(0, (last >> 5) + 1, 4):  # the same in all lanes
+        place1, place2, place3 = np.int32(place0 + 32), np.int32(place0 + 64), np.int32(place0 + 96)
+        there0, there1 = min(max(place0, first), last), min(place1, last)
+        there2, there3 = min(place2, last), min(place3, last)
+        slot0, slot1 = np.uint64(base + there0), np.uint64(base + there1)
+        slot2, slot3 = np.uint64(base + there2), np.uint64(base + there3)
+        u0, u1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
+        u2, u3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
+        if weighted:
+            weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
+            weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
+        live0 = (there0 == place0) & ((d_shuffle(words, step) & bit) != 0)
+        live1 = (there1 == place1) & ((d_shuffle(words, step + 1) & bit) != 0)
+        live2 = (there2 == place2) & ((d_shuffle(words, step + 2) & bit) != 0)
+        live3 = (there3 == place3) & ((d_shuffle(words, step + 3) & bit) != 0)
+        total += d_sum_shares(
+            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
         )
+        place0 = np.int32(place0 + STEP_SLOTS)
     return total
 
 
-@kernel
-def k_pull_ranks(
-    offsets, indices, valid, weights, weighted, rows, begins, lengths, shares, history, iteration, tol, alpha, uniform,
-    targets, out_weights, ranks, next_shares, sums,
+@device
+def d_read_four(array, begin, last):
+    """Return four items from ``begin`` on; past the last one, that again."""
+    return (
+        array[np.uint64(min(begin, last))],
+        array[np.uint64(min(begin + 1, last))],
+        array[np.uint64(min(begin + 2, last))],
+        array[np.uint64(min(begin + 3, last))],
+    )
+
+
+@device
+def d_sum_short(indices, valid, weights, weighted, shares, below, begin, end):
+    """Return the sum over a short row that is not empty: four slots at a time, so that their loads wait together.
+
+    The next four slots are asked for before the shares of these are waited for.
+    """
+    total = 0.0
+    weight0 = weight1 = weight2 = weight3 = 1.0
+    last = end - 1
+    u0, u1, u2, u3 = d_read_four(indices, begin, last)
+    bits = d_read_bits(valid, begin, end)
+    while True:  # a count of turns would have them unrolled, to where loads wait for each other
+        v0, v1, v2, v3 = u0, u1, u2, u3
+        if weighted:
+            weight0, weight1, weight2, weight3 = d_read_four(weights, begin, last)
+        live0, live1, live2, live3 = (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0
+        begin += 4
+        u0, u1, u2, u3 = d_read_four(indices, begin, last)
+        total += d_sum_shares(
+            shares, below, v0, v1, v2, v3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
+        )
+        bits >>= 4
+        if bits == 0:
+            break
+    return total
+
+
+@device
+def d_fetch_row(offsets, ranks, out_weights, row):
+    """Return a row's first slot and the end of its slots, its rank and out-weight; past the last one, that of it."""
+    there = min(row, ranks.shape[0] - 1)
+    return offsets[there], offsets[there + 1], ranks[there], out_weights[there]
+
+
+@device
+def d_pull_ranks(
+    offsets, indices, valid, weights, weighted, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
+    alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
 ):  # fmt: skip
     """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: advance their ranks.
 
@@ -194,41 +262,75 @@ def k_pull_ranks(
     a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
     row of ``history``.
     """
-    board = cuda.shared.array(BOARD_SIZE, np.float64)
     if history[2 * iteration + CHANGE] < tol:  # the same in all threads
         return
     lane = d_lane()
     num_vertices = ranks.shape[0]
     spread = d_spread(history, iteration, alpha, uniform, num_vertices)
+    below = kept[0]
     pieces = d_num_pieces(lengths[0])
-    items = pieces + ((num_vertices + 31) >> 5)
     changes = 0.0
     dangling = 0.0
-    for item in range(int(cuda.grid(1)) >> 5, items, int(cuda.gridsize(1)) >> 5):
-        total = 0.0
-        mine = False
-        if item < pieces:
-            row, base, first, last = d_open_piece(offsets, rows, begins, item)
-            old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
-            total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, base, first, last))
-            mine = lane == 0
-            if mine and d_is_split(offsets, row, base):
+    warps = int(cuda.gridsize(1)) >> 5
+    item = int(cuda.grid(1)) >> 5
+    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
+    while item < pieces:
+        row, base = coming_row, coming_base
+        first, last, split = d_open_span(coming_span)
+        item += warps
+        coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
+        old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
+        total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
+        if lane == 0:
+            if split:
                 cuda.atomic.add(sums, row, total)
-                mine = False
-        else:
-            row = (item - pieces) * 32 + lane
-            there = min(row, num_vertices - 1)
-            begin, end, old, weight = int(offsets[there]), int(offsets[there + 1]), ranks[there], out_weights[there]
-            if row < num_vertices:
-                mine = d_is_short(begin, end)
-                if mine:
-                    total = d_sum_short(indices, valid, weights, weighted, shares, begin, end)
-        if mine:
+            else:
+                change, lost = d_advance_rank(
+                    row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
+                )
+                changes += change
+                dangling += lost
+    row = (item - pieces) * 32 + lane
+    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row)
+    while row < num_vertices:
+        begin, end, old, weight = int(coming_begin), int(coming_end), coming_old, coming_weight
+        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row + warps * 32)
+        if d_is_short(begin, end):
+            total = 0.0
+            if begin < end:
+                total = d_sum_short(indices, valid, weights, weighted, shares, below, begin, end)
             change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
             changes += change
             dangling += lost
+        row += warps * 32
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
+
+
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_pull_ranks(
+    offsets, indices, valid, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha, uniform,
+    targets, out_weights, ranks, next_shares, sums,
+):  # fmt: skip
+    """Advance all ranks, but those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    d_pull_ranks(
+        offsets, indices, valid, shares, False, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
+        alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
+    )  # fmt: skip
+
+
+@partial(kernel, max_registers=WEIGHTED_REGISTERS)
+def k_pull_weighted_ranks(
+    offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha,
+    uniform, targets, out_weights, ranks, next_shares, sums,
+):  # fmt: skip
+    """Advance all ranks, but those of split rows, as :func:`d_pull_ranks` does; apart, as it takes more registers."""
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    d_pull_ranks(
+        offsets, indices, valid, weights, True, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
+        alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
+    )  # fmt: skip
 
 
 def pagerank(
@@ -275,11 +377,16 @@ def pagerank(
     if num_vertices == 0:
         return start.copy(), 0, 0.0
     cut, num_warps = CutRows(into), count_warps(into)
-    weights = start if into.weights is None else into.weights  # read only where there are some
-    edges = (into.offsets, into.indices, into.valid, weights, int(into.weights is not None))
+    edges = (into.offsets, into.indices, into.valid)
+    kept = backend.empty(1, np.int32)
+    k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
 
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
-        k_pull_ranks.launch_warps(num_warps, *edges, *cut.pieces, shares, *step)
+        pieces = (*cut.pieces, cut.spans, kept, shares)
+        if into.weights is None:
+            k_pull_ranks.launch_warps(num_warps, *edges, *pieces, *step)
+        else:
+            k_pull_weighted_ranks.launch_warps(num_warps, *edges, into.weights, *pieces, *step)
         k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
 
     return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)

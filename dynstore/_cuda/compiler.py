@@ -78,10 +78,11 @@ _prepared = _Prepared()
 class Kernel:
     """A kernel and the ways to start it on CuPy's current stream."""
 
-    def __init__(self, function: Callable[..., None]) -> None:
+    def __init__(self, function: Callable[..., None], max_registers: int | None = None) -> None:
         self.name = function.__name__
         self.__doc__ = function.__doc__
-        self._compiled = cuda.jit(function)
+        limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
+        self._compiled = cuda.jit(function, **limits)
         self._entries: dict[tuple[Any, ...], Entry] = {}  # by the arguments' kinds
 
     def launch(self, num_threads: int, *args: Any) -> None:
@@ -136,9 +137,9 @@ class Kernel:
             start_entry(entry, blocks, THREADS, stream.ptr, values)
 
 
-def kernel(function: Callable[..., None]) -> Kernel:
-    """Decorate a kernel ``k_verb_noun``."""
-    return Kernel(function)
+def kernel(function: Callable[..., None], max_registers: int | None = None) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``; ``max_registers`` limits those of a thread."""
+    return Kernel(function, max_registers)
 
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:

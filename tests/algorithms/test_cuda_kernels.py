@@ -266,6 +266,8 @@ def test_out_weights_and_pagerank_of_packed_graphs(case: tuple[Any, ...]) -> Non
 
 def check_pagerank(edges: Edges, case: tuple[Any, ...], weighted: bool) -> None:
     problem = Problem(edges, case, edges.weights if weighted else None)
+    for csr in (problem.out, problem.into) if weighted else ():
+        csr.weights[~csr.mask()] = np.nan  # gaps add nothing, whatever weight is left in them
     device, reference = kernels("link_analysis")
     sums = device.sum_out_weights(problem.out)
     expected_sums = reference.sum_out_weights(problem.host_out)
@@ -280,6 +282,21 @@ def check_pagerank(edges: Edges, case: tuple[Any, ...], weighted: bool) -> None:
     assert np.abs(host(ranks) - expected[0]).sum() < 1e-6
     assert error == pytest.approx(expected[2], rel=1e-3, abs=1e-6)
     assert host(ranks).sum() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize(("most", "low"), [(5, 6), (5, 1), (0, 0)])
+def test_the_cache_keeps_the_first_shares_where_many_edges_come_from_them(most: int, low: int) -> None:
+    """``low`` of eleven neighbours are among the first."""
+    indices = BACKEND.asarray(np.resize(np.array([0] * low + [9] * (11 - low), dtype=np.int32), 11 * 600))
+    kept = BACKEND.zeros(1, np.int32)
+    kernels("link_analysis")[0].k_choose_kept.launch(1, indices, most, kept)
+    assert int(kept[0]) == (most if low > 3 else 2**31 - 1)
+
+
+@pytest.mark.parametrize("size", [0, 16, 1 << 20], ids=["none", "some", "all"])
+def test_pagerank_does_not_depend_on_what_the_cache_keeps(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels("link_analysis")[0], "KEPT_BYTES", size)
+    check_pagerank(HUB, CASES[0], weighted=True)
 
 
 @pytest.mark.parametrize("personal", [False, True], ids=["uniform", "personal"])
