@@ -112,6 +112,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0
+        # Whether the last edges brought new ids: the next ones are then looked at before they are inserted, not after.
+        self._expects_new_ids = False
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
         self._logs = WeakSet()
@@ -188,17 +190,20 @@ class DynamicGraph(Conversions, Queries, Tracked):
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
             edges, at_once = open_stream("insert_edges", edges), self._may_write_now
-            read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            columns, naming = read(look=self._weighted or not at_once)
+            num_vertices = self.number_of_vertices()
+            read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, num_vertices)
+            columns, naming = read(look=self._weighted or not at_once or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
             with _memory_checked("insert_edges"):
-                mirror = change = plan = None
-                if at_once and naming.num_vertices == self.number_of_vertices() and naming.arrange is None:
-                    plan = self._out.insert_now(batch, on_duplicate)
+                mirror = change = None
+                plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate) if at_once else None
+                if plan is None and columns.max_id is None:
+                    columns, naming, batch = self._look(batch, read)
+                    if naming.num_vertices > num_vertices:  # why it had to be looked at
+                        plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate)
+                self._expects_new_ids = 0 < num_vertices < naming.num_vertices
                 if plan is None:
-                    if columns.max_id is None:
-                        columns, naming, batch = self._look(batch, read)
                     if naming.arrange is not None:
                         batch = naming.arrange(batch)
                     plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)

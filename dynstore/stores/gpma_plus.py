@@ -15,6 +15,7 @@ import numpy as np
 from dynstore.config import check_share
 from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges
 from dynstore.errors import unknown_name
+from dynstore.slots import SlotArrays
 from dynstore.stores.base import Plan
 from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
@@ -84,24 +85,28 @@ class GPMAPlusStore(PackedArrayStore):
         fits = max(self.slots.num_slots, self.num_vertices) <= MAX_INT32  # what unsorted updates number
         return self.backend.family == "cuda" and self.options.strategy == "one-pass" and fits
 
-    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
-        if not self._can_write(batch):
+    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
+        if not self._can_write(batch) or num_vertices > MAX_INT32:
             return None
-        limits, most = self._upper_limits, self._most_in_place
-        found = self._insert_unsorted(batch, limits, most) if isinstance(batch, RawEdges) else None
+        slots = self.slots.with_vertices(self.backend, num_vertices)
+        limits, most, found = self._upper_limits, self._most_in_place, None
+        if isinstance(batch, RawEdges) and not batch.is_crowded:
+            found = self._insert_unsorted(slots, batch, limits, most)
         if found is None and (not isinstance(batch, RawEdges) or batch.is_crowded):
             kernels = self.backend.kernels("dynstore", "gpma_plus_now")
-            found = kernels.insert_now(self.backend, self.slots, batch, limits, most, on_duplicate == "add")
-        return self._written(found, batch)
+            found = kernels.insert_now(self.backend, slots, batch, limits, most, on_duplicate == "add")
+        return self._written(slots, found, batch)
 
-    def _insert_unsorted(self, batch: RawEdges, limits: np.ndarray, most: int) -> tuple[int, int] | None:
+    def _insert_unsorted(
+        self, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int
+    ) -> tuple[int, int] | None:
         """Try to insert a batch as it came; say in ``is_crowded`` whether it has to be sorted."""
         if self._num_untried:
             self._num_untried -= 1
             batch.is_crowded = True  # as the last ones were
             return None
         kernels = self.backend.kernels("dynstore", "unsorted")
-        found: tuple[int, int] | None = kernels.insert_now(self.backend, self.slots, batch, limits, most)
+        found: tuple[int, int] | None = kernels.insert_now(self.backend, slots, batch, limits, most)
         # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
         self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
         self._num_untried = max((1 << self._num_failures) // 2 - 1, 0)
@@ -115,22 +120,23 @@ class GPMAPlusStore(PackedArrayStore):
         if most < 0:  # too empty as a whole already
             return None
         kernels = self.backend.kernels("dynstore", "gpma_plus_now")
-        return self._written(kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place), None)
+        found = kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place)
+        return self._written(slots, found, None)
 
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
         some = isinstance(batch, RawEdges) or len(batch) > 0
         return some and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins
 
-    def _written(self, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
+    def _written(self, slots: SlotArrays, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
         """Return the plan of an update that is written, with the edges and self-loops found; None for none."""
         if found is None:
             return None
-        slots = self.slots
         change = -found[0] if inserted is None else len(inserted) - found[0]
 
         def commit() -> None:
             slots.num_edges += change
+            self._take(slots)
 
         return Plan(*found, commit, path="in-place")
 

@@ -256,7 +256,7 @@ def test_ids_that_no_vertex_can_have_are_refused_by_the_usual_errors(device, dir
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_a_new_vertex_has_its_edges_planned(device, directed):
+def test_a_new_vertex_gets_its_edges(device, directed):
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
     there = pairs_of(graph)
