@@ -22,6 +22,7 @@ __all__ = [
     "Bounds",
     "EdgeColumns",
     "as_signed",
+    "bring_columns",
     "has_weights",
     "open_stream",
     "read_column",
@@ -77,10 +78,11 @@ def read_edges(
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
-        False leaves ids of the vertex dtype on the device for CUDA kernels as they are, for a kernel to look at that
-        reads them anyway.
+        False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
+        are none of the vertex dtype become -1.
     bounds : tuple of int, optional
-        What such a kernel has found: the lowest and the highest id of each column, and 0.
+        What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
+        columns are looked at once more.
 
     Returns
     -------
@@ -98,11 +100,15 @@ def read_edges(
         raw is column or hasattr(column, "__cuda_array_interface__")
         for raw, (_, column) in zip((raw_src, raw_dst), columns, strict=False)
     )
-    if there and not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype:
+    as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
+    if there and not look and backend.family == "cuda":
         weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
-        src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
+        if as_wanted:
+            src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
+        else:
+            src, dst = backend.kernels("dynstore", "batches").convert_ids(backend, raw_src, raw_dst, vertex_dtype)
         return EdgeColumns(src, dst, weights, None)
-    if bounds is None:
+    if bounds is None or not as_wanted:
         bounds = _find_bounds(backend, raw_src, raw_dst)
     src, src_max = _check_ids(who, backend, columns[0][0], raw_src, bounds[:2], vertex_dtype)
     dst, dst_max = _check_ids(who, backend, columns[1][0], raw_dst, bounds[2:], vertex_dtype)
@@ -196,6 +202,21 @@ def open_stream(who: str, edges: Any) -> Any:
     except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
         return edges
     return reader.read_all()
+
+
+def bring_columns(backend: Backend, edges: Any) -> Any:
+    """Return a tuple of edges with NumPy's integer ids on the GPU, so that who reads it twice copies them once.
+
+    All else, and what is no column, is returned as it is.
+    """
+    if not backend.on_gpu or not isinstance(edges, tuple):
+        return edges
+
+    def bring(column: Any) -> Any:
+        usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+        return backend.asarray(column) if usual else column
+
+    return *map(bring, edges[:2]), *edges[2:]
 
 
 def _without_gaps(edges: Any, wanted: list[str]) -> Any:

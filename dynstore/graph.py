@@ -11,7 +11,7 @@ from weakref import WeakSet
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, has_weights, open_stream
+from dynstore.arrays import EdgeColumns, bring_columns, has_weights, open_stream
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
@@ -189,7 +189,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             )
         with _memory_checked("insert_edges"):
             names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
-            edges, at_once = open_stream("insert_edges", edges), self._may_write_now
+            edges, at_once = bring_columns(self.backend, open_stream("insert_edges", edges)), self._may_write_now
             num_vertices = self.number_of_vertices()
             read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, num_vertices)
             columns, naming = read(look=self._weighted or not at_once or self._expects_new_ids)
@@ -232,7 +232,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
         with _memory_checked("delete_edges"):
-            reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
+            edges = bring_columns(self.backend, open_stream("delete_edges", edges))
+            reading = ("delete_edges", edges, source, destination)
             at_once = self._may_write_now
             columns = self._find_edges(*reading, look=not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
