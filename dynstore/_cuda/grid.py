@@ -26,6 +26,7 @@ __all__ = [
     "ARRIVALS",
     "CONTROL_SIZE",
     "SUMS",
+    "TOTALS",
     "d_chunk",
     "d_leave_sum",
     "d_sum_blocks_before",

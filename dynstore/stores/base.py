@@ -31,7 +31,7 @@ class StoreOptions:
     """A store without options."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
     """An update that is ready to be written.
 
@@ -151,7 +151,8 @@ class Store(ABC):
     def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
         """Insert edges in one step, where nothing has to be planned; at ids of unweighted ones nobody need have looked.
 
-        There are ``num_vertices`` rows afterwards; an id from there on has the batch refused.
+        Only for who has asked :attr:`writes_now`. There are ``num_vertices`` rows afterwards; an id from there on has
+        the batch refused.
 
         Returns
         -------
