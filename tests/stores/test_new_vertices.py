@@ -136,3 +136,22 @@ def test_tables_of_slabs_take_new_vertices_at_once(device, launches, renumber):
         assert graph.vertex_ids().tolist() == twin.vertex_ids().tolist()
         assert launches.count("k_insert_batch") == times
         check_graph(graph)
+
+
+def test_new_vertices_share_the_scratch_of_the_last_ones(device, monkeypatch):
+    """What depends on how many vertices there are has room for some more."""
+    from dynstore.backend import Backend
+
+    made, together = [], Backend.together
+    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), together(*args, **kwargs))[1])
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 1e9)
+    src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
+    graph = DynamicGraph(device=device, merge_cost=0.0)
+    graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))
+    for step in range(8):
+        first = 20_000 + 20 * step
+        made.clear()
+        graph.insert_edges(tuple(graph.backend.asarray(np.array(ids, np.int32)) for ids in ([3, first], [first, 4])))
+        assert graph.number_of_vertices() == first + 1
+        kept = [args for args in made if len(args) > 5]  # an insertion's
+        assert (len(kept) > 0) == (step == 0)
