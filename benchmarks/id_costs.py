@@ -3,7 +3,8 @@
 The same batches go into a graph without renumbering, whose ids are 0 .. V-1, and into graphs with ``renumber=True``
 whose vertices are called by sparse int64 ids, by strings, and by categories of these strings (each batch a pandas
 category of its own, made before the clock starts). The graphs take turns, so that what disturbs the machine disturbs
-all of them. Each step inserts a batch of edges and deletes the oldest of equal size.
+all of them. Each step inserts a batch of edges and deletes the oldest of equal size. Integers are where the graph is
+before the clock starts; strings are always on the host.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ class Contestant:
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def column(self, numbers: np.ndarray) -> Any:
-        """Return the ids of some vertices, as the user has them."""
+        """Return the ids of some vertices as the user has them: integers on the graph's device."""
         names = self.names[numbers]
+        if names.dtype.kind == "i":
+            return self.graph.backend.asarray(names)
         if not self.categories:
             return names
         import pandas
@@ -114,7 +117,8 @@ def measure(
 
 def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
     """Print medians and how they compare with those of the graph that is not renumbered, which comes first."""
-    print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms")
+    where = "; integers on the GPU before the clock starts" if contestants[0].graph.backend.on_gpu else ""
+    print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms{where}")
     print(f"{'ids':28} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'map':>8}")
     for one in contestants:
         build, insert, delete = (_median(one, operation) for operation in ("build", "insert", "delete"))

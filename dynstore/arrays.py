@@ -22,6 +22,7 @@ __all__ = [
     "Bounds",
     "EdgeColumns",
     "as_signed",
+    "bring_columns",
     "has_weights",
     "open_stream",
     "read_column",
@@ -77,10 +78,11 @@ def read_edges(
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
-        False leaves ids of the vertex dtype on the device for CUDA kernels as they are, for a kernel to look at that
-        reads them anyway.
+        False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
+        are none of the vertex dtype become -1.
     bounds : tuple of int, optional
-        What such a kernel has found: the lowest and the highest id of each column, and 0.
+        What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
+        columns are looked at once more.
 
     Returns
     -------
@@ -96,17 +98,15 @@ def read_edges(
     (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
     raw_src = read_integers(who, backend, src_name, given_src)
     raw_dst = read_integers(who, backend, dst_name, given_dst)
-    if (
-        not look
-        and backend.family == "cuda"
-        and vertex_dtype == raw_src.dtype == raw_dst.dtype
-        and _was_there(given_src, raw_src)
-        and _was_there(given_dst, raw_dst)
-    ):
+    as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
+    if not look and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
         weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
-        pack = backend.xp.ascontiguousarray
-        return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
-    if bounds is None:
+        if as_wanted:
+            pack = backend.xp.ascontiguousarray
+            return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
+        src, dst = backend.kernels("dynstore", "id_conversion").convert_ids(backend, raw_src, raw_dst, vertex_dtype)
+        return EdgeColumns(src, dst, weights, None)
+    if bounds is None or not as_wanted:
         bounds = _find_bounds(backend, raw_src, raw_dst)
     src, src_max = _check_ids(who, backend, src_name, raw_src, bounds[:2], vertex_dtype)
     dst, dst_max = _check_ids(who, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
@@ -206,6 +206,21 @@ def open_stream(who: str, edges: Any) -> Any:
     except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
         return edges
     return reader.read_all()
+
+
+def bring_columns(backend: Backend, edges: Any) -> Any:
+    """Return a tuple of edges with NumPy's integer ids on the GPU, so that who reads it twice copies them once.
+
+    All else, and what is no column, is returned as it is.
+    """
+    if not backend.on_gpu or not isinstance(edges, tuple):
+        return edges
+
+    def bring(column: Any) -> Any:
+        usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+        return backend.asarray(column) if usual else column
+
+    return *map(bring, edges[:2]), *edges[2:]
 
 
 def _without_gaps(edges: Any, wanted: list[str]) -> Any:

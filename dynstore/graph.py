@@ -9,7 +9,7 @@ from weakref import WeakSet
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, has_weights, open_stream
+from dynstore.arrays import EdgeColumns, bring_columns, has_weights, open_stream
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
@@ -113,6 +113,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0
+        # Whether the last edges brought new ids: the next ones are then looked at before they are inserted, not after.
+        self._expects_new_ids = False
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
         self._logs = WeakSet()
@@ -189,18 +191,21 @@ class DynamicGraph(Conversions, Queries, Tracked):
         names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
         memory_checked = MemoryChecked("insert_edges")
         with memory_checked:
+            edges = bring_columns(self.backend, open_stream("insert_edges", edges))
             at_once, num_vertices = self._may_write_now, self.number_of_vertices()
-            reading = ("insert_edges", open_stream("insert_edges", edges), names, weight_dtype, num_vertices)
-            columns, naming = self.ids.plan_edges(*reading, look=self._weighted or not at_once)
+            reading = ("insert_edges", edges, names, weight_dtype, num_vertices)
+            columns, naming = self.ids.plan_edges(*reading, look=self._weighted or not at_once or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
             with memory_checked:
-                mirror = change = plan = None
-                if at_once and naming.num_vertices == num_vertices and naming.arrange is None:
-                    plan = self._out.insert_now(batch, on_duplicate)
+                mirror = change = None
+                plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate) if at_once else None
+                if plan is None and columns.max_id is None:
+                    columns, naming, batch = self._look(batch, reading)
+                    if naming.num_vertices > num_vertices:  # why it had to be looked at
+                        plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate)
+                self._expects_new_ids = 0 < num_vertices < naming.num_vertices
                 if plan is None:
-                    if columns.max_id is None:
-                        columns, naming, batch = self._look(batch, reading)
                     if naming.arrange is not None:
                         batch = naming.arrange(batch)
                     plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
@@ -230,7 +235,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
         """
         memory_checked = MemoryChecked("delete_edges")
         with memory_checked:
-            reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
+            edges = bring_columns(self.backend, open_stream("delete_edges", edges))
+            reading = ("delete_edges", edges, source, destination)
             at_once = self._may_write_now
             columns = self._find_edges(*reading, look=not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)

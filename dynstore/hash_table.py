@@ -31,10 +31,13 @@ class Unknown(NamedTuple):
     keys : array, shape (N,), int64
     places : array, shape (N,), int64
         Their rows; those of a second column are counted on from the first's.
+    new : array, int64
+        The keys each once, in any order, where the device tells that in passing; else the same as ``keys``.
     """
 
     keys: Array
     places: Array
+    new: Array
 
 
 @dataclass

@@ -149,7 +149,7 @@ class IntegerTable(IdTable):
             for name, part in zip(names, parts, strict=True):
                 read_column(who, backend, name, part, INT64)
             raise AssertionError("a column has what is no id, and reads well")
-        new = kernels.sort_ids(backend, unknown.keys) if unknown.keys.shape[0] else unknown.keys
+        new = kernels.sort_ids(backend, unknown.new) if unknown.new.shape[0] else unknown.new
 
         def number(numbers: Array) -> None:
             kernels.number_unknown(backend, unknown, new, numbers, columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,6 +12,8 @@ from dynstore.scratch import KeptScratch
 from dynstore.slots import OFFSET_SLACK
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend, Part
     from dynstore.typing import Array
 
@@ -33,6 +35,7 @@ __all__ = [
     "clear_heads",
 ]
 
+Made = TypeVar("Made")
 SLAB_BYTES = 128
 # What stands for a key in a slab; keys themselves are not negative. A slab that nobody uses is all ones.
 EMPTY, TOMBSTONE = -1, -2
@@ -94,6 +97,8 @@ class SlabTable:
     weight_words : int
         Words of a weight.
     scratch : KeptScratch
+    packed
+        What the kernels of this device make of the arrays once; None until then.
     """
 
     slabs: Array
@@ -103,6 +108,7 @@ class SlabTable:
     state: Array
     weight_words: int
     scratch: KeptScratch = field(default_factory=KeptScratch)
+    packed: Any = None
 
     @classmethod
     def allocate(
@@ -157,7 +163,7 @@ class SlabTable:
         slabs[:old] = self.slabs
         slabs[old:] = EMPTY
         unused[: self.num_slabs] = self.unused
-        self.slabs, self.unused = slabs, unused
+        self.slabs, self.unused, self.packed = slabs, unused, None
 
     def grow_rows(self, backend: Backend, num_rows: int) -> None:
         """Have at least so many rows; what the table holds stays as it is, also where memory runs out."""
@@ -169,11 +175,11 @@ class SlabTable:
         heads[: old * HEAD_WORDS] = self.heads
         clear_heads(heads[old * HEAD_WORDS :])
         dirty[:old] = self.dirty
-        self.heads, self.dirty = heads, dirty
+        self.heads, self.dirty, self.packed = heads, dirty, None
 
-    def take_scratch(self, backend: Backend, kind: str, *parts: Part, zeroed: int) -> tuple[Array, ...]:
-        """Return arrays for an update to work in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
-        return self.scratch.take(backend, kind, self.slabs.nbytes, lambda *arrays: arrays, *parts, zeroed=zeroed)
+    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part) -> Made:
+        """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.KeptScratch.take`."""
+        return self.scratch.take(backend, kind, self.slabs.nbytes, make, *parts, zeroed=0)
 
     def copy(self, backend: Backend) -> SlabTable:
         """Return a deep copy, but of scratch."""

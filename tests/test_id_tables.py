@@ -83,6 +83,14 @@ def test_unknown_ids_are_new_once_and_get_their_numbers(backend: Backend, sizes:
         assert numbers[~old].tolist() == (100 + np.searchsorted(wanted, part[~old])).tolist()
 
 
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 100])
+def test_few_and_many_keys_are_sorted(backend: Backend, count: int) -> None:
+    """On CUDA few are compared with each other."""
+    keys = np.random.default_rng(count).permutation(2 * count)[:count] * 2**50 + np.arange(count)
+    ranked = backend.kernels("dynstore", "vertex_map").sort_ids(backend, backend.asarray(keys))
+    assert backend.to_host(ranked).tolist() == sorted(keys.tolist())
+
+
 def test_a_table_grows_and_forgets(backend: Backend) -> None:
     table, held = IntegerTable(backend), {}
     for step in range(6):

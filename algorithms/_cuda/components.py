@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore.algorithms._cuda._common import d_has_bit
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit
 from dynstore.algorithms._cuda.union_find import d_unite, flatten_trees
 
 if TYPE_CHECKING:
@@ -22,12 +22,27 @@ SAMPLED_EDGES = 2
 
 @kernel
 def k_unite_nth_edges(offsets, indices, valid, nth, parents):
-    """One thread a row: unite the row with the neighbour in its ``nth`` slot. Atomics: :func:`d_unite`."""
+    """One thread a row: unite the row with its ``nth`` neighbour. Atomics: :func:`d_unite`.
+
+    Gaps do not count, so that as many edges are united as without any; in the row's first two words of ``valid``.
+    """
     row = int(cuda.grid(1))
     if row < parents.shape[0]:
-        slot = int(offsets[row]) + nth
-        if slot < int(offsets[row + 1]) and d_has_bit(valid, slot):
-            d_unite(parents, row, int(indices[slot]))
+        slot, end = int(offsets[row]), int(offsets[row + 1])
+        if slot < end:
+            base = slot & ~31
+            word = np.int64(valid[np.uint64(slot >> 5)]) >> (slot & 31) << (slot & 31)
+            count = d_count_bits(word)
+            if count <= nth and base + 32 < end:
+                base += 32
+                nth -= count
+                word = np.int64(valid[np.uint64(base >> 5)])
+            for _ in range(nth):
+                word &= word - 1
+            if word != 0:
+                slot = base + d_lowest_bit(word)
+                if slot < end:
+                    d_unite(parents, row, int(indices[slot]))
 
 
 @device

@@ -103,7 +103,7 @@ def k_probe_pairs(slabs, heads, words, keys, starts, lows, highs, counts):
                 key, low = v, w
             slab = np.int64(heads[HEAD_WORDS * low + FIRST])
             slab += d_find_bucket(key, np.int64(heads[HEAD_WORDS * low + BUCKETS]))
-        found, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, slab)
+        found, _, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, slab)
         hits = d_ballot(found >= 0) & mine
         if found >= 0:
             at_v += 1

@@ -112,7 +112,8 @@ def match_keys(
     columns = [look_up_keys(backend, table, part, dtype) for part in parts]
     rows = [np.flatnonzero(column < 0) for column in columns]
     keys = np.concatenate([part[chosen] for part, chosen in zip(parts, rows, strict=True)])
-    return columns, Unknown(keys, np.concatenate([rows[0], *(other + columns[0].shape[0] for other in rows[1:])]))
+    places = np.concatenate([rows[0], *(other + columns[0].shape[0] for other in rows[1:])])
+    return columns, Unknown(keys, places, keys)
 
 
 def sort_ids(backend: Backend, keys: Array) -> Array:

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import SUMS, d_sync_grid
+from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
@@ -39,8 +40,8 @@ FAR_START = SUMS
 
 
 def far_rows_size(num_vertices: int) -> int:
-    """Return how many int64 entries, zeros at first, the list of ranges of so many rows needs."""
-    return FAR_START + 3 * (num_vertices // FAR_ROWS + 1)
+    """Return how many int64 entries, zeros at first, the list of ranges of so many rows, or of some more, needs."""
+    return FAR_START + 3 * with_room(num_vertices // FAR_ROWS + 1)
 
 
 @device

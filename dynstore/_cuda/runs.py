@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_distinct", "keep_keys", "keep_pairs", "pack_keys"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_keys", "keep_pairs", "pack_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -209,9 +209,3 @@ def keep_keys(backend: Backend, keys: Array) -> tuple[Array, int]:
     k_keep_runs.launch_resident(count, keys, kept, halves, halves, control)
     totals = read_totals(backend, control)
     return keys if totals[RUNS] == count else kept[: totals[RUNS]], totals[RUN_LOOPS]
-
-
-def keep_distinct(backend: Backend, keys: Array) -> Array:
-    """Sort int64 keys in place and return the distinct ones."""
-    keys.sort()
-    return keep_keys(backend, keys)[0]

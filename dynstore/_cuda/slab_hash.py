@@ -30,7 +30,7 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
         row, key = np.int64(src[t]), np.int64(dst[t])
         first, buckets = d_read_head(heads, row)
         base = first + d_find_bucket(key, buckets)
-    place, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
+    place, _, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, base)
     if t < src.shape[0]:
         places[t] = place
 

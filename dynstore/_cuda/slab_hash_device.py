@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device
-from dynstore._cuda.warp import d_ballot, d_lane, d_pause, d_shuffle
+from dynstore._cuda.tiles import d_claim
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_pause, d_shuffle
 from dynstore.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HEAD_WORDS, LOCKED, TOMBSTONE, USED
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "d_probe_chains",
     "d_read_head",
     "d_read_word",
+    "d_take_slabs",
     "d_touch_slab",
 ]
 
@@ -44,11 +46,11 @@ def d_find_bucket(key, buckets):
 
 @device
 def d_read_head(heads, row):
-    """Return a row's first base slab and its buckets: END and 0 where it has no table, or does not exist."""
+    """Return a row's first base slab and its buckets: END where it has no table (yet), or does not exist."""
     first, buckets = np.int64(END), np.int64(0)
     if row < heads.shape[0] // HEAD_WORDS:
         first, buckets = np.int64(heads[HEAD_WORDS * row + FIRST]), np.int64(heads[HEAD_WORDS * row + BUCKETS])
-    return first, buckets
+    return max(first, np.int64(END)), buckets
 
 
 @device
@@ -133,15 +135,16 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
     place : the word of the key, -1 where it is not there
     target, spare : where it is not, the first slab with free places, and which these are
     room, length : free places and slabs of the chain; where the key is there, of the chain up to it
+    last : the last slab of these, END where there is none
     """
-    slab, wanted = np.int32(base), slabs.dtype.type(key)
+    slab, last, wanted = np.int32(base), np.int32(END), slabs.dtype.type(key)
     of_keys = np.uint32((1 << keys) - 1)
     hit, target, spare = np.int32(-1), np.int32(END), np.uint32(0)
     room, length = np.int32(0), np.int32(0)
     while d_ballot(slab != END) != 0:
         link = np.int32(END)
         if slab != END:
-            link = np.int32(slabs[np.int64(slab) * words + words - 1])
+            link = np.int32(max(slabs[np.int64(slab) * words + words - 1], END))  # LOCKED: its end as yet
         found, free = d_search_slabs(slabs, words, reuse, wanted, slab)
         found, free = np.uint32(found & of_keys), np.uint32(free & of_keys)
         if slab != END:
@@ -151,9 +154,9 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
                 target, spare = slab, free
             if found != 0:
                 hit, link = np.int32(cuda.ffs(found) - 1), np.int32(END)
-            slab = link
+            last, slab = slab, link
     place = np.int64(target) * words + hit if hit >= 0 else np.int64(-1)
-    return place, np.int64(target), spare, np.int64(room), np.int64(length)
+    return place, np.int64(target), spare, np.int64(room), np.int64(length), np.int64(last)
 
 
 @device
@@ -167,6 +170,23 @@ def d_take_slab(unused, state):
         if free > 0:
             return np.int64(unused[free - 1])
     return np.int64(cuda.atomic.add(state, USED, 1))
+
+
+@device
+def d_take_slabs(unused, state, wanted):
+    """Return a slab for each lane of the warp that wants one, and whether it is from the stack: else never used so far.
+
+    At most one atomic add of the warp a word of ``state``; FREE may be below 0 after. There may be no such slab.
+    """
+    lane, word, left = d_lane(), d_ballot(wanted), np.int64(0)
+    if lane == 0 and word != 0 and state[FREE] > 0:
+        left = np.int64(cuda.atomic.add(state, FREE, -np.int64(cuda.popc(word))))
+    left = d_shuffle(left, 0) - d_count_lower(word, lane)
+    popped = wanted and left > 0
+    slab = d_claim(state, USED, wanted and not popped)
+    if popped:
+        slab = np.int64(unused[left - 1])
+    return slab, popped
 
 
 @device

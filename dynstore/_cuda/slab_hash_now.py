@@ -1,25 +1,95 @@
-"""Updates of slab hash tables on CUDA that are written before the host knows what their plan has found."""
+"""Updates of slab hash tables on CUDA that are written before the host knows what they find: a kernel each."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import TYPE_CHECKING
 
-from dynstore._cuda.slab_hash_plan import FOUND, FOUND_LOOPS, STRANGE, count_tasks, fits, read_totals, start_plan
-from dynstore._cuda.slab_hash_writing import write_deletion, write_insertion
+import numpy as np
+
+from dynstore._cuda.launching import Packed
+from dynstore._cuda.mailbox import Mailbox
+from dynstore._cuda.packed_slots import with_room
+from dynstore._cuda.slab_hash_fused import (
+    CONTROL_WORDS,
+    REFUSED,
+    REPEATED,
+    REPEATED_LOOPS,
+    k_delete_batch,
+    k_insert_batch,
+)
+from dynstore._cuda.slab_hash_plan import FOUND, FOUND_LOOPS, KEYS, LOOPS, read_edges
+from dynstore.edge_batch import MAX_INT32, RawEdges
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slabs import SlabTable
+    from dynstore.typing import Array
 
 __all__ = ["delete_now", "insert_now"]
+
+# The highest id of edges that can claim themselves: two of them are one word.
+MOST_ID = MAX_INT32 - 1
+
+
+class _Scratch:
+    """What an update works in, and how its kernel is passed it: ``arrays`` as that wants them, in front of control.
+
+    There are two controls: the kernel that works in one clears the other for the next update.
+    """
+
+    def __init__(self, backend: Backend, *arrays: Array) -> None:
+        self.mailbox = Mailbox(backend)
+        controls = [backend.zeros(CONTROL_WORDS, np.int64) for _ in range(2)]
+        self._next, self._later = (
+            Packed(*arrays, *pair, self.mailbox.words) for pair in (controls, reversed(controls))
+        )
+
+    @property
+    def packed(self) -> Packed:
+        """What the next kernel is passed."""
+        return self._next
+
+    def turn_over(self) -> None:
+        """The kernel is started: the other control is the next one's."""
+        self._next, self._later = self._later, self._next
+
+
+def _pack_table(table: SlabTable) -> Packed:
+    """Return the arrays of a table, packed once."""
+    if table.packed is None:
+        table.packed = Packed(table.slabs, table.heads, table.dirty, table.unused, table.state)
+    packed: Packed = table.packed
+    return packed
+
+
+def _take_scratch(
+    backend: Backend, table: SlabTable, kind: str, count: int, repeats: bool, lists: tuple[Part, ...]
+) -> _Scratch:
+    """Return what an update of so many edges works in: the table of claims, the places, and lists."""
+    room = with_room(count)
+    num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
+    parts = ((num_claims, np.int64), (room, np.int64), *lists)
+    return table.take_scratch(backend, kind, partial(_Scratch, backend), *parts)
+
+
+def _read_totals(backend: Backend, batch: EdgeBatch, scratch: _Scratch, ticket: int) -> list[int] | None:
+    """Wait for what was counted, each edge once, and tell a raw batch what it has; None where all was taken back."""
+    totals = scratch.mailbox.read(backend, ticket)
+    if totals[REFUSED]:
+        return None
+    totals[KEYS] -= totals[REPEATED]
+    totals[LOOPS] -= totals[REPEATED_LOOPS]
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        batch.settle_counts(totals[KEYS], totals[LOOPS])
+    return totals
 
 
 def insert_now(
     backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int, most: int, max_chain: int, reuse: bool
 ) -> tuple[int, int] | None:
-    """Insert a batch without weights before the host knows what is found; the device decides whether that may be.
+    """Insert a batch without weights before the host knows what is found; the device decides whether that may stay.
 
     Nobody need have looked at the batch's ids.
 
@@ -33,15 +103,24 @@ def insert_now(
     Returns
     -------
     found, found_loops : int
-        As in :class:`~dynstore.slabs.Probe`. None in place of both, and nothing is written, where that has to be
+        As in :class:`~dynstore.slabs.Probe`. None in place of both, and the table is as it was, where that has to be
         planned: because of an id, a chain that would get too long, or slabs that are not there.
     """
-    if count_tasks(batch) > most:
+    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    if count > min(most, MAX_INT32):
         return None
-    tasks = start_plan(backend, table, batch, last_id, max_chain, reuse, partial(table.take_scratch, backend, "insert"))
-    write_insertion(table, tasks, tasks.places, reuse, backend.nothing(table.slabs.dtype))
-    totals = read_totals(backend, batch, tasks)
-    return (totals[FOUND], totals[FOUND_LOOPS]) if fits(totals, table.num_slabs) else None
+    room = with_room(count)
+    scratch = _take_scratch(backend, table, "insert", count, repeats, (((2, room), np.int32), (room, np.int64)))
+    ticket = scratch.mailbox.next_ticket()
+    k_insert_batch.launch_resident(
+        max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
+        min(last_id, MOST_ID), repeats, counts_loops, ticket, scratch.packed,
+    )  # fmt: skip
+    scratch.turn_over()
+    totals = _read_totals(backend, batch, scratch, ticket)
+    if totals is None:
+        return None
+    return totals[FOUND] - totals[REPEATED], totals[FOUND_LOOPS] - totals[REPEATED_LOOPS]
 
 
 def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int) -> tuple[int, int] | None:
@@ -49,7 +128,13 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
 
     None, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
-    tasks = start_plan(backend, table, batch, last_id, 0, False, partial(table.take_scratch, backend, "delete"))
-    write_deletion(table, tasks)
-    totals = read_totals(backend, batch, tasks)
-    return None if totals[STRANGE] else (totals[FOUND], totals[FOUND_LOOPS])
+    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    scratch = _take_scratch(backend, table, "delete", count, repeats, ((with_room(count), np.int64),))
+    ticket = scratch.mailbox.next_ticket()
+    k_delete_batch.launch_resident(
+        max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,
+        counts_loops, ticket, scratch.packed,
+    )  # fmt: skip
+    scratch.turn_over()
+    totals = _read_totals(backend, batch, scratch, ticket)
+    return None if totals is None else (totals[FOUND], totals[FOUND_LOOPS])

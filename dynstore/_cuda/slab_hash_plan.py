@@ -4,9 +4,7 @@ A thread owns an edge. Of a batch that is not sorted, edges claim themselves in 
 first does the work, which is the same for all, as such edges have no weights. A warp walks the chains of its 32 edges.
 Absent ones are ranked within their bucket, whose count is in the same table; those that the first slab with free
 places has room for get their place at once, the others are listed. A key's rank tells whether it is the one that a
-chain has to get one more slab for, so the slabs that are needed are counted on the way. Ids that nobody has looked at
-are looked at here. The writing kernels see for themselves whether the plan may be written (:func:`fits`), so they can
-be started before the host reads what was found.
+chain has to get one more slab for, so the slabs that are needed are counted on the way.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ from dynstore.edge_batch import RawEdges
 from dynstore.slabs import END, FREE, TOMBSTONE, USED, Probe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slabs import SlabTable
@@ -34,26 +30,26 @@ if TYPE_CHECKING:
 __all__ = [
     "FOUND",
     "FOUND_LOOPS",
+    "KEYS",
+    "LOOPS",
     "NOT_PLACED",
     "SHORT_ROWS",
     "SPILLED",
-    "STRANGE",
     "Tasks",
-    "count_tasks",
     "d_edge",
-    "d_fits",
-    "fits",
+    "d_end_claim",
+    "d_tally",
+    "d_try_claim",
     "plan_update",
-    "read_totals",
-    "start_plan",
+    "read_edges",
 ]
 
-# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, whether there is an id that may
-# not be there, what the pool had, and how many rows a deletion has emptied, short ones and long ones. Last, how often
-# the deletion's blocks have come to a barrier (``grid``).
-KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, STRANGE, POOL_USED, POOL_FREE, SHORT_ROWS = range(11)
+# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
+# rows a deletion has emptied, short ones and (behind) long ones. Last, how often the deletion's blocks have come to a
+# barrier (``grid``).
+KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE = range(9)
+SHORT_ROWS = 10
 TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
-ANY_ID = int(np.iinfo(np.int64).max)
 # What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
 # the batch has; a free place p that an absent key gets is NOT_PLACED - p.
 NOT_CHOSEN, NOT_PLACED = -2, -3
@@ -84,16 +80,6 @@ class Tasks(NamedTuple):
     places: Array
     listed: Array
     control: Array
-
-
-def fits(totals: Sequence[int], num_slabs: int) -> bool:
-    """Return whether a plan may be written: ids are such, no chain gets too long, and there are the slabs."""
-    more = max(totals[NEEDED] - totals[POOL_FREE], 0)
-    planned = (totals[STRANGE] == 0) & (totals[OVERLONG] == 0)  # all are read at once: nobody waits for one of them
-    return planned & (totals[POOL_USED] + more <= num_slabs)
-
-
-d_fits = device(fits)
 
 
 @device
@@ -187,12 +173,11 @@ def d_place_key(target, spare, rank, words):
 
 @kernel
 def k_plan_update(
-    slabs, heads, state, words, keys, reuse, max_chain, src, dst, last_id, repeats, counts_loops, mask, table, places,
-    listed, control
+    slabs, heads, state, words, keys, reuse, max_chain, src, dst, repeats, counts_loops, mask, table, places, listed,
+    control
 ):  # fmt: skip
     """One thread owns one task; ``max_chain`` is 0 for a deletion. A task's edge is walked by its warp.
 
-    ``last_id``: with a higher id, or one below 0, nothing of the plan counts but that there is such an id.
     ``listed``: tasks without a place, as in ``Tasks``; in its second half the rows with a chain that would get too
     long.
     """
@@ -204,13 +189,9 @@ def k_plan_update(
     if t == 0:
         state[FREE] = max(state[FREE], 0)
         control[POOL_USED], control[POOL_FREE] = state[USED], state[FREE]
-    chosen, loop, row, key, base, known = False, False, np.int64(0), np.int64(0), np.int64(END), False
+    chosen, loop, row, key, base = False, False, np.int64(0), np.int64(0), np.int64(END)
     if t < places.shape[0]:
         row, key, _ = d_edge(src, dst, t)
-        known = min(row, key) >= 0 and max(row, key) <= last_id
-        if not known:
-            control[STRANGE] = 1
-    if known:
         # The head, then the slab are on their way while the edge is claimed.
         first, buckets = d_read_head(heads, row)
         edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
@@ -224,7 +205,7 @@ def k_plan_update(
         if not chosen or min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
             base = np.int64(END)
     adds = False
-    place, target, spare, room, length = d_probe_chains(slabs, words, keys, reuse, key, base)
+    place, target, spare, room, length, _ = d_probe_chains(slabs, words, keys, reuse, key, base)
     found = place >= 0
     if max_chain > 0:
         absent = chosen and not found
@@ -254,32 +235,22 @@ def k_plan_update(
         cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
 
 
-def count_tasks(batch: EdgeBatch) -> int:
-    """Return how many edges there are to walk."""
-    return batch.num_rows if isinstance(batch, RawEdges) and not batch.is_settled else len(batch)
+def read_edges(backend: Backend, batch: EdgeBatch) -> tuple[Array, Array, int, bool, bool]:
+    """Return a batch's columns, how many tasks they are, whether edges may repeat, and whether loops are counted."""
+    if not isinstance(batch, RawEdges) or batch.is_settled:
+        return batch.src, batch.dst, len(batch), False, batch.num_loops > 0
+    src, dst = batch.columns
+    if not (src.flags.c_contiguous and dst.flags.c_contiguous):
+        src, dst = backend.xp.ascontiguousarray(src), backend.xp.ascontiguousarray(dst)
+    return src, dst, batch.num_rows, True, batch.mirrored
 
 
-def start_plan(
-    backend: Backend,
-    table: SlabTable,
-    batch: EdgeBatch,
-    last_id: int,
-    max_chain: int,
-    reuse: bool,
-    allocate: Callable[..., Sequence[Array]],
-) -> Tasks:
-    """Start finding a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
-    repeats, inserting = isinstance(batch, RawEdges) and not batch.is_settled, max_chain > 0
-    if isinstance(batch, RawEdges) and repeats:
-        src, dst = batch.columns
-        if not (src.flags.c_contiguous and dst.flags.c_contiguous):
-            src, dst = backend.xp.ascontiguousarray(src), backend.xp.ascontiguousarray(dst)
-        counts_loops = batch.mirrored
-    else:
-        src, dst, counts_loops = batch.src, batch.dst, batch.num_loops > 0
-    count = count_tasks(batch)
+def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
+    """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
+    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    inserting = max_chain > 0
     num_slots = 1 << (2 * count - 1).bit_length() if count else 1
-    control, slots, places, listed = allocate(
+    control, slots, places, listed = backend.empty_together(
         (CONTROL_SIZE, np.int64),
         (num_slots * (repeats + inserting), np.int64),
         (count, np.int64),
@@ -288,31 +259,19 @@ def start_plan(
     )
     k_plan_update.launch(
         count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse), max_chain, src, dst,
-        last_id, int(repeats), int(counts_loops), num_slots - 1, slots, places, listed, control,
+        int(repeats), int(counts_loops), num_slots - 1, slots, places, listed, control,
     )  # fmt: skip
-    return Tasks(src, dst, places, listed, control)
-
-
-def read_totals(backend: Backend, batch: EdgeBatch, tasks: Tasks) -> list[int]:
-    """Wait for what was started, and return what was counted; a raw batch is told what it has."""
-    totals: list[int] = backend.to_host(tasks.control).tolist()
-    if isinstance(batch, RawEdges) and not batch.is_settled and not totals[STRANGE]:
+    totals: list[int] = backend.to_host(control).tolist()
+    if isinstance(batch, RawEdges) and repeats:
         batch.settle_counts(totals[KEYS], totals[LOOPS])
-    return totals
-
-
-def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
-    """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
-    tasks = start_plan(backend, table, batch, ANY_ID, max_chain, reuse, backend.empty_together)
-    totals, count = read_totals(backend, batch, tasks), int(tasks.places.shape[0])
     num_overlong = totals[OVERLONG]
     return Probe(
-        tasks.places,
+        places,
         totals[FOUND],
         totals[FOUND_LOOPS],
         totals[NEEDED],
         totals[POOL_USED],
         totals[POOL_FREE],
-        tasks.listed[count : count + num_overlong] if num_overlong else None,
-        tasks,
+        listed[count : count + num_overlong] if num_overlong else None,
+        Tasks(src, dst, places, listed, control),
     )

@@ -1,4 +1,4 @@
-"""Writing planned updates of slab hash tables on CUDA; the device sees whether the plan may be written."""
+"""Writing planned updates of slab hash tables on CUDA."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.slab_hash_device import d_add_slab, d_append_key, d_find_bucket, d_flush_chain
-from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, SPILLED, STRANGE, d_edge, d_fits
+from dynstore._cuda.slab_hash_plan import NOT_PLACED, SHORT_ROWS, SPILLED, d_edge
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS, TOMBSTONE
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["write_deletion", "write_insertion"]
+__all__ = ["d_add_degree", "d_flush_rows", "d_list_emptied", "write_deletion", "write_insertion"]
 
 # Rows with more buckets are emptied by all warps together.
 LONG_ROW = 32
@@ -55,14 +55,12 @@ def d_add_degree(heads, row, change, active):
 def k_insert_edges(
     slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, listed, control, weight_words, weights
 ):  # fmt: skip
-    """One thread owns one edge, then warps stride over those without a place; nothing where the plan does not fit.
+    """One thread owns one edge, then warps stride over those without a place.
 
     An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
     the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
     """
     t, lane = np.int64(cuda.grid(1)), d_lane()
-    if not d_fits(control, unused.shape[0]):  # the same in all threads
-        return
     num_spilled, warp, spilled = control[SPILLED], t >> 5, np.int64(0)
     if warp < num_spilled:
         spilled = listed[warp]  # on its way meanwhile
@@ -102,6 +100,16 @@ def k_insert_edges(
 
 
 @device
+def d_list_emptied(heads, row, is_empty, emptied, control):
+    """List a row that has lost its last edge (atomic): a short one from the front, a long one from the back."""
+    if is_empty:
+        if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
+            emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
+        else:
+            emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
+
+
+@device
 def d_flush_rows(slabs, heads, unused, state, words, emptied, control):
     """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
     first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
@@ -121,12 +129,10 @@ def d_flush_rows(slabs, heads, unused, state, words, emptied, control):
 
 @kernel
 def k_delete_edges(slabs, heads, dirty, unused, state, words, src, dst, places, emptied, control):
-    """Warps stride over the edges: a tombstone takes the place of each; nothing where an id is strange.
+    """Warps stride over the edges: a tombstone takes the place of each.
 
     Rows that lose their last edge are listed (atomic), and emptied once all blocks are done with the edges.
     """
-    if control[STRANGE] != 0:  # the same in all threads
-        return
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, places.shape[0], cuda.gridsize(1)):
         t, row, there = np.int64(base + lane), np.int64(0), False
@@ -137,11 +143,7 @@ def k_delete_edges(slabs, heads, dirty, unused, state, words, src, dst, places, 
                 slabs[places[t]] = TOMBSTONE
                 dirty[row] = 1
         before, gone = d_add_degree(heads, row, -1, there)
-        if gone > 0 and before == gone:
-            if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
-                emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
-            else:
-                emptied[cuda.atomic.add(control, SHORT_ROWS, 1)] = row
+        d_list_emptied(heads, row, gone > 0 and before == gone, emptied, control)
     d_sync_grid(control, 1)
     d_flush_rows(slabs, heads, unused, state, words, emptied, control)
 

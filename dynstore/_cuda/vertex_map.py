@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
-from dynstore._cuda.runs import keep_distinct
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
+from dynstore._cuda.warp import d_lane, d_sum_lanes
 from dynstore.arrays import as_signed
 from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 
@@ -30,6 +30,8 @@ __all__ = [
 
 FACTOR = np.uint64(MULTIPLIER)
 HALF = np.uint64(32)
+# Up to so many keys are sorted by comparing each with all, in one launch. (Fewer in the simulator, to test both.)
+MOST_RANKED = 32 if SIMULATED else 8192
 
 if SIMULATED:
     # Plain integers: NumPy warns of every product that overflows.
@@ -68,32 +70,70 @@ def k_look_up_keys(cells, shift, keys, numbers):
         numbers[i] = d_look_up(cells, shift, keys[i])
 
 
+@device
+def d_is_first(seen, shift, key):
+    """Put a key + 1 into a table that was all 0 (64-bit compare and swap); return whether nobody had come with it."""
+    mask, wanted = seen.shape[0] - 1, np.int64(key) + 1
+    slot = d_find_home(key, shift)
+    there = np.int64(seen[slot])
+    while there != wanted:
+        if there == 0:
+            there = np.int64(cuda.atomic.cas(seen, slot, 0, wanted))
+            if there == 0:
+                return True
+        else:
+            slot = (slot + 1) & mask
+            there = np.int64(seen[slot])
+    return False
+
+
 @kernel
-def k_match_keys(cells, shift, first, second, first_numbers, second_numbers, keys, places, record):
+def k_match_keys(
+    cells, shift, first, second, first_numbers, second_numbers, seen, seen_shift, keys, places, new, record
+):
     """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
 
-    Unknown keys are listed in no order, with their rows. ``record``: how many they are, and how many rows have what
-    is no key; one atomic add each a warp, or a row.
+    Where there is ``seen``, unknown keys are listed in no order, with their rows, and each once in ``new``. ``record``:
+    how many keys are new, and how many rows have what is no key and an unknown key; one atomic add each a warp, or a
+    row of the second kind.
     """
     i = np.int64(cuda.grid(1))
     row = i - first.shape[0]
     key, number = np.int64(0), np.int64(-1)
-    known = True
+    unknown, is_first = False, False
     if row < second.shape[0]:
         key = np.int64(second[row]) if row >= 0 else np.int64(first[i])
         if key < 0 or key > LARGEST_KEY:
             cuda.atomic.add(record, 1, 1)
         else:
             number = d_look_up(cells, shift, key)
-            known = number >= 0
+            unknown = number < 0 and seen.shape[0] > 0
         if row >= 0:
             second_numbers[row] = number
         else:
             first_numbers[i] = number
-    place = d_claim(record, 0, not known)
-    if not known:
+    if unknown:
+        is_first = d_is_first(seen, seen_shift, key)
+    place = d_claim(record, 0, is_first)
+    if is_first:
+        new[place] = key
+    place = d_claim(record, 2, unknown)
+    if unknown:
         keys[place] = key
         places[place] = i
+
+
+@kernel
+def k_rank_keys(keys, ranked):
+    """A warp owns one of a few distinct keys: it counts how many are lower, and writes the key to that place."""
+    lane, i = d_lane(), np.int64(cuda.grid(1)) >> 5
+    if i < keys.shape[0]:
+        key, lower = keys[i], np.int32(0)
+        for other in range(lane, keys.shape[0], WARP):
+            lower += np.int32(keys[other] < key)
+        rank = d_sum_lanes(lower)
+        if lane == 0:
+            ranked[rank] = key
 
 
 @kernel
@@ -163,22 +203,32 @@ def match_keys(
     parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
-    record, keys, places, *columns = backend.empty_together(
-        (2, np.int64), (total, np.int64), (total, np.int64), *((length, dtype) for length in lengths), zeroed=1
-    )
+    room = total if wait else 0
+    num_seen = 1 << (2 * room - 1).bit_length() if room else 0
+    record, seen, keys, places, new, *columns = backend.empty_together(
+        (3, np.int64), (num_seen, np.int64), *((room, np.int64),) * 3, *((length, dtype) for length in lengths),
+        zeroed=2,
+    )  # fmt: skip
     first, second, first_numbers, second_numbers = _pair(parts, columns)
     k_match_keys.launch(
-        total, table.cells, table.shift, first, second, first_numbers, second_numbers, keys, places, record
-    )
+        total, table.cells, table.shift, first, second, first_numbers, second_numbers,
+        seen, 65 - num_seen.bit_length(), keys, places, new, record,
+    )  # fmt: skip
     if not wait:
         return columns, None
-    num_unknown, num_wrong = backend.to_host(record).tolist()
-    return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown])
+    num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
+    return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
 
 
 def sort_ids(backend: Backend, keys: Array) -> Array:
-    """Return the distinct keys, ascending."""
-    return keep_distinct(backend, keys.copy())
+    """Return distinct keys, ascending."""
+    if keys.shape[0] > MOST_RANKED:
+        ranked = keys.copy()
+        ranked.sort()
+    else:
+        ranked = backend.empty(keys.shape[0], np.int64)
+        k_rank_keys.launch_warps(keys.shape[0], keys, ranked)
+    return ranked
 
 
 def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:

@@ -148,10 +148,11 @@ class Store(ABC):
         """Whether :meth:`insert_now` and :meth:`delete_now` may do without a plan."""
         return False
 
-    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
+    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
         """Insert edges in one step, where nothing has to be planned; at ids of unweighted ones nobody need have looked.
 
-        Only for who has asked :attr:`writes_now`.
+        Only for who has asked :attr:`writes_now`. There are ``num_vertices`` rows afterwards; an id from there on has
+        the batch refused.
 
         Returns
         -------

@@ -127,26 +127,27 @@ class SlabHashStore(Store):
     def writes_now(self) -> bool:
         return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a table of their own
 
-    def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
+    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
         if self.weight_dtype is not None:
             return None
-        backend, options, last_id = self.backend, self.options, self._num_vertices - 1
+        backend, options, num_vertices = self.backend, self.options, max(num_vertices, self._num_vertices)
+        self._table.grow_rows(backend, num_vertices)
         most = int(np.iinfo(self.vertex_dtype).max) - self._num_edges
         found = backend.kernels("dynstore", "slab_hash_now").insert_now(
-            backend, self._table, batch, last_id, most, options.max_chain, options.reuse_tombstones
+            backend, self._table, batch, num_vertices - 1, most, options.max_chain, options.reuse_tombstones
         )
-        return None if found is None else self._written(found, len(batch) - found[0])
+        return None if found is None else self._written(found, len(batch) - found[0], num_vertices)
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         last_id = int(np.iinfo(self.vertex_dtype).max) - 1
         kernels = self.backend.kernels("dynstore", "slab_hash_now")
         found = kernels.delete_now(self.backend, self._table, batch, last_id)
-        return None if found is None else self._written(found, -found[0])
+        return None if found is None else self._written(found, -found[0], self._num_vertices)
 
-    def _written(self, found: tuple[int, int], change: int) -> Plan:
+    def _written(self, found: tuple[int, int], change: int, num_vertices: int) -> Plan:
         """Return the plan of an update that is written, with the edges and self-loops found."""
         total = self._num_edges + change
-        return Plan(*found, lambda: self._set(self._table, self._num_vertices, total), path="in-place")
+        return Plan(*found, lambda: self._set(self._table, num_vertices, total), path="in-place")
 
     def plan_vertices(self, num_vertices: int) -> Plan:
         table, num_vertices = self._table, max(num_vertices, self._num_vertices)

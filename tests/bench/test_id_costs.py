@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.id_costs import main, measure
+from dynstore.benchmarks.id_costs import Contestant, main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -33,6 +35,16 @@ def test_times_are_taken_step_by_step() -> None:
         assert all(time_ms > 0 for times in one.times.values() for time_ms in times)
     with pytest.raises(InputError, match="need more than 64 events"):
         measure(4, 4, 20, 4, "cpu")
+
+
+def test_integers_are_where_the_graph_is_before_the_clock_starts() -> None:
+    """And strings where users have them."""
+    graph: Any = SimpleNamespace(backend=SimpleNamespace(asarray=lambda column: ("brought", column.tolist())))
+    numbers = np.array([2, 0])
+    assert Contestant("integers", np.array([5, 6, 7]), graph).column(numbers) == ("brought", [7, 5])
+    strings = np.array(["a", "b", "c"], dtype=object)
+    assert Contestant("strings", strings, graph).column(numbers).tolist() == ["c", "a"]
+    assert Contestant("categories", strings, graph, categories=True).column(numbers).tolist() == ["c", "a"]
 
 
 def test_the_results_file_has_both_ways_and_all_ids(tmp_path: Path) -> None:

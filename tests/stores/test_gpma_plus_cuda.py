@@ -139,6 +139,40 @@ def test_ordinary_updates_are_planned_and_written_before_the_host_looks(device, 
     check_graph(graph)
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64, np.int16])
+@pytest.mark.parametrize("store", ["gpma+", "slab_hash"])
+def test_ids_of_another_dtype_are_converted_without_a_look(device, launches, dtype, store):
+    """Those that are none of the graph's are refused by the usual errors, and new ones are vertices."""
+    options = {"capacity": 3000} if store == "slab_hash" else {}
+    graph, (src, dst) = on_device(np.divmod(40 * np.arange(600, dtype=dtype), 400), device, store=store, **options)
+    twin = graph.copy()
+    log = twin.follow()  # its updates are planned
+    for update, batch, stranger in (
+        ("insert_edges", (src[100::100], dst[100::100] + dtype(1)), None),
+        ("delete_edges", (src[100::100], dst[100::100] + dtype(1)), None),
+        ("delete_edges", (src[90::100], dst[90::100] + dtype(1)), "absent"),
+        ("insert_edges", (src[90::100] + dtype(500), dst[90::100] + dtype(1)), "new"),
+    ):
+        launches.clear()
+        report = getattr(graph, update)(batch)
+        assert launches[0] == "k_convert_ids"
+        assert ("k_find_bounds" in launches) == (stranger == "new" or (stranger == "absent" and store == "gpma+"))
+        launches.clear()
+        assert report == getattr(twin, update)(tuple(column.astype(np.int32) for column in batch))
+        assert pairs_of(graph) == pairs_of(twin)
+        check_graph(graph)
+    assert len(log.changes) == 4
+    if np.dtype(dtype).itemsize == 8:
+        for update in (graph.insert_edges, graph.delete_edges):
+            with pytest.raises(LimitError, match="`dst` has 1099511627776 at row 1; int32 ids go to"):
+                update((src[:2], graph.backend.asarray(np.array([0, 2**40], dtype))))
+    if np.dtype(dtype).kind == "i":
+        for update in (graph.insert_edges, graph.delete_edges):
+            with pytest.raises(InputError, match="`src` has -2 at row 1"):
+                update((graph.backend.asarray(np.array([0, -2], dtype)), dst[:2]))
+    check_graph(graph)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, launches):
     """Where all are known; a new one, one that is none, and flags of deleted vertices have the host look."""
@@ -257,7 +291,7 @@ def test_ids_that_no_vertex_can_have_are_refused_by_the_usual_errors(device, dir
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_a_new_vertex_has_its_edges_planned(device, directed):
+def test_a_new_vertex_gets_its_edges(device, directed):
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
     there = pairs_of(graph)
