@@ -128,7 +128,7 @@ def d_enter_keys(
     turn, board,
 ):  # fmt: skip
     """Lanes of the warp enter their keys; return what stands for each in ``places``, UNWRITTEN for one that is left."""
-    base, clean, code = np.int64(END), False, np.int64(UNWRITTEN)
+    base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
     if wanted:
         clean = dirty[row] == 0
         base = d_find_chain(slabs, heads, words, keys, row, key)
@@ -137,12 +137,12 @@ def d_enter_keys(
         code = np.int64(MET)
     absent = wanted and place < 0
     # Lanes with the first one's chain leave it to that one to hang a slab on, and not all of them try places.
-    lane, word, chain = d_lane(), d_ballot(absent), base if base != END else -1 - row
+    lane, word, chain = d_lane(), d_ballot(absent), np.int32(base if base != END else -1 - row)
     leader = cuda.ffs(word) - 1 if word != 0 else 0
     leading = d_shuffle(chain, leader)
     crowd = absent and chain == leading
     word = d_ballot(crowd)
-    rank = d_count_lower(word, lane) if crowd else np.int64(0)
+    rank = np.int32(d_count_lower(word, lane) if crowd else 0)
     lacks, is_new = absent and spare == 0, False
     if lacks and length >= max_chain:
         lacks, control[BAD + turn] = False, 1
@@ -268,21 +268,22 @@ def k_insert_batch(
         for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
             following[i] = 0
     cuda.syncthreads()
-    num_left, turn, refused = np.int64(count), 0, False
+    num_left, turn, refused = np.int32(count), np.int32(0), False
     while num_left > 0 and not refused:
-        for base in range(np.int64(cuda.grid(1)) - lane, num_left, cuda.gridsize(1)):
-            t, row, key, known = base + lane, np.int64(0), np.int64(0), False
+        base = np.int32(cuda.grid(1) - lane)
+        while base < num_left:
+            t, row, key, known = np.int32(base + lane), np.int64(0), np.int64(0), False
             is_there = t < num_left
             if is_there:
                 if turn > 0:
-                    t = np.int64(listed[turn & 1, t])
+                    t = listed[turn & 1, t]
                 row, key, _ = d_edge(src, dst, t)
                 known = min(row, key) >= 0 and max(row, key) <= last_id
                 if not known:
                     control[BAD + turn] = 1
             code = d_enter_keys(
-                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, row, key, known, counts_loops, hung,
-                control, turn, board,
+                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, np.int32(row), np.int32(key), known,
+                counts_loops, hung, control, turn, board,
             )  # fmt: skip
             if is_there:
                 places[t] = code
@@ -291,12 +292,13 @@ def k_insert_batch(
                 at = d_claim(control, LEFT + turn, is_left)
                 if is_left:
                     listed[(turn + 1) & 1, at] = t
+            base = np.int32(base + cuda.gridsize(1))
         d_leave_counts(board, control)
-        turn += 1
+        turn = np.int32(turn + 1)
         d_sync_grid(control, turn)
-        left = control[LEFT + turn - 1]
+        left, is_bad = np.int32(control[LEFT + turn - 1]), control[BAD + turn - 1] != 0  # the same in all threads
         crowded = left > MANY_LEFT and LEAST_SHARE * (num_left - left) < num_left
-        refused = control[BAD + turn - 1] != 0 or crowded or (turn == TURNS and left > 0)  # the same in all threads
+        refused = bool(is_bad or crowded or (turn == TURNS and left > 0))
         num_left = left
     if refused:
         d_take_back(slabs, heads, dirty, src, dst, count, places, False)
@@ -328,8 +330,9 @@ def k_delete_batch(
     if cuda.grid(1) == 0 and state[FREE] < 0:
         state[FREE] = 0
     cuda.syncthreads()
-    for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
-        t, row, key, known, chain, clean = base + lane, np.int64(0), np.int64(0), False, np.int64(END), False
+    base = np.int32(cuda.grid(1) - lane)
+    while base < count:
+        t, row, key, known, chain, clean = np.int32(base + lane), np.int64(0), np.int64(0), False, np.int64(END), False
         if t < count:
             row, key, _ = d_edge(src, dst, t)
             known = min(row, key) >= 0 and max(row, key) <= last_id
@@ -350,6 +353,7 @@ def k_delete_batch(
             places[t] = code
         before, gone = d_add_degree(heads, row, -1, deleted)
         d_list_emptied(heads, row, gone > 0 and before == gone, emptied, control)
+        base = np.int32(base + cuda.gridsize(1))
         d_tally(board, known, counts_loops and known and row == key, deleted, False)
     d_leave_counts(board, control)
     d_sync_grid(control, 1)

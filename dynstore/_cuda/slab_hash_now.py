@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["delete_now", "insert_now"]
 
-# The highest id of edges that can claim themselves: two of them are one word.
-MOST_ID = MAX_INT32 - 1
+# The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
+MOST_ID, MOST_TASKS = MAX_INT32 - 1, 1 << 30
 
 
 class _Scratch:
@@ -107,7 +107,7 @@ def insert_now(
         planned: because of an id, a chain that would get too long, or slabs that are not there.
     """
     src, dst, count, repeats, counts_loops = read_edges(backend, batch)
-    if count > min(most, MAX_INT32):
+    if count > min(most, MOST_TASKS):
         return None
     room = with_room(count)
     scratch = _take_scratch(backend, table, "insert", count, repeats, (((2, room), np.int32), (room, np.int64)))
@@ -129,6 +129,8 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
     None, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
     src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    if count > MOST_TASKS:
+        return None
     scratch = _take_scratch(backend, table, "delete", count, repeats, ((with_room(count), np.int64),))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
