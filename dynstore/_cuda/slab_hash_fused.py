@@ -89,11 +89,11 @@ def d_find_chain(slabs, heads, words, keys, row, key):
 
 
 @device
-def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, hung, control, turn, board):
-    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and whether it is this lane's.
+def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control, turn, board):
+    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and its number among all hung.
 
     The end is the link of the ``last`` slab, END: the head of the row. Who comes late gets the slab that is there, or
-    END while another thread hangs it on. ``hung`` lists those hung: the link's word, -1 - row for a head.
+    END while another thread hangs it on, and the number -1.
     """
     at, slab = HEAD_WORDS * row + FIRST if last == END else last * words + words - 1, np.int64(END)
     if wanted:
@@ -116,10 +116,10 @@ def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, hung, co
     if is_new:
         slab = taken
         is_new = taken != END
-    i = d_claim(control, HUNG, is_new)
+    index = np.int64(-1)
     if is_new:
-        hung[i] = -1 - row if last == END else at
-    return max(slab, np.int64(END)), is_new
+        index = np.int64(cuda.atomic.add(control, HUNG, 1))
+    return max(slab, np.int64(END)), index
 
 
 @device
@@ -143,12 +143,12 @@ def d_enter_keys(
     crowd = absent and chain == leading
     word = d_ballot(crowd)
     rank = np.int32(d_count_lower(word, lane) if crowd else 0)
-    lacks, is_new = absent and spare == 0, False
+    lacks, index = absent and spare == 0, np.int64(-1)
     if lacks and length >= max_chain:
         lacks, control[BAD + turn] = False, 1
     if d_ballot(lacks) != 0:
-        slab, is_new = d_hang_slabs(
-            slabs, heads, unused, state, words, row, last, lacks and rank == 0, hung, control, turn, board
+        slab, index = d_hang_slabs(
+            slabs, heads, unused, state, words, row, last, lacks and rank == 0, control, turn, board
         )
         same_end = last == d_shuffle(last, leader)
         slab_there = d_shuffle(slab, leader)
@@ -161,7 +161,7 @@ def d_enter_keys(
         tries -= 1
         at = target * words + np.int64(cuda.ffs(spare)) - 1
         spare &= spare - np.uint32(1)
-        old = np.int64(EMPTY) if is_new else np.int64(slabs[at])
+        old = np.int64(EMPTY) if index >= 0 else np.int64(slabs[at])
         seen = old
         if old < 0:
             seen = np.int64(cuda.atomic.cas(slabs, at, old, key))
@@ -169,6 +169,8 @@ def d_enter_keys(
             code, tries = np.int64(MET), 0
         elif seen == old and old < 0:
             code, tries = WRITTEN - (4 * at + (EMPTY - old) * WAS_TOMBSTONE), 0
+    if index >= 0:  # so late because it has been on its way meanwhile
+        hung[index] = -1 - row if last == END else last * words + words - 1
     entered = code <= WRITTEN
     if entered and clean:
         dirty[row] = 1

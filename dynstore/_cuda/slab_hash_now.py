@@ -64,11 +64,8 @@ def _pack_table(table: SlabTable) -> Packed:
     return packed
 
 
-def _take_scratch(
-    backend: Backend, table: SlabTable, kind: str, count: int, repeats: bool, lists: tuple[Part, ...]
-) -> _Scratch:
+def _take_scratch(backend: Backend, table: SlabTable, kind: str, room: int, repeats: bool, *lists: Part) -> _Scratch:
     """Return what an update of so many edges works in: the table of claims, the places, and lists."""
-    room = with_room(count)
     num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
     parts = ((num_claims, np.int64), (room, np.int64), *lists)
     return table.take_scratch(backend, kind, partial(_Scratch, backend), *parts)
@@ -110,7 +107,7 @@ def insert_now(
     if count > min(most, MOST_TASKS):
         return None
     room = with_room(count)
-    scratch = _take_scratch(backend, table, "insert", count, repeats, (((2, room), np.int32), (room, np.int64)))
+    scratch = _take_scratch(backend, table, "insert", room, repeats, ((2, room), np.int32), (room, np.int64))
     ticket = scratch.mailbox.next_ticket()
     k_insert_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
@@ -131,7 +128,8 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
     src, dst, count, repeats, counts_loops = read_edges(backend, batch)
     if count > MOST_TASKS:
         return None
-    scratch = _take_scratch(backend, table, "delete", count, repeats, ((with_room(count), np.int64),))
+    room = with_room(count)
+    scratch = _take_scratch(backend, table, "delete", room, repeats, (room, np.int64))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,
