@@ -89,11 +89,11 @@ def d_find_chain(slabs, heads, words, keys, row, key):
 
 
 @device
-def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, hung, control, turn, board):
-    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and whether it is this lane's.
+def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control, turn, board):
+    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and its number among all hung.
 
     The end is the link of the ``last`` slab, END: the head of the row. Who comes late gets the slab that is there, or
-    END while another thread hangs it on. ``hung`` lists those hung: the link's word, -1 - row for a head.
+    END while another thread hangs it on, and the number -1.
     """
     at, slab = HEAD_WORDS * row + FIRST if last == END else last * words + words - 1, np.int64(END)
     if wanted:
@@ -116,10 +116,10 @@ def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, hung, co
     if is_new:
         slab = taken
         is_new = taken != END
-    i = d_claim(control, HUNG, is_new)
+    index = np.int64(-1)
     if is_new:
-        hung[i] = -1 - row if last == END else at
-    return max(slab, np.int64(END)), is_new
+        index = np.int64(cuda.atomic.add(control, HUNG, 1))
+    return max(slab, np.int64(END)), index
 
 
 @device
@@ -128,7 +128,7 @@ def d_enter_keys(
     turn, board,
 ):  # fmt: skip
     """Lanes of the warp enter their keys; return what stands for each in ``places``, UNWRITTEN for one that is left."""
-    base, clean, code = np.int64(END), False, np.int64(UNWRITTEN)
+    base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
     if wanted:
         clean = dirty[row] == 0
         base = d_find_chain(slabs, heads, words, keys, row, key)
@@ -137,18 +137,18 @@ def d_enter_keys(
         code = np.int64(MET)
     absent = wanted and place < 0
     # Lanes with the first one's chain leave it to that one to hang a slab on, and not all of them try places.
-    lane, word, chain = d_lane(), d_ballot(absent), base if base != END else -1 - row
+    lane, word, chain = d_lane(), d_ballot(absent), np.int32(base if base != END else -1 - row)
     leader = cuda.ffs(word) - 1 if word != 0 else 0
     leading = d_shuffle(chain, leader)
     crowd = absent and chain == leading
     word = d_ballot(crowd)
-    rank = d_count_lower(word, lane) if crowd else np.int64(0)
-    lacks, is_new = absent and spare == 0, False
+    rank = np.int32(d_count_lower(word, lane) if crowd else 0)
+    lacks, index = absent and spare == 0, np.int64(-1)
     if lacks and length >= max_chain:
         lacks, control[BAD + turn] = False, 1
     if d_ballot(lacks) != 0:
-        slab, is_new = d_hang_slabs(
-            slabs, heads, unused, state, words, row, last, lacks and rank == 0, hung, control, turn, board
+        slab, index = d_hang_slabs(
+            slabs, heads, unused, state, words, row, last, lacks and rank == 0, control, turn, board
         )
         same_end = last == d_shuffle(last, leader)
         slab_there = d_shuffle(slab, leader)
@@ -161,7 +161,7 @@ def d_enter_keys(
         tries -= 1
         at = target * words + np.int64(cuda.ffs(spare)) - 1
         spare &= spare - np.uint32(1)
-        old = np.int64(EMPTY) if is_new else np.int64(slabs[at])
+        old = np.int64(EMPTY) if index >= 0 else np.int64(slabs[at])
         seen = old
         if old < 0:
             seen = np.int64(cuda.atomic.cas(slabs, at, old, key))
@@ -169,6 +169,8 @@ def d_enter_keys(
             code, tries = np.int64(MET), 0
         elif seen == old and old < 0:
             code, tries = WRITTEN - (4 * at + (EMPTY - old) * WAS_TOMBSTONE), 0
+    if index >= 0:  # so late because it has been on its way meanwhile
+        hung[index] = -1 - row if last == END else last * words + words - 1
     entered = code <= WRITTEN
     if entered and clean:
         dirty[row] = 1
@@ -268,21 +270,22 @@ def k_insert_batch(
         for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
             following[i] = 0
     cuda.syncthreads()
-    num_left, turn, refused = np.int64(count), 0, False
+    num_left, turn, refused = np.int32(count), np.int32(0), False
     while num_left > 0 and not refused:
-        for base in range(np.int64(cuda.grid(1)) - lane, num_left, cuda.gridsize(1)):
-            t, row, key, known = base + lane, np.int64(0), np.int64(0), False
+        base = np.int32(cuda.grid(1) - lane)
+        while base < num_left:
+            t, row, key, known = np.int32(base + lane), np.int64(0), np.int64(0), False
             is_there = t < num_left
             if is_there:
                 if turn > 0:
-                    t = np.int64(listed[turn & 1, t])
+                    t = listed[turn & 1, t]
                 row, key, _ = d_edge(src, dst, t)
                 known = min(row, key) >= 0 and max(row, key) <= last_id
                 if not known:
                     control[BAD + turn] = 1
             code = d_enter_keys(
-                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, row, key, known, counts_loops, hung,
-                control, turn, board,
+                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, np.int32(row), np.int32(key), known,
+                counts_loops, hung, control, turn, board,
             )  # fmt: skip
             if is_there:
                 places[t] = code
@@ -291,12 +294,13 @@ def k_insert_batch(
                 at = d_claim(control, LEFT + turn, is_left)
                 if is_left:
                     listed[(turn + 1) & 1, at] = t
+            base = np.int32(base + cuda.gridsize(1))
         d_leave_counts(board, control)
-        turn += 1
+        turn = np.int32(turn + 1)
         d_sync_grid(control, turn)
-        left = control[LEFT + turn - 1]
+        left, is_bad = np.int32(control[LEFT + turn - 1]), control[BAD + turn - 1] != 0  # the same in all threads
         crowded = left > MANY_LEFT and LEAST_SHARE * (num_left - left) < num_left
-        refused = control[BAD + turn - 1] != 0 or crowded or (turn == TURNS and left > 0)  # the same in all threads
+        refused = bool(is_bad or crowded or (turn == TURNS and left > 0))
         num_left = left
     if refused:
         d_take_back(slabs, heads, dirty, src, dst, count, places, False)
@@ -328,8 +332,9 @@ def k_delete_batch(
     if cuda.grid(1) == 0 and state[FREE] < 0:
         state[FREE] = 0
     cuda.syncthreads()
-    for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
-        t, row, key, known, chain, clean = base + lane, np.int64(0), np.int64(0), False, np.int64(END), False
+    base = np.int32(cuda.grid(1) - lane)
+    while base < count:
+        t, row, key, known, chain, clean = np.int32(base + lane), np.int64(0), np.int64(0), False, np.int64(END), False
         if t < count:
             row, key, _ = d_edge(src, dst, t)
             known = min(row, key) >= 0 and max(row, key) <= last_id
@@ -350,6 +355,7 @@ def k_delete_batch(
             places[t] = code
         before, gone = d_add_degree(heads, row, -1, deleted)
         d_list_emptied(heads, row, gone > 0 and before == gone, emptied, control)
+        base = np.int32(base + cuda.gridsize(1))
         d_tally(board, known, counts_loops and known and row == key, deleted, False)
     d_leave_counts(board, control)
     d_sync_grid(control, 1)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["delete_now", "insert_now"]
 
-# The highest id of edges that can claim themselves: two of them are one word.
-MOST_ID = MAX_INT32 - 1
+# The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
+MOST_ID, MOST_TASKS = MAX_INT32 - 1, 1 << 30
 
 
 class _Scratch:
@@ -64,11 +64,8 @@ def _pack_table(table: SlabTable) -> Packed:
     return packed
 
 
-def _take_scratch(
-    backend: Backend, table: SlabTable, kind: str, count: int, repeats: bool, lists: tuple[Part, ...]
-) -> _Scratch:
+def _take_scratch(backend: Backend, table: SlabTable, kind: str, room: int, repeats: bool, *lists: Part) -> _Scratch:
     """Return what an update of so many edges works in: the table of claims, the places, and lists."""
-    room = with_room(count)
     num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
     parts = ((num_claims, np.int64), (room, np.int64), *lists)
     return table.take_scratch(backend, kind, partial(_Scratch, backend), *parts)
@@ -107,10 +104,10 @@ def insert_now(
         planned: because of an id, a chain that would get too long, or slabs that are not there.
     """
     src, dst, count, repeats, counts_loops = read_edges(backend, batch)
-    if count > min(most, MAX_INT32):
+    if count > min(most, MOST_TASKS):
         return None
     room = with_room(count)
-    scratch = _take_scratch(backend, table, "insert", count, repeats, (((2, room), np.int32), (room, np.int64)))
+    scratch = _take_scratch(backend, table, "insert", room, repeats, ((2, room), np.int32), (room, np.int64))
     ticket = scratch.mailbox.next_ticket()
     k_insert_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
@@ -129,7 +126,10 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
     None, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
     src, dst, count, repeats, counts_loops = read_edges(backend, batch)
-    scratch = _take_scratch(backend, table, "delete", count, repeats, ((with_room(count), np.int64),))
+    if count > MOST_TASKS:
+        return None
+    room = with_room(count)
+    scratch = _take_scratch(backend, table, "delete", room, repeats, (room, np.int64))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,

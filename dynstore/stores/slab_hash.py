@@ -8,6 +8,7 @@ the sorted rows that a snapshot shows are made when somebody asks, from the rows
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -132,14 +133,14 @@ class SlabHashStore(Store):
             return None
         backend, options, num_vertices = self.backend, self.options, max(num_vertices, self._num_vertices)
         self._table.grow_rows(backend, num_vertices)
-        most = int(np.iinfo(self.vertex_dtype).max) - self._num_edges
+        most = self._max_id - self._num_edges
         found = backend.kernels("dynstore", "slab_hash_now").insert_now(
             backend, self._table, batch, num_vertices - 1, most, options.max_chain, options.reuse_tombstones
         )
         return None if found is None else self._written(found, len(batch) - found[0], num_vertices)
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
-        last_id = int(np.iinfo(self.vertex_dtype).max) - 1
+        last_id = self._max_id - 1
         kernels = self.backend.kernels("dynstore", "slab_hash_now")
         found = kernels.delete_now(self.backend, self._table, batch, last_id)
         return None if found is None else self._written(found, -found[0], self._num_vertices)
@@ -227,6 +228,10 @@ class SlabHashStore(Store):
         return self._view.memory_usage() | self._table.memory_usage()
 
     # ------------------------------------------------------------------ inside
+
+    @cached_property
+    def _max_id(self) -> int:
+        return int(np.iinfo(self.vertex_dtype).max)
 
     @property
     def _kernels(self) -> Any:

@@ -190,6 +190,69 @@ def test_rows_that_are_emptied_at_once_give_their_slabs_back(device):
     assert max(int(graph._out._table.state[FREE]), 0) == 0
 
 
+@pytest.mark.parametrize("why", ["id", "chain", "pool"])
+@pytest.mark.parametrize("reuse", [True, False])
+def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
+    """Keys at free places and at tombstones, slabs from the stack and new ones, tables of rows without one."""
+    src, dst = np.repeat(np.arange(3, dtype=np.int32), [70, 30, 20]), np.r_[:70, :30, :20].astype(np.int32)
+    options = {"load_factor": 4.0, "max_chain": 3, "capacity": 3000, "reuse_tombstones": reuse}
+    graph = DynamicGraph.from_edges((src, dst), store="slab_hash", device=device, **options)
+    graph.insert_vertices([99])
+    graph.delete_edges(on_device(graph, src[:70], dst[:70]))
+    graph.delete_edges(on_device(graph, src[-6:], dst[-6:]))
+    graph.snapshot()  # no row is dirty
+    table = graph._out._table
+    assert int(table.state[FREE]) == 2
+    before = state_of(graph)
+    columns = [np.r_[20:60, 8:30, :4, :4], np.r_[np.full(40, 1), np.full(22, 2), [5, 5, 6, 6] * 2]]
+    if why == "id":
+        columns = [np.r_[columns[0], -1], np.r_[columns[1], 7]]
+    elif why == "chain":
+        columns = [np.r_[columns[0], 30:100], np.r_[columns[1], np.full(70, 1)]]
+    else:
+        columns = [np.r_[columns[0], np.zeros(80, int)], np.r_[columns[1], 10:90]]
+    batch = on_device(graph, *(column.astype(np.int32) for column in columns[::-1]))
+
+    def refuse(*_):
+        raise OutOfMemoryError("test: no plan")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(graph._out), "plan_insert", refuse)
+        for _ in range(2):
+            with pytest.raises(InputError if why == "id" else OutOfMemoryError):
+                graph.insert_edges(batch)
+            assert state_of(graph) == before
+        report = graph.insert_edges(tuple(column[:70] for column in batch))
+    assert (report.inserted, report.replaced, report.duplicates) == (50, 16, 4)
+    check_graph(graph)
+    before, gone = state_of(graph), on_device(graph, *(np.r_[column, -1].astype(np.int32) for column in (src, dst)))
+    for _ in range(2):
+        with pytest.raises(InputError):
+            graph.delete_edges(gone)
+        assert state_of(graph) == before
+    check_graph(graph)
+
+
+def test_a_chain_that_too_many_want_at_once_is_left_to_a_plan(device, launches):
+    graph = DynamicGraph(store="slab_hash", device=device, load_factor=1e3, max_chain=2000, capacity=10**6)
+    size = 1000 if device == "cuda-sim" else 30_000
+    graph.insert_edges(on_device(graph, np.zeros(9, np.int32), np.arange(9, dtype=np.int32)))
+    graph.insert_vertices([size - 1])
+    launches.clear()
+    report = graph.insert_edges(on_device(graph, np.zeros(size, np.int32), np.arange(size, dtype=np.int32)))
+    assert (report.inserted, report.replaced, launches[0], launches[-1]) == (size - 9, 9, *INSERTING, "k_insert_edges")
+    check_graph(graph)
+
+
+def test_batches_of_nothing(device):
+    graph, _, _ = make(device)
+    nothing, before = on_device(graph, np.empty(0, np.int32), np.empty(0, np.int32)), graph.number_of_edges()
+    for update in (graph.insert_edges, graph.delete_edges):
+        report = update(nothing)
+        assert (report.inserted, report.replaced, report.deleted, report.absent, report.duplicates) == (0, 0, 0, 0, 0)
+    assert graph.number_of_edges() == before
+
+
 @pytest.mark.parametrize(
     "options", [{}, {"reuse_tombstones": False, "max_chain": 9}, {"load_factor": 6.0}, {"max_chain": 1}]
 )
