@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
-# A warp writes one more leaf after the other for each so many, up to eight. (Fewer in the simulator, for small graphs.)
-LEAVES_A_STEP, MAX_LEAVES_EACH = (4 if SIMULATED else 1 << 14), 8
+# A warp writes two more leaves after the others for each so many, up to eight. (For fewer in the simulator.)
+LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
 
 
 class _Scratch:
@@ -167,7 +167,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    each = min(max(num_windows // LEAVES_A_STEP, 1), MAX_LEAVES_EACH)
+    each = 2 * min(max(num_windows // LEAVES_A_STEP, 1), MAX_STEPS)
     k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
