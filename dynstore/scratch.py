@@ -26,6 +26,11 @@ class KeptScratch:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Together, Any]] = {}
+        self._clean: set[str] = set()  # the kinds whose last call has left zeros where it found them
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy keeps nothing yet: kernels know scratch by its addresses."""
+        return KeptScratch, ()
 
     def take(
         self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int
@@ -36,8 +41,11 @@ class KeptScratch:
         small beside what it is for, of ``size`` bytes.
         """
         scratch, made = self._kept.pop(kind, (None, None))
+        is_clean = kind in self._clean
+        self._clean.discard(kind)
         if scratch is not None and scratch.parts == parts:
-            scratch.clear()
+            if not is_clean:
+                scratch.clear()
         else:
             scratch = made = None  # to free it before the next one is made
             scratch = backend.together(*parts, zeroed=zeroed)
@@ -45,6 +53,10 @@ class KeptScratch:
         if scratch.nbytes <= MOST_SHARE * size:
             self._kept[kind] = scratch, made
         return cast("Made", made)
+
+    def note_clean(self, kind: str) -> None:
+        """Take for granted that what is zeroed is zeros again when the kernels that were started so far have ended."""
+        self._clean.add(kind)
 
     def give_away(self, kind: str) -> None:
         """Keep no longer what was taken last: it is needed past the next call."""

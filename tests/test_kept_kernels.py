@@ -280,7 +280,7 @@ def test_the_second_process_compiles_nothing(
     second = FakeDispatcher(load_kernels(monkeypatch).k_write)
     entry = find(second)
     assert (entry.handle, entry.resident_blocks, second.compilations) == (2, 132 * 4, 0)
-    assert entry.layout.size == find(first).layout.size == launching.EXTRA.size + 8 * 8
+    assert entry.layout.size == find(first).layout.size == 8 * 8
     third = FakeDispatcher(load_kernels(monkeypatch, "value >>", "value <<").k_write)
     assert (find(third).handle, third.compilations) == (1, 1)
     assert len(list((cache / "kernels").iterdir())) == 2

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
+from threading import Barrier, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,11 +16,12 @@ import pytest
 from dynstore._cuda import launching
 from dynstore._cuda.launching import (
     EXTRA,
+    Entry,
     Packed,
     ResidentOrder,
     describe_arguments,
     find_layout,
-    pack_parameters,
+    start_entry,
 )
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
@@ -81,7 +83,7 @@ def test_arrays_packed_before_make_the_same_parameters():
         kinds, values = describe_arguments(arguments)
         hash(kinds)
         signature, layout = find_layout(kinds)
-        blocks.append(bytes(pack_parameters(layout, values))[EXTRA.size :])
+        blocks.append(layout.pack(*values))
         signatures.append(signature)
     assert signatures[0] == signatures[1]
     assert blocks[0] == blocks[1] == blocks[2]
@@ -89,6 +91,60 @@ def test_arrays_packed_before_make_the_same_parameters():
     assert numbers[2:7] == (5, 4, words.data.ptr, 5, 4)
     assert numbers[7:15] == (True, 0, 0, 4, 8, strided.data.ptr, 4, 24)
     assert numbers[-1] == 0.5
+
+
+class FakeDriver:
+    """Stands for the driver: notes what launches pass, and returns ``result``."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+
+    def __init__(self, result=0, while_launching=lambda: None):
+        self.result, self.while_launching, self.passed = result, while_launching, []
+
+    def cuLaunchKernel(self, *arguments):  # noqa: N802
+        self.while_launching()
+        key, block, other_key, size_at, end, size = EXTRA.unpack(ctypes.string_at(arguments[-1], EXTRA.size))
+        assert (key, other_key, end, ctypes.c_size_t.from_address(size_at).value) == (1, 2, 0, size)
+        self.passed.append((arguments[:-1], ctypes.string_at(block, size)))
+        return (self.result,)
+
+
+def make_entry(codes):
+    return Entry(16, struct.Struct(f"@{codes}"), 132, None)
+
+
+def test_launches_pack_their_parameters_where_the_last_ones_were(monkeypatch):
+    driver, entry = FakeDriver(), make_entry("qd")
+    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    for number in range(3):
+        start_entry(entry, 5, 256, 7, [number, 0.5])
+    assert driver.passed == [((16, 5, 1, 1, 256, 1, 1, 0, 7, 0), struct.pack("@qd", n, 0.5)) for n in range(3)]
+    assert len(entry.blocks) == 1
+
+
+def test_threads_that_launch_at_once_do_not_share_parameters(monkeypatch):
+    """The driver's function runs without the interpreter's lock."""
+    both = Barrier(2, timeout=60)
+    driver, entry = FakeDriver(while_launching=both.wait), make_entry("q")
+    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(20):
+            started = [threads.submit(start_entry, entry, 1, 32, 0, [number]) for number in range(2)]
+            assert [future.result() for future in started] == [None, None]
+    assert sorted(block for _, block in driver.passed) == 20 * [struct.pack("@q", 0)] + 20 * [struct.pack("@q", 1)]
+    assert len(entry.blocks) == 2
+
+
+def test_a_launch_that_fails_says_so_and_leaves_the_kernel_usable(monkeypatch):
+    driver, entry = FakeDriver(700), make_entry("q")
+    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    with pytest.raises(RuntimeError, match="cuLaunchKernel: 700"):
+        start_entry(entry, 1, 32, 0, [1])
+    with pytest.raises(struct.error):
+        start_entry(entry, 1, 32, 0, ["no number"])
+    driver.result = 0
+    start_entry(entry, 1, 32, 0, [2])
+    assert driver.passed[-1][1] == struct.pack("@q", 2)
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")

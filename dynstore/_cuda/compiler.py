@@ -63,10 +63,13 @@ MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
 MAX_RESIDENT_BLOCKS = 3 if SIMULATED else 1024
 
 
+_Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
+
+
 class _Prepared(threading.local):
     """What a thread prepares: launches that are to be started later; None where they are started at once."""
 
-    launches: list[Callable[[], None]] | None = None
+    launches: list[_Launch] | None = None
 
 
 _prepared = _Prepared()
@@ -108,7 +111,7 @@ class Kernel:
         if _prepared.launches is None:
             self._run(blocks, resident, found, args)
         else:
-            _prepared.launches.append(partial(self._run, blocks, resident, found, args))
+            _prepared.launches.append((self._run, blocks, resident, found, args))
 
     def _find(self, args: tuple[Any, ...]) -> tuple[Entry, list[Any]] | None:
         """Return the compiled and loaded kernel for such arguments, and their values; the simulator needs neither."""
@@ -149,7 +152,7 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     So one that cannot be compiled or loaded fails here, before another has written. ``write`` may only launch: all else
     that it does is done here, too early.
     """
-    launches: list[Callable[[], None]] = []
+    launches: list[_Launch] = []
     outer = _prepared.launches
     try:
         _prepared.launches = launches
@@ -159,12 +162,12 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     return partial(_start_all, launches)
 
 
-def _start_all(launches: list[Callable[[], None]]) -> None:
+def _start_all(launches: list[_Launch]) -> None:
     if _prepared.launches is not None:
         _prepared.launches += launches
         return
-    for launch in launches:
-        launch()
+    for run, *launch in launches:
+        run(*launch)
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:

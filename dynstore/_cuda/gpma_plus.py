@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
-from dynstore._cuda.grid import read_totals
 from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_update_weights
 from dynstore._cuda.located import FOUND_LOOPS
 from dynstore._cuda.packed_slots import with_weights
@@ -83,8 +82,8 @@ def plan_insert(
         unsorted = plan_lists(backend, slots, batch, limits)
         if unsorted is not None:
             return unsorted
-    plan = start_plan(backend, slots, batch, limits, partial(make_scratch, backend, Insertion), int)
-    totals = read_totals(backend, plan.control)
+    plan = start_plan(backend, slots, batch, limits, partial(make_scratch, backend, partial(Insertion, backend)), int)
+    totals = plan.mailbox.read(backend, plan.ticket)
     if isinstance(batch, RawEdges) and not batch.is_settled:
         batch.settle(plan.edge_src[: totals[RUNS]], plan.edge_dst[: totals[RUNS]], totals[RUN_LOOPS])
     num_keys = len(batch)
@@ -109,8 +108,9 @@ def plan_delete(
         return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
-    plan = start_packing(backend, slots, marks, num_rows, limits, partial(make_scratch, backend, Packing), size)
-    return located, _reserve(backend, slots, plan, read_totals(backend, plan.control))
+    allocate = partial(make_scratch, backend, partial(Packing, backend))
+    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size)
+    return located, _reserve(backend, slots, plan, plan.mailbox.read(backend, plan.ticket))
 
 
 def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, totals: list[int]) -> Writing:

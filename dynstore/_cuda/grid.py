@@ -26,6 +26,7 @@ __all__ = [
     "ARRIVALS",
     "CONTROL_SIZE",
     "SUMS",
+    "TOTALS",
     "d_chunk",
     "d_leave_sum",
     "d_sum_blocks_before",
@@ -36,7 +37,7 @@ __all__ = [
 # What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
 # row of a sum a block. Words between the two are free for counts that the host does not read.
 TOTALS = 12
-ARRIVALS, SUMS = 12, 18
+ARRIVALS, SUMS = 12, 19
 CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
 # No limit for what is counted.
 ANY_NUMBER = 1 << 62

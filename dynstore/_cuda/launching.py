@@ -27,7 +27,7 @@ __all__ = [
     "describe_arguments",
     "find_entry",
     "find_layout",
-    "pack_parameters",
+    "make_block",
     "start_entry",
 ]
 
@@ -36,17 +36,23 @@ PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 EXTRA = struct.Struct("@5PQ")
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
+ParameterBlock = tuple["ctypes.Array[ctypes.c_char]", int]  # and its address
 PER_THREAD_STREAM = 2  # the one handle of as many default streams as there are threads
+NO_STREAM = -1
 _log = logging.getLogger("dynstore")
 
 
-class Entry(NamedTuple):
-    """A kernel compiled for one list of argument types."""
+class Entry:
+    """A kernel compiled for one list of argument types, and memory that launches pack their parameters in.
 
-    handle: int
-    layout: struct.Struct
-    resident_blocks: int  # that the GPU holds at once
-    owner: Any  # keeps the module loaded
+    ``resident_blocks``: that the GPU holds at once; ``owner`` keeps the module loaded.
+    """
+
+    __slots__ = ("blocks", "handle", "layout", "owner", "resident_blocks")
+
+    def __init__(self, handle: int, layout: struct.Struct, resident_blocks: int, owner: Any) -> None:
+        self.handle, self.layout, self.resident_blocks, self.owner = handle, layout, resident_blocks, owner
+        self.blocks: list[ParameterBlock] = []  # as many as there ever were launches at once
 
 
 class PackedKinds(NamedTuple):
@@ -66,6 +72,10 @@ class Packed:
     def __init__(self, *arrays: Any) -> None:
         self.arrays = arrays
         self._described: tuple[PackedKinds, bytes] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy has arrays of its own, at other addresses."""
+        return Packed, self.arrays
 
     def describe(self) -> tuple[PackedKinds, bytes]:
         """Return kinds and values as :func:`describe_arguments` does, each in one piece."""
@@ -136,9 +146,9 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
 
 
 def find_layout(kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct]:
-    """Return the Numba types of arguments of some kinds, and how a launch's buffer is laid out for their values."""
+    """Return the Numba types of arguments of some kinds, and how their values are laid out."""
     signature, codes = _read_kinds(kinds)
-    return tuple(signature), struct.Struct(EXTRA.format + codes)
+    return tuple(signature), struct.Struct("@" + codes)
 
 
 def _read_kinds(kinds: tuple[Any, ...]) -> tuple[list[Any], str]:
@@ -184,22 +194,24 @@ def _count_resident_blocks(handle: int, threads: int) -> int:
 
 def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: list[Any]) -> None:
     """Pack the parameters and launch; the driver has copied them when this returns."""
-    buffer = pack_parameters(entry.layout, values)
-    start = ctypes.addressof(buffer)
+    try:
+        block = entry.blocks.pop()
+    except IndexError:  # the first launch, or all others are in the hands of other threads
+        block = make_block(entry.layout.size)
+    buffer, start = block
+    entry.layout.pack_into(buffer, EXTRA.size, *values)
     result = _driver().cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, start)
+    entry.blocks.append(block)
     if result[0] != 0:
         _checked("cuLaunchKernel", result)
 
 
-def pack_parameters(layout: struct.Struct, values: list[Any]) -> ctypes.Array[ctypes.c_char]:
-    """Return one buffer with what the driver wants: the ``extra`` list, the parameters' size, then the parameters."""
-    buffer = ctypes.create_string_buffer(layout.size)
+def make_block(size: int) -> ParameterBlock:
+    """Make what the driver wants: the ``extra`` list, the parameters' size, then room for so many bytes of them."""
+    buffer = ctypes.create_string_buffer(EXTRA.size + size)
     start = ctypes.addressof(buffer)
-    size = layout.size - EXTRA.size
-    layout.pack_into(
-        buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size, *values
-    )
-    return buffer
+    EXTRA.pack_into(buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size)
+    return buffer, start
 
 
 class ResidentOrder:
@@ -214,18 +226,19 @@ class ResidentOrder:
         self._cuda = cuda  # cupy.cuda
         self._lock = threading.Lock()
         # The stream of the last kernel; threads and streams are kept, so that no other one is taken for them.
-        self._place: tuple[int, threading.Thread | None] | None = None
+        self._handle = NO_STREAM
+        self._thread: threading.Thread | None = None
         self._stream: Any = None
         self._event: Any = None
 
     def start(self, entry: Entry, blocks: int, threads: int, stream: Any, values: list[Any]) -> None:
         """Do as :func:`start_entry` on a CuPy stream, after the last kernel that was started here."""
         handle: int = stream.ptr
-        place = handle, threading.current_thread() if handle == PER_THREAD_STREAM else None
+        thread = threading.current_thread() if handle == PER_THREAD_STREAM else None
         with self._lock:
-            if place != self._place:
+            if handle != self._handle or thread is not self._thread:
                 self._follow(stream)
-                self._place, self._stream = place, stream
+                self._handle, self._thread, self._stream = handle, thread, stream
             start_entry(entry, blocks, threads, handle, values)
             if self._event is not None:
                 self._event.record(stream)
@@ -233,7 +246,7 @@ class ResidentOrder:
     def _follow(self, stream: Any) -> None:
         if self._event is not None:
             stream.wait_event(self._event)
-        elif self._place is not None:
+        elif self._handle != NO_STREAM:
             self._cuda.runtime.deviceSynchronize()
             self._event = self._cuda.Event(disable_timing=True)
 

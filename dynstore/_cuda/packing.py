@@ -10,6 +10,7 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore._cuda.window_writing import Writing, scratch_parts
@@ -50,6 +51,7 @@ class Packing:
 
     def __init__(
         self,
+        backend: Backend,
         control: Array,
         nodes: Array,
         far_rows: Array,
@@ -61,13 +63,13 @@ class Packing:
         windows: Array,
         *scratch: Array,
     ) -> None:
-        self.control, none = control, leaves[:0]
+        self.mailbox, self.ticket, none = Mailbox(backend), 0, leaves[:0]
         first, end, low, high, start, count = windows
         numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
         self.writing = Writing(
             Windows(first, end, low, high, start, count, *numbers), granted, before, none, none, scratch, far_rows
         )
-        self.packed = Packed(left, before, leaves, heights, *windows, nodes, granted, control)
+        self.packed = Packed(left, before, leaves, heights, *windows, nodes, granted, control, self.mailbox.words)
 
 
 @device
@@ -122,8 +124,9 @@ def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, b
 
 @kernel
 def k_plan_packing(
-    valid, marks, bound, low, high, top, num_rows, most_leaves, most_scratch_leaves,
+    valid, marks, bound, low, high, top, num_rows, most_leaves, most_scratch_leaves, ticket,
     left, before, leaves, heights, out_first, out_end, out_low, out_high, out_start, out_count, nodes, granted, control,
+    mailbox,
 ):  # fmt: skip
     """List the leaves that are left too empty without the marked slots, choose windows; waits lie between the phases.
 
@@ -150,6 +153,8 @@ def k_plan_packing(
     )  # fmt: skip
     fits = control[NUM_LEAVES] <= most_leaves and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves
     d_grant(granted, control, fits, zero, num_rows)
+    if cuda.grid(1) == 0:
+        d_post_totals(control, mailbox, ticket)
 
 
 def start_packing(
@@ -183,9 +188,10 @@ def start_packing(
         (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
         *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
     )  # fmt: skip
+    plan.ticket = plan.mailbox.next_ticket()
     k_plan_packing.launch_resident(
         max(num_leaves >> 3, 1),
         slots.valid, marks, int(np.ceil(limits[0] * 32)), float(limits[0]), float(limits[-1]), top, num_rows,
-        most_leaves, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
+        most_leaves, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan

@@ -11,6 +11,7 @@ from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
+from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.packed_slots import pack_slots
 from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
@@ -48,11 +49,12 @@ NUM_LISTS = 4
 class Insertion:
     """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
 
-    ``edge_src``, ``edge_dst``: the distinct edges of a batch of keys.
+    ``edge_src``, ``edge_dst``: the distinct edges of a batch of keys. ``ticket``: of what is posted next.
     """
 
     def __init__(
         self,
+        backend: Backend,
         control: Array,
         marks: Array,
         far_rows: Array,
@@ -67,7 +69,7 @@ class Insertion:
         edge_dst: Array,
         *scratch: Array,
     ) -> None:
-        self.control, self.far_rows, self.granted, self.before = control, far_rows, granted, before
+        self.mailbox, self.ticket = Mailbox(backend), 0
         self.positions, self.states, self.edge_src, self.edge_dst = positions, states, edge_src, edge_dst
         first, end, low, high, start, count = windows
         numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
@@ -80,15 +82,17 @@ class Insertion:
             scratch,
             far_rows,
         )
-        self.packed = Packed(*lists, *windows, positions, states, heights, before, marks, granted, control)
+        self.packed = Packed(
+            *lists, *windows, positions, states, heights, before, marks, granted, control, self.mailbox.words
+        )
         self.edges = Packed(edge_src, edge_dst)
 
 
 @kernel
 def k_plan_update(
     offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, low, high, top, most_new, most_leaves,
-    most_scratch_leaves, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high, out_start, out_count,
-    positions, states, heights, before, marks, granted, control,
+    most_scratch_leaves, ticket, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high, out_start,
+    out_count, positions, states, heights, before, marks, granted, control, mailbox,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
 
@@ -125,6 +129,8 @@ def k_plan_update(
     )  # fmt: skip
     fits = control[STRANGE] == 0 and num_items + num_dead <= most_new and control[NUM_LEAVES] <= most_leaves
     d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
+    if cuda.grid(1) == 0:
+        d_post_totals(control, mailbox, ticket)
 
 
 def start_plan(
@@ -161,10 +167,11 @@ def start_plan(
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
         (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
     )  # fmt: skip
+    plan.ticket = plan.mailbox.next_ticket()
     edges = plan.edges if num_keys else Packed(batch.src, batch.dst)
     k_plan_update.launch_resident(
-        max(num_rows, num_leaves >> 3),
+        max(num_rows, num_leaves >> 3, 1),
         pack_slots(slots).searched, slots.num_vertices, sorted_keys, edges, float(limits[0]), float(limits[-1]), top,
-        *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.packed,
+        *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import CONTROL_SIZE, d_leave_sum, d_sync_grid, read_totals
+from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
+from dynstore._cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.search import d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
@@ -86,14 +87,15 @@ def d_note_row(positions, states, i, position, is_there, before):
 
 @kernel
 def k_find_present(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, marks, positions, states, control
-):
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
+    control, mailbox,
+):  # fmt: skip
     """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
 
     Two rows at a time, so that twice as many reads are on their way. A slot's bit in ``marks`` says that a row has told
     it (atomic or). Once all have, leaves are counted without them. Where all rows' edges are there, no more than
     ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and); never,
-    where ``most`` is below 0.
+    where ``most`` is below 0. The totals are posted before that.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_rows, step = d_count_rows(edge_src, mirrored), np.int64(cuda.gridsize(1))
@@ -127,8 +129,11 @@ def k_find_present(
             sparse += cuda.popc(valid[leaf] & ~marks[leaf]) < bound
     d_leave_sum(control, SPARSE, sparse, board)
     if control[FOUND] > most:  # the same in all threads
+        d_post_when_last(control, mailbox, ticket, ARRIVALS + 1)
         return
     d_sync_grid(control, 2)
+    if cuda.grid(1) == 0:
+        d_post_totals(control, mailbox, ticket)
     if control[SPARSE] == 0 and control[MISSING] == 0:
         for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
             if states[i] == PRESENT:
@@ -144,9 +149,9 @@ def lowest_count(limits: np.ndarray) -> float:
 class _Scratch:
     """What a search works in, and how the kernel is passed it."""
 
-    def __init__(self, control: Array, marks: Array, positions: Array, states: Array) -> None:
-        self.control, self.marks, self.positions, self.states = control, marks, positions, states
-        self.packed = Packed(marks, positions, states, control)
+    def __init__(self, backend: Backend, control: Array, marks: Array, positions: Array, states: Array) -> None:
+        self.marks, self.positions, self.states, self.mailbox = marks, positions, states, Mailbox(backend)
+        self.packed = Packed(marks, positions, states, control, self.mailbox.words)
 
 
 class Found(NamedTuple):
@@ -188,10 +193,12 @@ def _find(
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (size, np.int64), (size, np.uint8), zeroed=2
     )
+    ticket = scratch.mailbox.next_ticket()
     k_find_present.launch_resident(
-        num_rows, pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, scratch.packed
-    )
-    totals = read_totals(backend, scratch.control)
+        max(num_rows, 1),  # who finds nothing has to tell, too
+        pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, ticket, scratch.packed,
+    )  # fmt: skip
+    totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
         raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
     return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING], totals[SPARSE])
@@ -218,7 +225,8 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
         return batch.present
     if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
         return _find_among_many(backend, slots, batch, bound)
-    return _find(backend, slots, batch, bound, -1, partial(make_scratch, backend, _Scratch), int).present
+    allocate = partial(make_scratch, backend, partial(_Scratch, backend))
+    return _find(backend, slots, batch, bound, -1, allocate, int).present
 
 
 def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
@@ -254,6 +262,6 @@ def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound:
         Where more than ``most`` are found, or some leave a leaf too empty, nothing is deleted. It lies in scratch, kind
         "deletion". None, and nothing is deleted, where an edge is not there.
     """
-    allocate = partial(slots.take_scratch, backend, "deletion", _Scratch)
+    allocate = partial(slots.take_scratch, backend, "deletion", partial(_Scratch, backend))
     found = _find(backend, slots, batch, bound, most, allocate, with_room)
     return None if found.num_missing else found

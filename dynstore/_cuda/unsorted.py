@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, prepare
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, read_totals
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.packed_slots import pack_slots, with_room
+from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (
     ADDED,
     FOUND,
     FOUND_LOOPS,
+    GIANT,
     GROUP_HEIGHT,
     HEAP_ROWS,
     LEAVES,
@@ -32,6 +35,7 @@ from dynstore._cuda.unsorted_layout import (
     STRANGE,
     TABLE_ROWS,
     TOO_WIDE,
+    WIDE,
     fits,
 )
 from dynstore._cuda.unsorted_listing import k_list_rows
@@ -54,11 +58,16 @@ __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
 
 
+# Of scratch that is kept.
+KIND = "insertion"
+
+
 class _Scratch:
     """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed."""
 
     def __init__(
         self,
+        backend: Backend,
         control: Array,
         far_rows: Array,
         marks: Array,
@@ -72,31 +81,35 @@ class _Scratch:
         states: Array,
     ) -> None:
         self.control, self.table, self.states, self.merged = control, table, states, merged
+        self.mailbox = Mailbox(backend)
+        words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, control)
-        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control)
+        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
         self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
+        self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
 
 
 @dataclass(frozen=True, slots=True)
 class ListPlan:
-    """What writing the lists takes, all of it on the device; see ``_start_plan``.
+    """What writing the lists takes, all of it on the device; see ``_make_plan``.
 
-    ``num_leaves``: how many are written, once the host has looked.
+    ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
     """
 
     scratch: _Scratch
     num_rows: int
     top: int
+    ticket: int
     num_leaves: int = 0
 
 
-def _start_plan(
+def _make_plan(
     slots: SlotArrays, batch: RawEdges, limits: np.ndarray, allocate: Callable[..., _Scratch], room: int
 ) -> ListPlan:
-    """Start the kernels that plan, in scratch with ``room`` for so many rows."""
-    num_rows, num_leaves, dtype, top = batch.num_rows, slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
+    """Take scratch with ``room`` for so many rows."""
+    num_leaves, dtype, top = slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
     # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
@@ -106,20 +119,25 @@ def _start_plan(
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip
-    edges = Packed(*batch.columns)
+    return ListPlan(scratch, batch.num_rows, top, scratch.mailbox.next_ticket())
+
+
+def _start_plan(slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
+    """Start the kernels that plan."""
+    edges, scratch = Packed(*batch.columns), plan.scratch
     k_list_rows.launch_resident(
-        num_rows, pack_slots(slots).searched, slots.num_vertices, edges, batch.mirrored, scratch.listing
+        plan.num_rows, pack_slots(slots).searched, slots.num_vertices, edges, batch.mirrored, scratch.listing
     )
     k_plan_lists.launch_resident(
-        4 * num_rows,
-        slots.valid, num_leaves, edges, batch.mirrored, float(limits[0]), float(limits[-1]), top, scratch.planning,
+        4 * plan.num_rows,
+        slots.valid, slots.num_slots >> 5, edges, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
+        scratch.planning, plan.ticket,
     )  # fmt: skip
-    return ListPlan(scratch, num_rows, top)
 
 
 def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] | None:
     """Return the totals and tell the batch its counts; None where the batch cannot be planned like this."""
-    totals = read_totals(backend, plan.scratch.control)
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
     if totals[STOPPED] or totals[TOO_WIDE]:
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
@@ -153,7 +171,8 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _start_plan(slots, batch, limits, partial(make_scratch, backend, _Scratch), batch.num_rows)
+    plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
+    _start_plan(slots, batch, limits, plan)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
@@ -197,14 +216,28 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    allocate = partial(slots.take_scratch, backend, "insertion", _Scratch)
-    plan = _start_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
+    allocate = partial(slots.take_scratch, backend, KIND, partial(_Scratch, backend))
+    plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
-    prepare(write_lists, slots, plan, most_new, most_leaves)()
+    fused = plan.num_rows <= MOST_FUSED
+    if fused:
+        k_insert_lists.launch_resident(
+            THREADS_A_ROW * plan.num_rows,
+            pack_slots(slots).written, slots.num_vertices, slots.num_slots >> 5, *batch.columns, batch.mirrored,
+            float(limits[0]), float(limits[-1]), plan.top, plan.scratch.all, plan.ticket, most_new,
+            most_leaves, plan.num_rows,
+        )  # fmt: skip
+    else:
+        _start_plan(slots, batch, limits, plan)
+        prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
     if not fits(totals, most_new, most_leaves):
         batch.is_crowded = True  # all is to be merged, for which these edges have to be sorted
         return None
+    if fused and totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
+        prepare(write_lists, slots, plan)()
+    elif fused:
+        slots.scratch.note_clean(KIND)
     return totals[FOUND], totals[FOUND_LOOPS]

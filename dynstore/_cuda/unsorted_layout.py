@@ -42,6 +42,7 @@ __all__ = [
     "OTHER_LOOPS",
     "PLACES",
     "POSITIONS",
+    "POST_ARRIVALS",
     "REVIVED",
     "ROWS",
     "STOPPED",
@@ -63,14 +64,15 @@ NARROW_HEIGHT, MAX_HEIGHT, MAX_GIANT_HEIGHT = (1, 2, 4) if SIMULATED else (5, 8,
 # The height of the groups of leaves that are counted together, at most 5.
 GROUP_HEIGHT = 1 if SIMULATED else 5
 
-# Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; leaves
-# that cannot take theirs; those whose window would be too wide even for all blocks; windows of several leaves that a
-# block merges; leaves of all windows; whether planning stopped, and why. Then of distinct keys: those present,
-# self-loops among them, self-loops among the dead and absent; and rows of absent keys. Apart from them, giants,
-# how often blocks that merge these have come to a barrier, windows of several leaves that a warp merges, leaves merged
-# by themselves whose first or last row has changed, and full leaves whose group is too dense, too.
-REVIVED, ADDED, LISTED, FULL, TOO_WIDE, WIDE, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-GIANT, GIANT_ARRIVALS, NARROW, MOVED, FAR = range(13, 18)
+# Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; those
+# whose window would be too wide even for all blocks; windows of several leaves that a block merges; giants; leaves of
+# all windows; whether planning stopped, and why. Then of distinct keys: those present, self-loops among them,
+# self-loops among the dead and absent; and rows of absent keys. Apart from them, leaves that cannot take their keys,
+# how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves merged
+# by themselves whose first or last row has changed, full leaves whose group is too dense, too, and how many blocks have
+# planned all of theirs.
+REVIVED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
+FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS = range(13, 19)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the

@@ -33,7 +33,7 @@ from dynstore._cuda.unsorted_layout import (
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
-__all__ = ["d_sort_lists", "k_list_rows"]
+__all__ = ["d_choose_leaf", "d_list_batch", "d_sort_lists", "k_list_rows"]
 
 NO_KEY = np.int64(np.iinfo(np.int64).max)
 
@@ -144,12 +144,12 @@ def d_list_rows(
     return found, found_loops, revived, revived_loops
 
 
-@kernel
-def k_list_rows(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, control
-):
-    """Put absent keys into lists of their leaves; ``lists``: see ``unsorted_layout``."""
-    board = cuda.shared.array(BOARD, np.int64)
+@device
+def d_list_batch(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, control,
+    board,
+):  # fmt: skip
+    """Put absent keys into lists of their leaves, and sum up what ``d_list_rows`` returns."""
     found, found_loops, revived, loops = d_list_rows(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following,
         table[FIRST], table[POSITIONS], states, control,
@@ -158,6 +158,18 @@ def k_list_rows(
     d_leave_sum(control, FOUND_LOOPS, found_loops, board)
     d_leave_sum(control, REVIVED, revived, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
+
+
+@kernel
+def k_list_rows(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, control
+):
+    """Put absent keys into lists of their leaves; ``lists``: see ``unsorted_layout``."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_list_batch(
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states,
+        control, board,
+    )  # fmt: skip
 
 
 @device

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum, d_sync_grid
+from dynstore._cuda.mailbox import d_post_when_last
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     ADDED,
@@ -26,6 +27,7 @@ from dynstore._cuda.unsorted_layout import (
     NARROW_HEIGHT,
     NARROW_WINDOWS,
     OTHER_LOOPS,
+    POST_ARRIVALS,
     STOPPED,
     TOO_WIDE,
     WIDE,
@@ -37,7 +39,7 @@ from dynstore._cuda.unsorted_listing import d_sort_lists
 from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_limit
 
-__all__ = ["k_plan_lists"]
+__all__ = ["d_plan_windows", "k_plan_lists"]
 
 
 @device
@@ -106,8 +108,8 @@ def d_climb_full_leaves(
 def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
     """A listed leaf below marked nodes leaves its window to whoever is the first to claim the highest of them.
 
-    That one's window becomes the node's, and goes to a list (atomic or, then an atomic add). Returns the leaves of the
-    windows.
+    That one's window becomes the node's, and goes to a list (atomic or, then an atomic add). Returns how many more
+    leaves windows have than are listed.
     """
     lane, total, first, end = d_lane(), np.int64(0), table[FIRST], table[END]
     narrow, wide = table[NARROW_WINDOWS], table[WIDE_WINDOWS]
@@ -124,7 +126,7 @@ def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
                 if leads:
                     begin = (leaf >> height) << height
                     first[i], end[i] = begin, min(begin + (np.int64(1) << height), num_leaves)
-            total += end[i] - first[i]
+            total += end[i] - first[i] - 1
         narrow_place = d_claim(control, NARROW, leads and height <= NARROW_HEIGHT)
         place = d_claim(control, WIDE, leads and NARROW_HEIGHT < height <= MAX_HEIGHT)
         giant_place = d_claim(control, GIANT, leads and height > MAX_HEIGHT)
@@ -137,45 +139,62 @@ def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
     return total
 
 
-@kernel
-def k_plan_lists(
+@device
+def d_plan_windows(
     valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
-    pairs, control,
+    pairs, control, waits, board,
 ):  # fmt: skip
     """Sort each list, and choose the windows: a leaf if it has room.
 
     Where some have not, these climb, and windows are widened; a grid-wide wait before each. Where one would climb
     further than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of
-    windows; for the rest see ``unsorted_layout``.
+    windows; for the rest see ``unsorted_layout``. ``waits``: how many there have been before; returns how many there
+    have been now. The totals are final after one more, or, where no leaf is full, at once.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    if control[STOPPED] > 0:  # the same in all threads
-        return
     num_listed = control[LISTED]
+    if cuda.grid(1) == 0:
+        control[LEAVES] = num_listed
     added, loops = d_sort_lists(
         valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
     )
     d_leave_sum(control, ADDED, added, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
-    d_sync_grid(control, 1)
+    waits += 1
+    d_sync_grid(control, waits)
     if control[FULL] > 0:
         further = d_climb_full_leaves(
             valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, GROUP_HEIGHT, nodes
         )
         if further > 0:
             cuda.atomic.add(control, FAR, further)
-        d_sync_grid(control, 2)
+        waits += 1
+        d_sync_grid(control, waits)
         if control[FAR] > 0:
             d_count_groups(valid, marks, lists, num_leaves, groups)
-            d_sync_grid(control, 3)
+            d_sync_grid(control, waits + 1)
             further = d_climb_full_leaves(
                 valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, MAX_GIANT_HEIGHT,
                 nodes,
             )  # fmt: skip
             if further > 0:
                 cuda.atomic.add(control, TOO_WIDE, further)
-            d_sync_grid(control, 4)
+            waits += 2
+            d_sync_grid(control, waits)
         total = d_widen_windows(table, num_listed, num_leaves, top, nodes, control)
         d_leave_sum(control, LEAVES, total, board)
-    elif cuda.grid(1) == 0:
-        control[LEAVES] = num_listed
+    return waits
+
+
+@kernel
+def k_plan_lists(
+    valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
+    pairs, control, mailbox, ticket,
+):  # fmt: skip
+    """Plan what has been listed, see ``d_plan_windows``, nothing where planning has stopped; post the totals."""
+    board = cuda.shared.array(BOARD, np.int64)
+    if control[STOPPED] == 0:  # the same in all threads
+        d_plan_windows(
+            valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
+            table, pairs, control, 0, board,
+        )  # fmt: skip
+    d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)

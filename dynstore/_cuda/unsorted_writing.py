@@ -33,7 +33,16 @@ from dynstore._cuda.unsorted_merging import NARROW_ENDS, d_merge_giant, d_merge_
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 from dynstore.slots import DEAD
 
-__all__ = ["k_merge_wide", "k_write_leaves", "k_write_windows"]
+__all__ = [
+    "ALL_NARROW_ENDS",
+    "ALL_NARROW_SLOTS",
+    "LEAF_BOARDS",
+    "d_write_leaves",
+    "d_write_windows",
+    "k_merge_wide",
+    "k_write_leaves",
+    "k_write_windows",
+]
 
 # Behind all slots of a leaf.
 NO_PLACE = np.int32(64)
@@ -206,8 +215,9 @@ def d_write_leaf(src, dst, valid, offsets, board, leaf, elements, exists, row, o
 def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board):
     """The warp merges those of ``each`` windows, at most 32, from ``first`` on, that are one leaf with its keys.
 
-    Two at a time; the next two are read once these are on the ``board``, shared. Leaves whose first or last row changes
-    go to a list, by an atomic add.
+    None where not ``may_write``. Two at a time; the next two are read once these are on the ``board``, shared, see
+    ``LEAF_BOARDS``. Leaves whose first or last row changes go to a list, by an atomic add: the rows at their edges are
+    still to be written.
     """
     places, new_src, new_dst = table[PLACES], pairs[0], pairs[1]
     window = np.uint32(first + np.uint32(d_lane()))
@@ -246,14 +256,12 @@ def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
 @kernel
 def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves, each):
-    """One warp owns ``each`` windows, at most 32, and merges those of one leaf; nothing of the others.
+    """One warp owns ``each`` windows, see ``d_write_leaves``.
 
-    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``. Leaves whose
-    first or last row changes go to a list: the rows at their edges are still to be written.
+    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
     """
     board = cuda.shared.array(LEAF_BOARDS, np.int64)
-    first = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each))
-    may_write = d_fits(control, most_new, most_leaves)
+    first, may_write = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), d_fits(control, most_new, most_leaves)
     d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board)
 
 
@@ -302,19 +310,15 @@ def d_write_edge_rows(src, offsets, table, control, far_rows):
         d_write_rows_by_warp(offsets, low, high, slot, far_rows)
 
 
-@kernel
-def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
-    most_leaves,
+@device
+def d_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, values,
+    before,
 ):  # fmt: skip
     """Warps merge narrow windows; then the rows at all windows' edges, and those of long ranges, are written.
 
     A grid-wide wait before each of the two.
     """
-    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
-    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
-    if not d_fits(control, most_new, most_leaves):  # the same in all threads
-        return
     for i in range(cuda.grid(1) >> 5, control[NARROW], cuda.gridsize(1) >> 5):
         window = table[NARROW_WINDOWS, i]
         d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, WARP)
@@ -323,3 +327,18 @@ def k_write_windows(
     d_sync_grid(far_rows, 1)
     d_write_edge_rows(src, offsets, table, control, far_rows)
     d_write_far_rows(offsets, far_rows, 2)
+
+
+@kernel
+def k_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
+    most_leaves,
+):  # fmt: skip
+    """Write what leaves by themselves and windows too wide for a warp leave to be written, see ``d_write_windows``."""
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
+    if d_fits(control, most_new, most_leaves):  # the same in all threads
+        d_write_windows(
+            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
+            values, before,
+        )  # fmt: skip

@@ -17,20 +17,29 @@ LEAF = 32
 def insert_into_both(monkeypatch, sorts):
     """Insert a batch as it comes into a graph, and sorted into its twin: the report and the slots are the same.
 
-    Returns the report, and whether the first batch had to be sorted, too.
+    So they are of a copy, into which it is inserted by a kernel for each phase. Returns the report, and whether the
+    first batch had to be sorted, too. Scratch is kept from one to the next.
     """
     from dynstore._cuda import unsorted
 
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
+
     def insert(graph, twin, batch):
+        copy = graph.copy()
         sorts.clear()
         report = graph.insert_edges(batch)
         was_sorted = bool(sorts)
+        with monkeypatch.context() as patch:
+            patch.setattr(unsorted, "MOST_FUSED", 0)
+            assert report == copy.insert_edges(batch)
         sorts.clear()
         with monkeypatch.context() as patch:
             patch.setattr(unsorted, "_may_plan", lambda *args: False)
             assert report == twin.insert_edges(batch)
         assert sorts
-        assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        slots = host_arrays(graph.snapshot())
+        for other in (copy, twin):
+            assert same_arrays(slots, host_arrays(other.snapshot()))
         check_graph(graph)
         return report, was_sorted
 
@@ -187,6 +196,64 @@ def test_an_unsorted_plan_may_end_in_a_merge(device, directed, insert_into_both)
     assert grown
 
 
+def test_small_batches_are_one_kernel(device, launches, monkeypatch):
+    """Unless a window is too wide for a warp: then they are planned by it, and written by others."""
+    from dynstore._cuda import unsorted, unsorted_layout
+
+    few, many = 2, 48 << unsorted_layout.NARROW_HEIGHT
+    src, dst = np.divmod(4 * np.arange(20 * many, dtype=np.int32), 4000)
+    for most, planning in ((0, ["k_list_rows", "k_plan_lists"]), (many, ["k_insert_lists"])):
+        graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+        monkeypatch.setattr(unsorted, "MOST_FUSED", most)
+        for first, size in ((100, few), (200, many)):
+            batch = tuple(
+                graph.backend.asarray(column[first : first + size] + (column is dst)) for column in (src, dst)
+            )
+            launches.clear()
+            report = graph.insert_edges(batch)
+            assert (report.inserted, report.path) == (size, "in-place")
+            writing = [] if most and size == few else ["k_write_leaves", "k_merge_wide", "k_write_windows"]
+            assert launches == [*planning, *writing]
+            check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches, monkeypatch):
+    """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
+    from dynstore._cuda import unsorted
+
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
+    src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
+    twin, alone = graph.copy(), 0
+    ordinary = np.tile(src[::100], 5), np.tile(dst[::100] + 1, 5)
+    narrow = src[[105, 505, 905]].repeat(20), np.tile(111 + 2 * np.arange(20), 3)
+    crowded = np.full(60, 3), np.arange(60)
+    wide = src[300:330].repeat(2), (dst[300:330, None] + [2, 3]).ravel()
+    merged = src[::20], dst[::20] + 3
+    strange = src[::20], np.r_[dst[20::20], -1]
+    for batch in (ordinary, narrow, crowded, narrow, strange, ordinary, wide, ordinary, merged, narrow):
+        batch = tuple(graph.backend.asarray(column.astype(np.int32)) for column in batch)
+        launches.clear()
+        if batch[1][-1] < 0:
+            with pytest.raises(InputError):
+                graph.insert_edges(batch)
+        else:
+            report = graph.insert_edges(batch)
+            if launches == ["k_insert_lists"]:
+                scratch, _ = graph._out.slots.scratch._kept["insertion"]
+                assert not scratch._block[: scratch._num_zeroed].any()
+                alone += 1
+            with monkeypatch.context() as patch:
+                patch.setattr(unsorted, "MOST_FUSED", 0)
+                assert report == twin.insert_edges(batch)
+        assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        check_graph(graph)
+        if batch[1][-1] >= 0:
+            assert graph.delete_edges(batch) == twin.delete_edges(batch)
+    assert alone > 0
+
+
 @pytest.mark.parametrize("renumber", [False, True])
 def test_a_batch_that_has_to_be_sorted_is_tried_unsorted_once(device, launches, renumber):
     """Where a leaf gets too many rows."""
@@ -197,7 +264,7 @@ def test_a_batch_that_has_to_be_sorted_is_tried_unsorted_once(device, launches, 
     for batch in ((np.full(40, vertices[3]), vertices), (np.repeat(vertices, 20), np.tile(vertices[:20], 40))):
         launches.clear()
         graph.insert_edges(batch)
-        assert launches.count("k_list_rows") == 1
+        assert launches.count("k_insert_lists") == 1
         check_graph(graph)
 
 
@@ -208,7 +275,7 @@ def test_a_batch_that_makes_the_root_too_dense_is_tried_unsorted_once(device, la
     launches.clear()
     report = graph.insert_edges((src[::4], dst[::4] + np.int32(1)))
     assert (report.inserted, report.path, report.grown) == (150, "merge", True)
-    assert launches.count("k_list_rows") == 1
+    assert launches.count("k_insert_lists") == 1
     check_graph(graph)
 
 
@@ -225,12 +292,12 @@ def test_the_more_insertions_have_to_be_sorted_the_fewer_are_tried_unsorted(devi
         for _ in range(times):
             graph.insert_edges((np.full(40, next(hubs)), np.arange(40)))
         check_graph(graph)
-        return launches.count("k_list_rows")
+        return launches.count("k_insert_lists")
 
     def tried_ordinary():
         launches.clear()
         graph.insert_edges(ordinary)
-        return launches.count("k_list_rows")
+        return launches.count("k_insert_lists")
 
     assert [tried_ordinary(), tried_hubs(1), tried_ordinary()] == [1, 1, 1]
     assert [tried_hubs(1) for _ in range(8)] == [1, 1, 0, 1, 0, 0, 0, 1]

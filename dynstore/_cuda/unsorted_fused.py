@@ -1,0 +1,116 @@
+"""Inserting a batch that is not sorted by one kernel: small ones cost what the host needs to start kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device, kernel
+from dynstore._cuda.grid import SUMS, TOTALS, d_sync_grid
+from dynstore._cuda.mailbox import d_post_totals
+from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.unsorted_layout import (
+    COUNT,
+    FULL,
+    GIANT,
+    HEAD,
+    HEAP_ROWS,
+    LISTED,
+    POSITIONS,
+    POST_ARRIVALS,
+    STOPPED,
+    WIDE,
+    d_fits,
+)
+from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
+from dynstore._cuda.unsorted_planning import d_plan_windows
+from dynstore._cuda.unsorted_writing import (
+    ALL_NARROW_ENDS,
+    ALL_NARROW_SLOTS,
+    LEAF_BOARDS,
+    d_write_leaves,
+    d_write_windows,
+)
+
+__all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
+
+# The rows of the largest batch that is inserted so. Larger ones have a kernel for each phase: this one takes more
+# registers than most of them, so that fewer of its threads are on the GPU at once.
+MOST_FUSED = 1 << 18
+# How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
+THREADS_A_ROW = 8
+
+
+@device
+def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
+    """Warps share all windows, and merge those of one leaf."""
+    num_listed, warps = control[LISTED], np.int64(cuda.gridsize(1) >> 5)
+    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
+    for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
+        d_write_leaves(
+            src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(first), each, True, board
+        )
+
+
+@device
+def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
+    """Fill with zeros again all that was zeros before the kernel, and has been read by all, but for long ranges' rows.
+
+    The counts are left to the last block that comes here; none waits.
+    """
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        position = np.uint32(table[POSITIONS, i])
+        leaf = d_choose_leaf(position)
+        lists[leaf, COUNT], lists[leaf, HEAD] = 0, 0
+        marks[min(np.uint32(position >> np.uint32(5)), np.uint32(lists.shape[0] - 1))] = 0
+    if control[FULL] > 0:
+        for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
+            for row in range(HEAP_ROWS):
+                nodes[row, i] = 0
+    for row in range(cuda.threadIdx.x, TOTALS, cuda.blockDim.x):
+        control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = 0
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        if cuda.atomic.add(control, POST_ARRIVALS, 1) == cuda.gridDim.x - 1:
+            for i in range(SUMS):
+                control[i] = 0
+                far_rows[i] = 0
+
+
+@kernel
+def k_insert_lists(
+    src, dst, valid, offsets, num_vertices, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top,
+    marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, mailbox, ticket, most_new,
+    most_leaves, num_rows,
+):  # fmt: skip
+    """List the rows, plan, and write: what ``k_list_rows``, ``k_plan_lists`` and those of ``write_lists`` do in turn.
+
+    A grid-wide wait between any two. The totals are posted before anything is written. Nothing is where the update
+    comes to more new edges or leaves than so many, and where a window is too wide for a warp: who started this sees
+    that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    merged = cuda.shared.array(LEAF_BOARDS, np.int64)
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
+    d_list_batch(
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states,
+        control, board,
+    )  # fmt: skip
+    d_sync_grid(control, 1)
+    if control[STOPPED] == 0:  # as all that is asked from here on, the same in all threads
+        waits = d_plan_windows(
+            valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
+            table, pairs, control, 1, board,
+        )  # fmt: skip
+        if control[FULL] > 0:
+            d_sync_grid(control, waits + 1)
+    if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
+        d_post_totals(control, mailbox, ticket)
+    if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
+        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, merged)
+        d_write_windows(
+            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
+            values, before,
+        )  # fmt: skip
+        d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)
