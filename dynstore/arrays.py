@@ -93,21 +93,30 @@ def read_edges(
         Naming the column and the first bad row.
     """
     columns = split_columns(who, edges, names)
-    raw_src, raw_dst = (read_integers(who, backend, *column) for column in columns[:2])
-    there = all(
-        raw is column or hasattr(column, "__cuda_array_interface__")
-        for raw, (_, column) in zip((raw_src, raw_dst), columns, strict=False)
-    )
-    if there and not look and backend.family == "cuda" and vertex_dtype == raw_src.dtype == raw_dst.dtype:
+    (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
+    raw_src = read_integers(who, backend, src_name, given_src)
+    raw_dst = read_integers(who, backend, dst_name, given_dst)
+    if (
+        not look
+        and backend.family == "cuda"
+        and vertex_dtype == raw_src.dtype == raw_dst.dtype
+        and _was_there(given_src, raw_src)
+        and _was_there(given_dst, raw_dst)
+    ):
         weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
-        src, dst = (backend.xp.ascontiguousarray(ids) for ids in (raw_src, raw_dst))
-        return EdgeColumns(src, dst, weights, None)
+        pack = backend.xp.ascontiguousarray
+        return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
     if bounds is None:
         bounds = _find_bounds(backend, raw_src, raw_dst)
-    src, src_max = _check_ids(who, backend, columns[0][0], raw_src, bounds[:2], vertex_dtype)
-    dst, dst_max = _check_ids(who, backend, columns[1][0], raw_dst, bounds[2:], vertex_dtype)
+    src, src_max = _check_ids(who, backend, src_name, raw_src, bounds[:2], vertex_dtype)
+    dst, dst_max = _check_ids(who, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
     weights = read_weights(who, backend, columns, src, dst, weight_dtype)
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
+
+
+def _was_there(given: Any, array: Array) -> bool:
+    """Whether a column was on the device already; of our own arrays none is asked, which would take a while."""
+    return given is array or hasattr(given, "__cuda_array_interface__")
 
 
 def read_weights(
@@ -155,7 +164,8 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
             raise InputError(
                 f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
             )
-        return list(zip(("src", "dst", "weights"), edges, strict=False))
+        columns = [("src", edges[0]), ("dst", edges[1])]
+        return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
     edges = open_stream(who, edges)
     if not _is_frame(edges):
         raise InputTypeError(
@@ -183,7 +193,7 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
 
 def open_stream(who: str, edges: Any) -> Any:
     """Return what hands out tables as an Arrow stream, maybe only once, as a pyarrow table, all else as it is."""
-    if _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
+    if isinstance(edges, tuple) or _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
         return edges
     try:
         import pyarrow
@@ -286,7 +296,7 @@ def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dt
 def read_integers(who: str, backend: Backend, name: str, column: Any) -> Array:
     """Read one column of integers, in its own dtype."""
     array = _to_array(who, backend, name, column)
-    if array.shape[0] == 0:
+    if array.size == 0:
         return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
         raise InputTypeError(f"{who}: `{name}` is {array.dtype}; vertex ids must be integers")

@@ -150,9 +150,12 @@ class Together:
     ----------
     arrays : list of array
     nbytes : int
+    is_clear : bool
+        Set by whoever has left zero what is to be zeros; the next :meth:`clear` has nothing to do.
     """
 
     def __init__(self, backend: Backend, parts: tuple[Part, ...], zeroed: int) -> None:
+        self.is_clear = False
         shapes = [(shape,) if isinstance(shape, int) else shape for shape, _ in parts]
         lengths = [prod(shape) * np.dtype(dtype).itemsize for shape, (_, dtype) in zip(shapes, parts, strict=True)]
         sizes = [-(-length // ALIGNMENT) * ALIGNMENT for length in lengths]
@@ -170,7 +173,9 @@ class Together:
 
     def clear(self) -> None:
         """Fill those that are to be zeros with zeros."""
-        if self._num_zeroed and self._backend.on_gpu:
+        if self.is_clear:
+            self.is_clear = False
+        elif self._num_zeroed and self._backend.on_gpu:
             self._block.data.memset_async(0, self._num_zeroed)
         elif self._num_zeroed:
             self._block[: self._num_zeroed] = 0

@@ -89,24 +89,23 @@ class RawEdges(EdgeBatch):
     ----------
     is_crowded : bool
         Whether a plan has found that these edges have to be sorted for it.
+    num_rows : int
+        How many keys there are, mirror images included, before each is kept once.
     """
 
+    weights = None
+    is_crowded = False
+    _packed: Array | None = None
+    _keys: Array | None = None
+    _keys_are_distinct = False
+    _settled = None
+    _counts: tuple[int, int] | None = None
+
     def __init__(self, backend: Backend, src: Array, dst: Array, mirrored: bool) -> None:
-        self.weights = None
         self.columns = src, dst
         self.mirrored = mirrored
-        self.is_crowded = False
+        self.num_rows = 2 * len(src) if mirrored else len(src)
         self._backend = backend
-        self._packed: Array | None = None
-        self._keys: Array | None = None
-        self._keys_are_distinct = False
-        self._settled = None
-        self._counts: tuple[int, int] | None = None
-
-    @property
-    def num_rows(self) -> int:
-        """How many keys there are, mirror images included, before each is kept once."""
-        return int(self.columns[0].shape[0]) * (2 if self.mirrored else 1)
 
     @property
     def keys(self) -> Array:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -17,15 +15,15 @@ from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
 from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
-from dynstore.errors import InputError, OutOfMemoryError, unknown_name
-from dynstore.interrupts import Uninterrupted
+from dynstore.errors import InputError, unknown_name
+from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.queries import Queries
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store
 from dynstore.stores.base import Plan, Store
 from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
-from dynstore.vertex_ids import DenseIds, IdPlan, VertexIds
+from dynstore.vertex_ids import DenseIds, IdPlan, Names, VertexIds
 from dynstore.vertex_map import MappedIds
 
 __all__ = ["DynamicGraph"]
@@ -34,6 +32,9 @@ WHO = "DynamicGraph"
 VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 ON_DUPLICATE = ("replace", "add", "append")
+
+# Who reads which edges: what :meth:`~dynstore.vertex_ids.VertexIds.plan_edges` is told in any case.
+Reading: TypeAlias = tuple[str, Any, Names, np.dtype | None, int]
 
 
 class DynamicGraph(Conversions, Queries, Tracked):
@@ -106,7 +107,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
         self.store_name = choose_store(store, self.backend.family, entries)
-        with _memory_checked("DynamicGraph"):
+        with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
         self._in: Store | None = None
@@ -185,20 +186,21 @@ class DynamicGraph(Conversions, Queries, Tracked):
             raise InputError(
                 "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
             )
-        with _memory_checked("insert_edges"):
-            names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
-            edges, at_once = open_stream("insert_edges", edges), self._may_write_now
-            read = partial(self.ids.plan_edges, "insert_edges", edges, names, weight_dtype, self.number_of_vertices())
-            columns, naming = read(look=self._weighted or not at_once)
+        names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
+        memory_checked = MemoryChecked("insert_edges")
+        with memory_checked:
+            at_once, num_vertices = self._may_write_now, self.number_of_vertices()
+            reading = ("insert_edges", open_stream("insert_edges", edges), names, weight_dtype, num_vertices)
+            columns, naming = self.ids.plan_edges(*reading, look=self._weighted or not at_once)
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
-            with _memory_checked("insert_edges"):
+            with memory_checked:
                 mirror = change = plan = None
-                if at_once and naming.num_vertices == self.number_of_vertices() and naming.arrange is None:
+                if at_once and naming.num_vertices == num_vertices and naming.arrange is None:
                     plan = self._out.insert_now(batch, on_duplicate)
                 if plan is None:
                     if columns.max_id is None:
-                        columns, naming, batch = self._look(batch, read)
+                        columns, naming, batch = self._look(batch, reading)
                     if naming.arrange is not None:
                         batch = naming.arrange(batch)
                     plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
@@ -216,7 +218,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             replaced=replaced,
             deleted=deleted,
             absent=num_edges - kept - deleted,
-            duplicates=int(columns.src.shape[0]) - num_edges,
+            duplicates=len(columns.src) - num_edges,
             grown=plan.grown,
             path=plan.path,
         )
@@ -226,13 +228,14 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
-        with _memory_checked("delete_edges"):
+        memory_checked = MemoryChecked("delete_edges")
+        with memory_checked:
             reading = ("delete_edges", open_stream("delete_edges", edges), source, destination)
             at_once = self._may_write_now
             columns = self._find_edges(*reading, look=not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
         with Uninterrupted():
-            with _memory_checked("delete_edges"):
+            with memory_checked:
                 plan = self._out.delete_now(batch) if at_once else None
                 mirror = change = None
                 if plan is None:
@@ -243,14 +246,14 @@ class DynamicGraph(Conversions, Queries, Tracked):
                         )
                     plan, mirror, change = self._plan_delete(batch)
                 num_edges = batch.num_edges(self._directed)
-            return self._commit_delete(plan, mirror, change, num_edges, int(columns.src.shape[0]) - num_edges)
+            return self._commit_delete(plan, mirror, change, num_edges, len(columns.src) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
 
         With ``renumber=True``: by one larger for each new id.
         """
-        with _memory_checked("insert_vertices"):
+        with MemoryChecked("insert_vertices"):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
             plan = self._out.plan_vertices(naming.num_vertices)
             mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
@@ -266,7 +269,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
         With ``reuse_ids=True`` they stay until a new id needs a number.
         """
         xp = self.backend.xp
-        with _memory_checked("delete_vertices"):
+        with MemoryChecked("delete_vertices"):
             numbers, forget = self.ids.plan_deletion("delete_vertices", ids, self.number_of_vertices())
             gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
             gone[numbers] = True
@@ -303,7 +306,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             When a second copy of the graph does not fit; the graph is unchanged.
         """
         limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
-        with _memory_checked("reorder"):
+        with MemoryChecked("reorder"):
             view, xp = self.snapshot().compact(), self.backend.xp
             degrees = xp.diff(view.offsets) + xp.bincount(view.indices, minlength=self.number_of_vertices())
             order = self.ids.plan_order(degrees)
@@ -321,7 +324,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
     def clear(self) -> None:
         """Remove all edges and all vertices."""
-        with _memory_checked("clear"):
+        with MemoryChecked("clear"):
             plan, forget = self._out.plan_clear(), self.ids.plan_clear()
         with Uninterrupted():
             self._in = None
@@ -332,7 +335,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
         """Return an independent deep copy."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        with _memory_checked("copy"):
+        with MemoryChecked("copy"):
             twin._out = self._out.copy()
             twin._in = None if self._in is None else self._in.copy()
             twin.ids = self.ids.copy()
@@ -355,17 +358,18 @@ class DynamicGraph(Conversions, Queries, Tracked):
         """Whether an update is one of the out-edges alone, in a store that may need no plan, and nobody follows it."""
         return self._out.writes_now and self._in is None and not self._logs
 
-    def _look(
-        self, batch: EdgeBatch, read: Callable[..., tuple[EdgeColumns, IdPlan]]
-    ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
-        """Look at ids that nobody has looked at; return the batch under the numbers that they have."""
+    def _look(self, batch: EdgeBatch, reading: Reading) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
+        """Look at ids that nobody has looked at; return the batch under the numbers that they have.
+
+        ``reading``: the arguments that they were read with.
+        """
         if not isinstance(batch, RawEdges) or self.vertex_dtype.itemsize == 8:
-            columns, naming = read()
+            columns, naming = self.ids.plan_edges(*reading)
             return columns, naming, self._batch(columns, "replace")
         if not self.ids.renumbered:  # an id is its number
             bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
-            return *read(bounds=bounds), batch
-        columns, naming = read()
+            return *self.ids.plan_edges(*reading, bounds=bounds), batch
+        columns, naming = self.ids.plan_edges(*reading)
         return columns, naming, batch.renumbered(columns.src, columns.dst)
 
     def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
@@ -404,14 +408,15 @@ class DynamicGraph(Conversions, Queries, Tracked):
         self._end_version(change)
 
     def _end_version(self, change: Change | None) -> None:
-        self._lease.ended_by = self.version + 1
-        self._lease = Lease(self.version + 1)
+        lease = self._lease
+        lease.ended_by = lease.version + 1
+        self._lease = Lease(lease.ended_by)
         self._views = {}
         self._tell(change)
 
     def _in_store(self) -> Store:
         if self._in is None:
-            with _memory_checked("the in-edge orientation"):
+            with MemoryChecked("the in-edge orientation"):
                 out = self.snapshot().compact()
                 batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
                 store = self._store_of(batch)
@@ -425,12 +430,3 @@ class DynamicGraph(Conversions, Queries, Tracked):
         )
         store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
         return store
-
-
-@contextmanager
-def _memory_checked(who: str) -> Iterator[None]:
-    """Turn NumPy's and CuPy's memory errors into ours; whatever was planned is dropped."""
-    try:
-        yield
-    except MemoryError as error:
-        raise OutOfMemoryError(f"{who}: memory ran out ({error}); the graph is as it was") from error

@@ -1,4 +1,4 @@
-"""Ctrl-C waits for the end of what must not stop half way."""
+"""Blocks of an update: Ctrl-C waits for the end of what must not stop half way; memory errors become ours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ import signal
 from threading import current_thread, main_thread
 from typing import Any
 
-__all__ = ["Uninterrupted"]
+from dynstore.errors import OutOfMemoryError
+
+__all__ = ["MemoryChecked", "Uninterrupted"]
 
 SIGINT = int(signal.SIGINT)
+
+
+class MemoryChecked:
+    """A ``with`` block whose memory errors, NumPy's and CuPy's, become ours; what was planned in it is dropped."""
+
+    __slots__ = ("_who",)
+
+    def __init__(self, who: str) -> None:
+        self._who = who
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, MemoryError):
+            raise OutOfMemoryError(f"{self._who}: memory ran out ({error}); the graph is as it was") from error
 
 
 class Uninterrupted:

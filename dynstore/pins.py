@@ -6,8 +6,8 @@ or view over the memory lives, so does the pin, and the store writes its next up
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -22,13 +22,13 @@ class Pins:
     __slots__ = ("_living",)
 
     def __init__(self) -> None:
-        self._living: weakref.WeakSet[_Pin] = weakref.WeakSet()
+        self._living: set[ref[_Pin]] = set()
 
     def add(self, pin: _Pin) -> None:
-        self._living.add(pin)
+        self._living.add(ref(pin, self._living.discard))
 
     def __bool__(self) -> bool:
-        return len(self._living) > 0
+        return bool(self._living)
 
 
 class _Pin:

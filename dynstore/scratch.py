@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,6 @@ class KeptScratch:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Together, Any]] = {}
-        self._clean: set[str] = set()  # the kinds whose last call has left zeros where it found them
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy keeps nothing yet: kernels know scratch by its addresses."""
@@ -40,23 +39,23 @@ class KeptScratch:
         For what is done with by the next call of this kind, which always has as many zeroed. It is kept where it is
         small beside what it is for, of ``size`` bytes.
         """
-        scratch, made = self._kept.pop(kind, (None, None))
-        is_clean = kind in self._clean
-        self._clean.discard(kind)
-        if scratch is not None and scratch.parts == parts:
-            if not is_clean:
-                scratch.clear()
+        kept = self._kept.get(kind)
+        if kept is not None and kept[0].parts == parts:
+            kept[0].clear()
         else:
-            scratch = made = None  # to free it before the next one is made
+            self._kept.pop(kind, None)
+            kept = None  # to free it before the next one is made
             scratch = backend.together(*parts, zeroed=zeroed)
-            made = make(*scratch.arrays)
-        if scratch.nbytes <= MOST_SHARE * size:
-            self._kept[kind] = scratch, made
-        return cast("Made", made)
+            kept = scratch, make(*scratch.arrays)
+            if scratch.nbytes <= MOST_SHARE * size:
+                self._kept[kind] = kept
+        made: Made = kept[1]
+        return made
 
-    def note_clean(self, kind: str) -> None:
-        """Take for granted that what is zeroed is zeros again when the kernels that were started so far have ended."""
-        self._clean.add(kind)
+    def leave_clear(self, kind: str) -> None:
+        """Fill nothing with zeros in the next call of this kind: kernels leave what was taken last as it was given."""
+        if kind in self._kept:
+            self._kept[kind][0].is_clear = True
 
     def give_away(self, kind: str) -> None:
         """Keep no longer what was taken last: it is needed past the next call."""

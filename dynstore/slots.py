@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -52,6 +53,8 @@ class Located:
 class SlotArrays:
     """Edges in slots, sorted by (src, dst); see ``docs/design.md`` for the invariants.
 
+    The arrays stay the same ones: what others shall be is made by ``replace``.
+
     Attributes
     ----------
     src, dst : array, shape (S,), vertex dtype
@@ -79,13 +82,17 @@ class SlotArrays:
     scratch: KeptScratch = field(default_factory=KeptScratch)
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
 
-    @property
+    @cached_property
     def num_slots(self) -> int:
         return int(self.src.shape[0])
 
-    @property
+    @cached_property
     def num_vertices(self) -> int:
         return int(self.offsets.shape[0]) - 1
+
+    @cached_property
+    def _num_id_bytes(self) -> int:
+        return int(self.src.nbytes + self.dst.nbytes)
 
     @classmethod
     def allocate(
@@ -157,7 +164,7 @@ class SlotArrays:
 
     def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
         """Return what an update works in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
-        return self.scratch.take(backend, kind, self.src.nbytes + self.dst.nbytes, make, *parts, zeroed=zeroed)
+        return self.scratch.take(backend, kind, self._num_id_bytes, make, *parts, zeroed=zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""

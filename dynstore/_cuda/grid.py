@@ -29,6 +29,7 @@ __all__ = [
     "TOTALS",
     "d_chunk",
     "d_leave_sum",
+    "d_reset_when_last",
     "d_sum_blocks_before",
     "d_sync_grid",
     "read_totals",
@@ -86,6 +87,20 @@ def d_sum_blocks_before(control, row, board):
         part += control[SUMS + row * MAX_RESIDENT_BLOCKS + block]
         block += cuda.blockDim.x
     return d_sum_block(part, board)
+
+
+@device
+def d_reset_when_last(control, arrivals):
+    """Make all of ``control`` but the blocks' sums 0 again once all blocks have come here; none waits.
+
+    ``arrivals``: an entry of ``control`` for this alone. All threads of the grid call it, and read no total after.
+    """
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        if cuda.atomic.add(control, arrivals, 1) == cuda.gridDim.x - 1:
+            for word in range(SUMS):
+                control[word] = 0
 
 
 def read_totals(backend: Backend, control: Array) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_sync_grid
+from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_reset_when_last, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
@@ -95,7 +95,8 @@ def k_find_present(
     Two rows at a time, so that twice as many reads are on their way. A slot's bit in ``marks`` says that a row has told
     it (atomic or). Once all have, leaves are counted without them. Where all rows' edges are there, no more than
     ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and); never,
-    where ``most`` is below 0. The totals are posted before that.
+    where ``most`` is below 0. The totals are posted before that; after it, ``marks`` and ``control`` (but for the
+    blocks' sums, which nobody reads) are 0 again.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_rows, step = d_count_rows(edge_src, mirrored), np.int64(cuda.gridsize(1))
@@ -139,6 +140,8 @@ def k_find_present(
             if states[i] == PRESENT:
                 slot = positions[i]
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
+                marks[slot >> 5] = 0  # all bits of the word are of edges that are deleted here
+        d_reset_when_last(control, ARRIVALS + 1)
 
 
 def lowest_count(limits: np.ndarray) -> float:
@@ -264,4 +267,8 @@ def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound:
     """
     allocate = partial(slots.take_scratch, backend, "deletion", partial(_Scratch, backend))
     found = _find(backend, slots, batch, bound, most, allocate, with_room)
-    return None if found.num_missing else found
+    if found.num_missing:
+        return None
+    if not found.num_sparse and found.found <= most:
+        slots.scratch.leave_clear("deletion")
+    return found

@@ -239,5 +239,5 @@ def insert_now(
     if fused and totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
     elif fused:
-        slots.scratch.note_clean(KIND)
+        slots.scratch.leave_clear(KIND)
     return totals[FOUND], totals[FOUND_LOOPS]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device, kernel
-from dynstore._cuda.grid import SUMS, TOTALS, d_sync_grid
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.grid import d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
@@ -53,9 +53,9 @@ def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, f
 
 @device
 def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
-    """Fill with zeros again all that was zeros before the kernel, and has been read by all, but for long ranges' rows.
+    """Fill with zeros again what was zeros before the kernel: all have read it, but for the counts.
 
-    The counts are left to the last block that comes here; none waits.
+    Nobody reads blocks' sums and long ranges that are not counted.
     """
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         position = np.uint32(table[POSITIONS, i])
@@ -66,15 +66,8 @@ def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
         for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
             for row in range(HEAP_ROWS):
                 nodes[row, i] = 0
-    for row in range(cuda.threadIdx.x, TOTALS, cuda.blockDim.x):
-        control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = 0
-    cuda.syncthreads()
-    if cuda.threadIdx.x == 0:
-        cuda.threadfence()
-        if cuda.atomic.add(control, POST_ARRIVALS, 1) == cuda.gridDim.x - 1:
-            for i in range(SUMS):
-                control[i] = 0
-                far_rows[i] = 0
+    d_reset_when_last(control, POST_ARRIVALS)
+    d_reset_when_last(far_rows, POST_ARRIVALS)
 
 
 @kernel

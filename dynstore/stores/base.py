@@ -31,7 +31,7 @@ class StoreOptions:
     """A store without options."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
     """An update that is ready to be written.
 
@@ -150,6 +150,8 @@ class Store(ABC):
 
     def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
         """Insert edges in one step, where nothing has to be planned; at ids of unweighted ones nobody need have looked.
+
+        Only for who has asked :attr:`writes_now`.
 
         Returns
         -------

@@ -8,6 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
@@ -81,15 +82,17 @@ class GPMAPlusStore(PackedArrayStore):
 
     @property
     def writes_now(self) -> bool:
-        fits = max(self.slots.num_slots, self.num_vertices) <= MAX_INT32  # what unsorted updates number
-        return self.backend.family == "cuda" and self.options.strategy == "one-pass" and fits
+        slots = self.slots
+        fits = max(slots.num_slots, slots.num_vertices) <= MAX_INT32  # what unsorted updates number
+        return fits and self.backend.family == "cuda" and self.options.strategy == "one-pass"
 
     def insert_now(self, batch: EdgeBatch, on_duplicate: OnDuplicate) -> Plan | None:
         if not self._can_write(batch):
             return None
         limits, most = self._upper_limits, self._most_in_place
-        found = self._insert_unsorted(batch, limits, most) if isinstance(batch, RawEdges) else None
-        if found is None and (not isinstance(batch, RawEdges) or batch.is_crowded):
+        raw = batch if isinstance(batch, RawEdges) else None
+        found = None if raw is None else self._insert_unsorted(raw, limits, most)
+        if found is None and (raw is None or raw.is_crowded):
             kernels = self.backend.kernels("dynstore", "gpma_plus_now")
             found = kernels.insert_now(self.backend, self.slots, batch, limits, most, on_duplicate == "add")
         return self._written(found, batch)
@@ -104,14 +107,14 @@ class GPMAPlusStore(PackedArrayStore):
         found: tuple[int, int] | None = kernels.insert_now(self.backend, self.slots, batch, limits, most)
         # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
         self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
-        self._num_untried = max((1 << self._num_failures) // 2 - 1, 0)
+        self._num_untried = (1 << self._num_failures - 1) - 1 if batch.is_crowded else 0
         return found
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
             return None
         slots, limits = self.slots, self._lower_limits
-        most = slots.num_edges - int(np.ceil(limits[-1] * slots.num_slots))
+        most = slots.num_edges - ceil(float(limits[-1]) * slots.num_slots)
         if most < 0:  # too empty as a whole already
             return None
         kernels = self.backend.kernels("dynstore", "gpma_plus_now")
@@ -119,8 +122,8 @@ class GPMAPlusStore(PackedArrayStore):
 
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
-        some = isinstance(batch, RawEdges) or len(batch) > 0
-        return some and self.writes_now and self.slots.num_edges > 0 and not self.slots.pins
+        slots = self.slots
+        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, RawEdges) or len(batch) > 0)
 
     def _written(self, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
         """Return the plan of an update that is written, with the edges and self-loops found; None for none."""
@@ -132,7 +135,7 @@ class GPMAPlusStore(PackedArrayStore):
         def commit() -> None:
             slots.num_edges += change
 
-        return Plan(*found, commit, path="in-place")
+        return Plan(found[0], found[1], commit, path="in-place")
 
     @property
     def _window_kernels(self) -> Any:
@@ -145,4 +148,4 @@ class GPMAPlusStore(PackedArrayStore):
     def _most_in_place(self) -> int:
         """For up to how many leaves a merge is not cheaper."""
         num_leaves, cost = self.slots.num_slots // LEAF, self.options.merge_cost
-        return int(min(num_leaves / cost, num_leaves)) if cost else num_leaves
+        return int(num_leaves / cost) if cost > 1 else num_leaves

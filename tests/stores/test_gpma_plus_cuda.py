@@ -7,6 +7,8 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore._cuda import present
+from dynstore._cuda.grid import SUMS
+from dynstore.backend import Together
 from dynstore.edge_batch import RawEdges
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.gpma_plus import GPMAPlusStore
@@ -300,6 +302,38 @@ def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
         kept.append([made for _, made in scratch.values()])
     assert kept[0] == kept[1] == kept[2]
     assert kept[3] != kept[2] != kept[4]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_a_deletion_leaves_its_scratch_clear_or_has_it_cleared(device, directed, monkeypatch):
+    """Ordinary ones have put back to 0 what they marked and counted; what others left is filled with zeros."""
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
+    rows, columns = np.divmod(np.arange(1600, dtype=np.int32), 40)
+    graph = DynamicGraph.from_edges((rows, columns + 40), device=device, directed=directed)
+    there, filled, clear = pairs_of(graph), [], Together.clear
+    monkeypatch.setattr(Together, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
+
+    def fills(first, *others):
+        """Delete edges, one of row 0, and return whether the scratch for that was filled with zeros."""
+        batch = rows[[*others, 0]], np.append(columns[[*others]] + 40, first).astype(np.int32)
+        filled.clear()
+        assert graph.delete_edges(tuple(map(graph.backend.asarray, batch))).path == "in-place"
+        pairs = set(zip(*(column.tolist() for column in batch), strict=True))
+        there.difference_update(pairs if directed else pairs | {(v, u) for u, v in pairs})
+        assert pairs_of(graph) == there
+        check_graph(graph)
+        return filled[0]
+
+    assert fills(40, 3, 3, 90, 700)  # made, with zeros
+    control, marks = map(graph.backend.to_host, graph._out.slots.scratch._kept["deletion"][0].arrays[:2])
+    assert not control[:SUMS].any()
+    assert not marks.any()
+    assert not fills(41, 4, 91, 91, 701)
+    assert not fills(0, 5, 92, 93, 94)  # which leaves its marks: one of these edges is not there
+    assert fills(42, 6, 95, 96, 97)
+    assert not fills(43, 7, 98, 99, 100)
+    assert fills(44, *range(400, 560))  # of another size; then leaves are packed, which are found by the marks
+    assert fills(45, *range(800, 960))
 
 
 @pytest.mark.parametrize("directed", [True, False])

@@ -221,6 +221,8 @@ def test_small_batches_are_one_kernel(device, launches, monkeypatch):
 def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches, monkeypatch):
     """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
     from dynstore._cuda import unsorted
+    from dynstore._cuda.grid import SUMS
+    from dynstore._cuda.leaves import FAR_START
 
     monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
@@ -242,7 +244,8 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
             report = graph.insert_edges(batch)
             if launches == ["k_insert_lists"]:
                 scratch, _ = graph._out.slots.scratch._kept["insertion"]
-                assert not scratch._block[: scratch._num_zeroed].any()
+                control, far_rows, *zeroed = scratch.arrays[:5]
+                assert not any(array.any() for array in (control[:SUMS], far_rows[:FAR_START], *zeroed))
                 alone += 1
             with monkeypatch.context() as patch:
                 patch.setattr(unsorted, "MOST_FUSED", 0)
