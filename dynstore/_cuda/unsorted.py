@@ -26,6 +26,7 @@ from dynstore._cuda.unsorted_layout import (
     GIANT,
     GROUP_HEIGHT,
     HEAP_ROWS,
+    KEY_ROWS,
     LEAVES,
     MAX_GIANT_HEIGHT,
     OTHER_LOOPS,
@@ -83,7 +84,7 @@ class _Scratch:
         self.control, self.table, self.states, self.merged = control, table, states, merged
         self.mailbox = Mailbox(backend)
         words = self.mailbox.words
-        self.listing = Packed(marks, lists, following, table, states, control)
+        self.listing = Packed(marks, lists, following, table, states, pairs, control)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
@@ -115,7 +116,7 @@ def _make_plan(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
         (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
-        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((2, room), dtype),
+        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((KEY_ROWS, room + room // 2), dtype),
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip

@@ -87,7 +87,7 @@ def k_insert_lists(
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     d_list_batch(
-        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states,
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
         control, board,
     )  # fmt: skip
     d_sync_grid(control, 1)

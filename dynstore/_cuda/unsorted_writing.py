@@ -24,6 +24,8 @@ from dynstore._cuda.unsorted_layout import (
     PLACES,
     POSITIONS,
     REVIVED,
+    SOURCES,
+    TARGETS,
     WIDE,
     WIDE_WINDOWS,
     d_fits,
@@ -219,7 +221,7 @@ def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
     ``LEAF_BOARDS``. Leaves whose first or last row changes go to a list, by an atomic add: the rows at their edges are
     still to be written.
     """
-    places, new_src, new_dst = table[PLACES], pairs[0], pairs[1]
+    places, new_src, new_dst = pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
     window = np.uint32(first + np.uint32(d_lane()))
     is_listed = (d_lane() < each) & (np.int64(window) < control[LISTED]) & may_write
     leaves, begins, counts = d_read_window(table, window, is_listed)
