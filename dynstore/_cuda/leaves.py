@@ -22,6 +22,7 @@ __all__ = [
     "d_share_rows",
     "d_write_edge_rows",
     "d_write_far_rows",
+    "d_write_long_ranges",
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",
@@ -118,6 +119,27 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
         place = FAR_START + 3 * cuda.atomic.add(far_rows, 0, 1)
         far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
     d_share_rows(offsets, low, high, slot, WARP < high - low < FAR_ROWS)
+
+
+@device
+def d_write_long_ranges(offsets, low, high, slot, far_rows):
+    """Do as ``d_write_rows_by_warp`` for the rows in (low, high] that are more than a warp has lanes; nothing of fewer.
+
+    With fewer registers: all are int32.
+    """
+    length = np.int32(high - low)
+    if length >= FAR_ROWS:
+        place = FAR_START + 3 * np.uint32(cuda.atomic.add(far_rows, 0, 1))
+        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
+    pending = d_ballot(WARP < length < FAR_ROWS)
+    while pending != 0:
+        owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1)
+        last, shared_slot = d_shuffle(high, owner), d_shuffle(slot, owner)
+        row = np.int32(np.int32(d_shuffle(low, owner) + np.int32(1)) + np.int32(d_lane()))
+        while row <= last:
+            offsets[np.uint32(row)] = shared_slot
+            row = np.int32(row + np.int32(WARP))
+        pending = np.uint32(pending & np.uint32(pending - np.uint32(1)))
 
 
 @device

@@ -27,6 +27,7 @@ from dynstore._cuda.unsorted_layout import (
     GIANT,
     GROUP_HEIGHT,
     HEAP_ROWS,
+    KEY_ROWS,
     LEAVES,
     MAX_GIANT_HEIGHT,
     OTHER_LOOPS,
@@ -55,8 +56,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
-# A warp writes one more leaf after the other for each so many, up to eight. (Fewer in the simulator, for small graphs.)
-LEAVES_A_STEP, MAX_LEAVES_EACH = (4 if SIMULATED else 1 << 14), 8
+# A warp writes two more leaves after the others for each so many, up to eight. (For fewer in the simulator.)
+LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
 
 
 # Of scratch that is kept.
@@ -84,7 +85,7 @@ class _Scratch:
         self.control, self.table, self.states, self.merged = control, table, states, merged
         self.mailbox = Mailbox(backend)
         words = self.mailbox.words
-        self.listing = Packed(marks, lists, following, table, states, control)
+        self.listing = Packed(marks, lists, following, table, states, pairs, control)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
@@ -116,7 +117,7 @@ def _make_plan(
         (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
         (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
-        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((2, room), dtype),
+        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((KEY_ROWS, room + room // 2), dtype),
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
         zeroed=5,
     )  # fmt: skip
@@ -188,7 +189,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    each = min(max(num_windows // LEAVES_A_STEP, 1), MAX_LEAVES_EACH)
+    each = 2 * min(max(num_windows // LEAVES_A_STEP, 1), MAX_STEPS)
     k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.tiles import BOARD
@@ -23,7 +23,13 @@ from dynstore._cuda.unsorted_layout import (
 )
 from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
 from dynstore._cuda.unsorted_planning import d_plan_windows
-from dynstore._cuda.unsorted_writing import ALL_NARROW_ENDS, ALL_NARROW_SLOTS, d_write_leaves, d_write_windows
+from dynstore._cuda.unsorted_writing import (
+    ALL_NARROW_ENDS,
+    ALL_NARROW_SLOTS,
+    LEAF_BOARDS,
+    d_write_leaves,
+    d_write_windows,
+)
 
 __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
@@ -77,11 +83,11 @@ def k_insert_lists(
     that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    merged = cuda.shared.array(THREADS, np.int64)
+    merged = cuda.shared.array(LEAF_BOARDS, np.int64)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     d_list_batch(
-        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states,
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
         control, board,
     )  # fmt: skip
     d_sync_grid(control, 1)

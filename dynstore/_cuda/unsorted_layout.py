@@ -29,6 +29,7 @@ __all__ = [
     "HEAD",
     "HEAP_ROWS",
     "HIGH",
+    "KEY_ROWS",
     "LEAVES",
     "LISTED",
     "LOW",
@@ -45,9 +46,11 @@ __all__ = [
     "POST_ARRIVALS",
     "REVIVED",
     "ROWS",
+    "SOURCES",
     "STOPPED",
     "STRANGE",
     "TABLE_ROWS",
+    "TARGETS",
     "TOO_WIDE",
     "WIDE",
     "WIDE_WINDOWS",
@@ -67,22 +70,25 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; those
 # whose window would be too wide even for all blocks; windows of several leaves that a block merges; giants; leaves of
 # all windows; whether planning stopped, and why. Then of distinct keys: those present, self-loops among them,
-# self-loops among the dead and absent; and rows of absent keys. Apart from them, leaves that cannot take their keys,
-# how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves merged
-# by themselves whose first or last row has changed, full leaves whose group is too dense, too, and how many blocks have
-# planned all of theirs.
+# self-loops among the dead and absent; and rows of lists of several. Apart from them, leaves that cannot take their
+# keys, how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves
+# merged by themselves whose first or last row has changed, full leaves whose group is too dense, and how many blocks
+# have planned all of theirs.
 REVIVED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
 FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS = range(13, 19)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
-# Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; of each key the
-# slot that it goes before; the windows of several leaves, giants from the end; leaves that cannot take their keys, then
-# in their place the narrow windows, behind those leaves whose first or last row has changed; of each row of the batch
-# the slot where it is or belongs.
-TABLE_ROWS = 8
-FIRST, END, LOW, HIGH, PLACES, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
-# What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, then 1 + the
-# first key.
+# Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; the windows of
+# several leaves, giants from the end; leaves that cannot take their keys, then in their place the narrow windows,
+# behind those leaves whose first or last row has changed; of each row of the batch the slot where it is or belongs.
+TABLE_ROWS = 7
+FIRST, END, LOW, HIGH, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
+# Rows of the pairs: of each key its source and destination, and the slot that it goes before. First that of each list's
+# first row, which is all of most lists; then the keys of each list of several rows.
+KEY_ROWS = 3
+SOURCES, TARGETS, PLACES = range(KEY_ROWS)
+# What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, if it is not the
+# first, then 1 + the first key.
 COUNT, HEAD = range(2)
 # What bits the heap of windows has: that a leaf has climbed there; that a leaf leads the window. Beside it, a bit for
 # each group of leaves: that some window of several leaves is in it, or it in that.

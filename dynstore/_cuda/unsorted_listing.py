@@ -27,8 +27,10 @@ from dynstore._cuda.unsorted_layout import (
     POSITIONS,
     REVIVED,
     ROWS,
+    SOURCES,
     STOPPED,
     STRANGE,
+    TARGETS,
 )
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.slots import ABSENT, DEAD, PRESENT
@@ -91,17 +93,32 @@ def d_note_row(following, positions, states, i, position, link, linked, told):
 
 
 @device
+def d_count_told(count, is_so, other_is_so):
+    """Return a count with those of two rows that are so; int32, of fewer registers."""
+    return np.int32(count + np.int32(np.int32(is_so) + np.int32(other_is_so)))
+
+
+@device
+def d_begin_list(listed, pairs, place, position, row, column, begins):
+    """List a leaf, and write the key that is the first of its list, if it ``begins``."""
+    if begins:
+        at = np.uint32(place)
+        listed[at] = d_choose_leaf(position)
+        pairs[SOURCES, at], pairs[TARGETS, at], pairs[PLACES, at] = row, column, position
+
+
+@device
 def d_list_rows(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, listed,
-    positions, states, control,
+    positions, states, pairs, control,
 ):  # fmt: skip
     """Threads stride over the rows, two at a time: keys that are there or dead are told once, others go to a list.
 
     That of their leaf. Both rows take each step together, so that twice as many reads and atomics are on their way. A
-    slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add) and the last
-    row + 1 (atomic exchange), both in ``lists``, and the row + 1 before each in ``following``; 0 ends it. Once a list
-    would have more than 32 rows, or an id is no vertex, nobody goes on. Returns the keys present and dead, and
-    self-loops among both.
+    slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add), the key of the
+    first row to come, in ``pairs``, and if there are others the last row + 1 (atomic exchange) and the row + 1 before
+    each of these in ``following``; 0 ends it. Once a list would have more than 32 rows, or an id is no vertex, nobody
+    goes on. Returns the keys present and dead, and self-loops among both.
     """
     num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
     found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
@@ -120,39 +137,37 @@ def d_list_rows(
         before = d_announce(marks, lists, position, state, known)
         other_before = d_announce(marks, lists, other_position, other_state, other_known)
         is_absent, other_is_absent = known and state == ABSENT, other_known and other_state == ABSENT
-        linked, other_linked = is_absent and before < WARP, other_is_absent and other_before < WARP
+        begins, other_begins = is_absent and before == 0, other_is_absent and other_before == 0
+        linked, other_linked = is_absent and 0 < before < WARP, other_is_absent and 0 < other_before < WARP
         link = d_link_row(lists, position, i, linked)
         other_link = d_link_row(lists, other_position, other, other_linked)
-        if linked != is_absent or other_linked != other_is_absent:
+        if (is_absent and before >= WARP) or (other_is_absent and other_before >= WARP):
             control[STOPPED] = CROWDED
-        begins, other_begins = is_absent and before == 0, other_is_absent and other_before == 0
         place, other_place = d_claim_two(control, LISTED, begins, other_begins)
         told = d_tell(position, state, known, before)
         other_told = d_tell(other_position, other_state, other_known, other_before)
         d_note_row(following, positions, states, i, position, link, linked, told)
         d_note_row(following, positions, states, other, other_position, other_link, other_linked, other_told)
-        if begins:
-            listed[place] = d_choose_leaf(position)
-        if other_begins:
-            listed[other_place] = d_choose_leaf(other_position)
+        d_begin_list(listed, pairs, place, position, row, column, begins)
+        d_begin_list(listed, pairs, other_place, other_position, other_row, other_column, other_begins)
         is_loop, other_is_loop = row == column, other_row == other_column
-        found += np.int32(told == PRESENT) + np.int32(other_told == PRESENT)
-        found_loops += np.int32(told == PRESENT and is_loop) + np.int32(other_told == PRESENT and other_is_loop)
-        revived += np.int32(told == DEAD) + np.int32(other_told == DEAD)
-        revived_loops += np.int32(told == DEAD and is_loop) + np.int32(other_told == DEAD and other_is_loop)
+        found = d_count_told(found, told == PRESENT, other_told == PRESENT)
+        found_loops = d_count_told(found_loops, told == PRESENT and is_loop, other_told == PRESENT and other_is_loop)
+        revived = d_count_told(revived, told == DEAD, other_told == DEAD)
+        revived_loops = d_count_told(revived_loops, told == DEAD and is_loop, other_told == DEAD and other_is_loop)
         i = np.uint32(other + step)
     return found, found_loops, revived, revived_loops
 
 
 @device
 def d_list_batch(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, control,
-    board,
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
+    control, board,
 ):  # fmt: skip
     """Put absent keys into lists of their leaves, and sum up what ``d_list_rows`` returns."""
     found, found_loops, revived, loops = d_list_rows(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following,
-        table[FIRST], table[POSITIONS], states, control,
+        table[FIRST], table[POSITIONS], states, pairs, control,
     )  # fmt: skip
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, found_loops, board)
@@ -162,12 +177,13 @@ def d_list_batch(
 
 @kernel
 def k_list_rows(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, control
-):
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
+    control,
+):  # fmt: skip
     """Put absent keys into lists of their leaves; ``lists``: see ``unsorted_layout``."""
     board = cuda.shared.array(BOARD, np.int64)
     d_list_batch(
-        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states,
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
         control, board,
     )  # fmt: skip
 
@@ -184,25 +200,34 @@ def d_read_key(edge_src, edge_dst, mirrored, positions, link):
 
 
 @device
-def d_put_key(key, position, place, places, pairs):
+def d_join(row, column):
+    """Return the key of a source and a destination."""
+    return (np.int64(row) << 32) | np.int64(column)
+
+
+@device
+def d_put_key(key, position, place, pairs):
     """Write a key, if there is one, and the slot that it goes before; return 1 if so, and 1 if it is a self-loop."""
     row, column, at, wanted = np.int32(key >> 32), np.int32(key), np.uint32(place), key != NO_KEY
     if wanted:
-        pairs[0, at], pairs[1, at], places[at] = row, column, position
+        pairs[SOURCES, at], pairs[TARGETS, at], pairs[PLACES, at] = row, column, position
     return np.int32(wanted), np.int32(wanted and row == column)
 
 
 @device
-def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows, start):
-    """A lane alone sorts a list of 1 to 4 rows, or none; returns how many keys and self-loops there are."""
-    link0, link1, link2, link3 = head if rows > 0 else np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    if rows > 1:
-        link1 = following[np.uint32(link0 - np.int32(1))]
+def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, pairs, first, head, rows, start):
+    """A lane alone sorts a list of 2 to 4 rows, or none; returns how many keys and self-loops there are.
+
+    ``first``: where the key of the row is that came first; ``head``: the row + 1 that came last.
+    """
+    link1, link2, link3 = head if rows > 1 else np.int32(0), np.int32(0), np.int32(0)
     if rows > 2:
         link2 = following[np.uint32(link1 - np.int32(1))]
     if rows > 3:
         link3 = following[np.uint32(link2 - np.int32(1))]
-    key0, position0 = d_read_key(edge_src, edge_dst, mirrored, positions, link0)
+    key0, position0 = NO_KEY, pairs[PLACES, first]
+    if rows > 1:
+        key0 = d_join(pairs[SOURCES, first], pairs[TARGETS, first])
     key1, position1 = d_read_key(edge_src, edge_dst, mirrored, positions, link1)
     key2, position2 = d_read_key(edge_src, edge_dst, mirrored, positions, link2)
     key3, position3 = d_read_key(edge_src, edge_dst, mirrored, positions, link3)
@@ -215,26 +240,28 @@ def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, places
     at1 = start + 1 - is_1_below_0 + is_2_below_1 + is_3_below_1
     at2 = start + 2 - is_2_below_0 - is_2_below_1 + is_3_below_2
     at3 = start + 3 - is_3_below_0 - is_3_below_1 - is_3_below_2
-    keys0, loops0 = d_put_key(key0, position0, at0, places, pairs)
-    keys1, loops1 = d_put_key(key1, position1, at1, places, pairs)
-    keys2, loops2 = d_put_key(key2, position2, at2, places, pairs)
-    keys3, loops3 = d_put_key(key3, position3, at3, places, pairs)
+    keys0, loops0 = d_put_key(key0, position0, at0, pairs)
+    keys1, loops1 = d_put_key(key1, position1, at1, pairs)
+    keys2, loops2 = d_put_key(key2, position2, at2, pairs)
+    keys3, loops3 = d_put_key(key3, position3, at3, pairs)
     return np.int32(keys0 + keys1 + keys2 + keys3), np.int32(loops0 + loops1 + loops2 + loops3)
 
 
 @device
-def d_sort_list(edge_src, edge_dst, mirrored, following, positions, head, rows):
-    """Let a lane have each row of a list, of at most 32, and its key; all lanes of the warp call.
+def d_sort_list(edge_src, edge_dst, mirrored, following, positions, pairs, first, head, rows):
+    """Let a lane have each row of a list, of 2 to 32, and its key; all lanes of the warp call.
 
     Returns the key, if the row is its first, the slot that it goes before, its rank among the distinct ones, and their
     number.
     """
     lane, mine, link = d_lane(), np.int32(0), head
-    for other in range(rows):
+    for other in range(1, rows):
         if lane == other:
             mine = link
         link = following[link - 1]
     key, position = d_read_key(edge_src, edge_dst, mirrored, positions, mine)
+    if lane == 0:
+        key, position = d_join(pairs[SOURCES, first], pairs[TARGETS, first]), np.int32(pairs[PLACES, first])
     distinct, rank = key, np.int64(0)
     for other in range(rows):
         if d_shuffle(key, other) == key and other < lane:
@@ -249,43 +276,51 @@ def d_sort_list(edge_src, edge_dst, mirrored, following, positions, head, rows):
 def d_sort_lists(
     valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
 ):
-    """A warp takes 32 leaves at most: a lane sorts each short list, then all lanes together the long ones, in turn.
+    """A warp takes 32 leaves at most: of a list of one row the key is where it is to be; others are sorted.
 
-    The keys and their places go to a piece of scratch, which has room for the list's rows (atomic add, one a warp).
-    Afterwards ``lists`` says how many they are, and where; leaves that cannot take theirs go to a list. Returns how
-    many keys there are, and loops among them.
+    A lane sorts each short list, then all lanes together the long ones, in turn. Their keys go to a piece of ``pairs``
+    behind those of the first rows, which has room for the list's rows (atomic add, one a warp). Afterwards ``lists``
+    says how many they are, and where; leaves that cannot take theirs go to a list. Returns how many keys there are, and
+    loops among them.
     """
-    places, positions = table[PLACES], table[POSITIONS]
+    positions = table[POSITIONS]
     lane, warps = np.int32(d_lane()), np.int32(cuda.gridsize(1) >> 5)
     share = np.int32(min((num_listed + warps - 1) // warps, np.int64(WARP)))
     base, added, loops = np.int32((cuda.grid(1) >> 5) * share), np.int32(0), np.int32(0)
     while base < num_listed:
-        window, leaf, rows, head, elements = np.uint32(base + lane), np.uint32(0), np.int32(0), np.int32(0), np.int32(0)
-        if lane < share and window < num_listed:
-            leaf = np.uint32(table[FIRST, window])
-            rows, head, elements = lists[leaf, COUNT], lists[leaf, HEAD], np.int32(cuda.popc(valid[leaf] | marks[leaf]))
-        start, is_short = np.int32(d_claim_many(control, ROWS, rows)), rows <= 4
-        num_keys, num_loops = d_sort_short_list(
-            edge_src, edge_dst, mirrored, following, positions, places, pairs, head, rows if is_short else 0, start
-        )
-        loops += num_loops
-        pending = d_ballot(not is_short)
+        is_listed = lane < share and base + lane < num_listed
+        window = np.uint32(base + lane if is_listed else 0)
+        leaf, is_loop = np.uint32(table[FIRST, window]), pairs[SOURCES, window] == pairs[TARGETS, window]
+        rows, head = lists[leaf, COUNT] if is_listed else np.int32(0), lists[leaf, HEAD]
+        elements = np.int32(cuda.popc(valid[leaf] | marks[leaf]))
+        num_keys, start = np.int32(rows == 1), np.int32(window)
+        loops = np.int32(loops + np.int32(num_keys == 1 and is_loop))
+        if d_ballot(rows > 1) != 0:
+            claimed = np.int32(d_claim_many(control, ROWS, rows if rows > 1 else np.int32(0)))
+            start = np.int32(num_listed + claimed) if rows > 1 else start
+            num_sorted, num_loops = d_sort_short_list(
+                edge_src, edge_dst, mirrored, following, positions, pairs, window, head,
+                rows if 1 < rows <= 4 else np.int32(0), start,
+            )  # fmt: skip
+            num_keys, loops = np.int32(num_keys + num_sorted), np.int32(loops + num_loops)
+        pending = d_ballot(rows > 4)
         while pending != 0:
             owner = cuda.ffs(np.int32(pending)) - 1
             key, position, rank, num_distinct = d_sort_list(
-                edge_src, edge_dst, mirrored, following, positions, d_shuffle(head, owner), d_shuffle(rows, owner)
-            )
-            loops += d_put_key(key, position, d_shuffle(start, owner) + rank, places, pairs)[1]
+                edge_src, edge_dst, mirrored, following, positions, pairs,
+                d_shuffle(np.int32(window), owner), d_shuffle(head, owner), d_shuffle(rows, owner),
+            )  # fmt: skip
+            loops = np.int32(loops + d_put_key(key, position, d_shuffle(start, owner) + rank, pairs)[1])
             if lane == owner:
                 num_keys = np.int32(num_distinct)
             pending &= pending - np.uint32(1)
-        if rows > 0:
+        if is_listed:
             table[END, window], table[LOW, window], table[HIGH, window] = leaf + 1, start, start + num_keys
             lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, start + 1
-        is_full = rows > 0 and elements + num_keys > lower * 32
+        is_full = is_listed and elements + num_keys > lower * 32
         place = d_claim(control, FULL, is_full)
         if is_full:
             table[NARROW_WINDOWS, place] = window
-        added += num_keys
-        base += np.int32(warps * share)
+        added = np.int32(added + num_keys)
+        base = np.int32(base + np.int32(warps * share))
     return added, loops

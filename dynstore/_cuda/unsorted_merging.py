@@ -18,6 +18,8 @@ from dynstore._cuda.unsorted_layout import (
     NARROW_HEIGHT,
     PLACES,
     ROWS,
+    SOURCES,
+    TARGETS,
     d_count_elements,
 )
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
@@ -126,7 +128,7 @@ def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window,
 
     ``values`` and ``before``: shared; each warp has a part of them, or the block all.
     """
-    first_leaf, places = np.int32(table[FIRST, window]), table[PLACES]
+    first_leaf, places, new_src, new_dst = np.int32(table[FIRST, window]), pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
     num_leaves, thread = np.int32(table[END, window] - first_leaf), np.int32(cuda.threadIdx.x & (team - 1))
     lane, size = np.int32(d_lane()), np.int32(num_leaves * 32)
     number = (cuda.threadIdx.x - thread) >> 5  # of the warp, 0 for the block
@@ -134,7 +136,7 @@ def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window,
     d_count_window(valid, marks, lists, first_leaf, num_leaves, before, at, thread, team)
     elements = np.int32(before[np.uint32(at + num_leaves)])
     d_gather_column(
-        dst, pairs[1], valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
+        dst, new_dst, valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
     )
     inverse = 1.0 / size
     for place in range(thread, size, team):
@@ -142,7 +144,7 @@ def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window,
         dst[first_leaf * 32 + place] = values[np.uint32(start + element)]
     d_sync_team(team)  # the values have been read
     d_gather_column(
-        src, pairs[0], valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
+        src, new_src, valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
     )
     for base in range(thread - lane, size, team):
         d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows)
@@ -177,11 +179,11 @@ def d_merge_giant(
         part = min(last - leaf, np.int64(MAX_LEAVES))
         d_count_window(valid, marks, lists, leaf, part, before, 0, thread, cuda.blockDim.x)
         d_gather_column(
-            src, pairs[0], valid, marks, table[PLACES], lists, leaf, part, before, 0, scratch[0], rank, thread,
+            src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, leaf, part, before, 0, scratch[0], rank, thread,
             cuda.blockDim.x,
         )  # fmt: skip
         d_gather_column(
-            dst, pairs[1], valid, marks, table[PLACES], lists, leaf, part, before, 0, scratch[1], rank, thread,
+            dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, leaf, part, before, 0, scratch[1], rank, thread,
             cuda.blockDim.x,
         )  # fmt: skip
         rank += before[part]

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
+from dynstore._cuda.leaves import d_write_far_rows, d_write_long_ranges, d_write_rows_by_warp
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
     END,
@@ -24,6 +24,8 @@ from dynstore._cuda.unsorted_layout import (
     PLACES,
     POSITIONS,
     REVIVED,
+    SOURCES,
+    TARGETS,
     WIDE,
     WIDE_WINDOWS,
     d_fits,
@@ -36,6 +38,7 @@ from dynstore.slots import DEAD
 __all__ = [
     "ALL_NARROW_ENDS",
     "ALL_NARROW_SLOTS",
+    "LEAF_BOARDS",
     "d_write_leaves",
     "d_write_windows",
     "k_merge_wide",
@@ -47,6 +50,9 @@ __all__ = [
 NO_PLACE = np.int32(64)
 # What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
 MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
+# What half a warp needs of it for a leaf: a place for each element, and one for what is none; and a block for all.
+LEAF_ROOM = 33
+LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
 ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 
 
@@ -75,106 +81,179 @@ def d_read_window(table, window, is_listed):
 
 
 @device
-def d_read_leaf(src, dst, valid, marks, table, pairs, leaf, begin, num_keys):
-    """Return a leaf's words, the lane's slot of it, and the lane's key; a lane without one gets the first key.
+def d_read_leaf(src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys):
+    """Return a leaf's words, the two slots of it that the lane has, and the lane's key; one without gets the first key.
 
-    Nothing is done with what is read, which would wait for it.
+    A leaf has 16 lanes. Nothing is done with what is read, which would wait for it.
     """
-    lane = np.uint32(d_lane())
-    slot, key = np.uint32(np.uint32(leaf << np.uint32(5)) + lane), np.uint32(begin)
+    lane = np.uint32(np.uint32(d_lane()) & np.uint32(15))
+    slot, key = np.uint64(np.uint32(np.uint32(leaf << np.uint32(5)) + lane)), np.uint32(begin)
+    other = slot + np.uint64(16)
     if np.int32(lane) < num_keys:
         key = np.uint32(begin + lane)
-    return valid[leaf], marks[leaf], src[slot], dst[slot], table[PLACES, key], pairs[0, key], pairs[1, key]
+    return (
+        valid[leaf], marks[leaf], src[slot], dst[slot], src[other], dst[other], places[key], new_src[key], new_dst[key]
+    )  # fmt: skip
 
 
 @device
-def d_merge_slots(board, word, row, column, place, key_row, key_column, num_keys):
-    """Merge a leaf's slots with its keys and spread them as ``d_merge_leaf`` does; return the lane's row and column.
-
-    Each element goes to its rank in shared memory, and from there to the slots that show it. Also returns the new word.
-    """
-    lane = np.uint32(d_lane())
-    start = np.uint32(np.uint32(cuda.threadIdx.x) - lane)
-    mine = np.int32(place) if np.int32(lane) < num_keys else NO_PLACE
-    rank, other, below = np.uint32(d_count_lower(word, lane)), np.int32(0), d_shuffle(mine, 0)
-    while below < NO_PLACE and other < WARP:  # fewer instructions than a loop up to num_keys, which is mostly 1
-        rank += np.uint32(below <= np.int32(lane))
-        other += np.int32(1)
-        below = d_shuffle(mine, other & np.int32(31))
-    d_sync_warp()  # what the board had before has been read
-    if word & np.uint32(np.uint32(1) << lane) != 0:
-        board[np.uint32(start + rank)] = (np.int64(row) << 32) | np.uint32(column)
-    if np.int32(lane) < num_keys:
-        edges_before = np.uint32(cuda.popc(word) if mine > 31 else d_count_lower(word, mine))
-        board[np.uint32(start + np.uint32(lane + edges_before))] = (np.int64(key_row) << 32) | np.uint32(key_column)
-    d_sync_warp()
-    elements = np.uint32(np.uint32(cuda.popc(word)) + np.uint32(num_keys))
-    following = np.uint32(np.uint32(lane * elements) + np.uint32(elements - np.uint32(1)))
-    value = board[np.uint32(start + np.uint32(following >> np.uint32(5)))]
-    return np.int32(value >> 32), np.int32(value & 0xFFFFFFFF), d_ballot((following & np.uint32(31)) < elements)
+def d_start_board():
+    """Return where the part of the board begins that is for the leaf of this half of a warp."""
+    return np.uint32(np.uint32(np.uint32(cuda.threadIdx.x) >> np.uint32(4)) * np.uint32(LEAF_ROOM))
 
 
 @device
-def d_write_leaf(
-    src, dst, valid, offsets, board, leaf, num_keys, word, row, column, place, key_row, key_column, far_rows
+def d_send(board, start, rank, row, column, wanted):
+    """Send an element to its rank on a leaf's part of the board; one that is not wanted behind all."""
+    at = np.uint32(start + (np.uint32(rank) if wanted else np.uint32(32)))
+    board[at] = (np.int64(row) << 32) | np.uint32(column)
+
+
+@device
+def d_rank_key(word, place, number):
+    """Return the rank of a leaf's key of that number: the edges before its place, and the keys before."""
+    return np.uint32(number + np.uint32(cuda.popc(word) if place > 31 else d_count_lower(word, place)))
+
+
+@device
+def d_send_leaf(
+    board, places, new_src, new_dst, leaf, begin, num_keys, word, row, column, other_row, other_column, place, key_row,
+    key_column,
 ):  # fmt: skip
-    """Merge a leaf with its keys, as ``d_read_leaf`` returned them; return whether its first or last row changed."""
-    lane, base = np.uint32(d_lane()), np.uint32(leaf << np.uint32(5))
-    slot, place, word = np.uint32(base + lane), np.int32(np.uint32(place) - base), np.uint32(word)
-    new_row, new_column, shown = d_merge_slots(board, word, row, column, place, key_row, key_column, num_keys)
-    if new_row != row:
-        src[slot] = new_row
-    dst[slot] = new_column
-    if lane == 0:
-        valid[leaf] = shown
-    row_before = d_shuffle(new_row, np.int32(lane) - 1)
-    d_write_rows_by_warp(
-        offsets, np.int64(row_before if lane > 0 else new_row), np.int64(new_row), np.int64(slot), far_rows
-    )
-    return d_ballot(new_row != row) & np.uint32(0x80000001) != 0
+    """Send a leaf's edges and keys, as ``d_read_leaf`` returned them, to their ranks on the leaf's part of the board.
+
+    Returns how many they are; 1 for none.
+    """
+    lane, half = np.int32(d_lane() & 15), np.int32(d_lane() & 16)
+    other_lane, base, start = np.int32(lane + np.int32(16)), np.uint32(leaf << np.uint32(5)), d_start_board()
+    edges, from_lane = np.uint32(cuda.popc(word)), np.uint32(word >> np.uint32(lane))
+    from_other = np.uint32(from_lane >> np.uint32(16))
+    rank = np.uint32(edges - np.uint32(cuda.popc(from_lane)))
+    other_rank = np.uint32(edges - np.uint32(cuda.popc(from_other)))
+    mine = np.int32(np.uint32(place) - base) if lane < num_keys else NO_PLACE
+    below, number = d_shuffle(mine, half), np.int32(1)
+    rank += np.uint32(below <= lane)
+    other_rank += np.uint32(below <= other_lane)
+    d_send(board, start, d_rank_key(word, mine, np.uint32(lane)), key_row, key_column, lane < num_keys)
+    while d_ballot(number < num_keys) != 0:  # of either leaf; mostly it has one
+        if number == 16:
+            key = np.uint32(begin)
+            if other_lane < num_keys:
+                key = np.uint32(begin + np.uint32(other_lane))
+            mine = np.int32(np.uint32(places[key]) - base) if other_lane < num_keys else NO_PLACE
+            rank_of_key = d_rank_key(word, mine, np.uint32(other_lane))
+            d_send(board, start, rank_of_key, new_src[key], new_dst[key], other_lane < num_keys)
+        below = d_shuffle(mine, half | (number & np.int32(15)))
+        rank += np.uint32(below <= lane)
+        other_rank += np.uint32(below <= other_lane)
+        number = np.int32(number + np.int32(1))
+    d_send(board, start, rank, row, column, from_lane & np.uint32(1) != 0)
+    d_send(board, start, other_rank, other_row, other_column, from_other & np.uint32(1) != 0)
+    return np.uint32(max(np.uint32(edges + np.uint32(num_keys)), np.uint32(1)))
 
 
 @device
-def d_note_moved(table, window, moved, control):
-    """List a window if its leaf has ``moved``; one atomic add."""
-    if moved and d_lane() == 0:
-        table[NARROW_WINDOWS, control[NARROW] + cuda.atomic.add(control, MOVED, 1)] = window
+def d_write_leaf_rows(offsets, row, other_row, slot, far_rows):
+    """Let the rows that begin in a leaf, not at its first slot, start there; the lane's two slots show those rows."""
+    lane, half = np.int32(d_lane() & 15), np.int32(d_lane() & 16)
+    left = half | ((lane - np.int32(1)) & np.int32(15))  # of the first lane the last: its slot is before the other one
+    before, other_before = d_shuffle(row, left), d_shuffle(other_row, left)
+    if lane == 0:
+        before, other_before = row, before
+    other_slot = np.int32(slot + np.int32(16))
+    length, other_length = np.int32(row - before), np.int32(other_row - other_before)
+    while d_ballot(max(length, other_length) > WARP) != 0:  # mostly never, twice at most
+        is_first = length > WARP
+        low, high, at = (before, row, slot) if is_first else (other_before, other_row, other_slot)
+        d_write_long_ranges(offsets, low, high, at, far_rows)
+        if is_first:
+            length = np.int32(0)
+        elif other_length > WARP:
+            other_length = np.int32(0)
+    while d_ballot(max(length, other_length) > 0) != 0:
+        if length > 0:
+            offsets[np.uint32(before + length)] = slot
+        if other_length > 0:
+            offsets[np.uint32(other_before + other_length)] = other_slot
+        length, other_length = np.int32(length - np.int32(1)), np.int32(other_length - np.int32(1))
+
+
+@device
+def d_write_leaf(src, dst, valid, offsets, board, leaf, elements, exists, row, other_row, far_rows):
+    """Spread a leaf's elements as ``d_merge_leaf`` does, from the board to the slots that show them, if it ``exists``.
+
+    ``row``, ``other_row``: of the lane's two slots, before. Returns, in the leaf's first lane, whether its first or
+    last row has changed. All lanes of the warp call.
+    """
+    lane, half, start = np.int32(d_lane() & 15), np.uint32(d_lane() & 16), d_start_board()
+    slot = np.uint64(np.uint32(np.uint32(leaf << np.uint32(5)) + np.uint32(lane)))
+    other, has_moved = slot + np.uint64(16), False
+    following = np.uint32(np.uint32(np.uint32(lane) * elements) + np.uint32(elements - np.uint32(1)))
+    other_following = np.uint32(following + np.uint32(elements << np.uint32(4)))
+    value = board[np.uint32(start + np.uint32(following >> np.uint32(5)))]
+    other_value = board[np.uint32(start + np.uint32(other_following >> np.uint32(5)))]
+    shown = d_ballot((following & np.uint32(31)) < elements)
+    other_shown = d_ballot((other_following & np.uint32(31)) < elements)
+    new_row = np.int32(value >> 32) if exists else np.int32(0)
+    new_other_row = np.int32(other_value >> 32) if exists else np.int32(0)
+    changed, other_changed = exists and new_row != row, exists and new_other_row != other_row
+    if changed:
+        src[slot] = new_row
+    if other_changed:
+        src[other] = new_other_row
+    if exists:
+        dst[slot], dst[other] = np.int32(value & 0xFFFFFFFF), np.int32(other_value & 0xFFFFFFFF)
+    if exists and lane == 0:
+        first = np.uint32(np.uint32(shown >> half) & np.uint32(0xFFFF))
+        valid[leaf] = np.uint32(first | np.uint32(np.uint32(other_shown >> half) << np.uint32(16)))
+    if d_ballot(changed | other_changed | (new_row != new_other_row)) != 0:  # else each has one row, and had it before
+        d_write_leaf_rows(offsets, new_row, new_other_row, np.int32(slot), far_rows)
+        moved = d_ballot((lane == 0 and changed) or (lane == 15 and other_changed))
+        has_moved = lane == 0 and np.uint32(moved >> half) & np.uint32(0xFFFF) != 0
+    return has_moved
 
 
 @device
 def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board):
-    """A warp merges those of ``each`` windows, at most 32, that are one leaf, where ``may_write``.
+    """The warp merges those of ``each`` windows, at most 32, from ``first`` on, that are one leaf with its keys.
 
-    It reads a leaf while it merges the one before. Leaves whose first or last row changes go to a list: the rows at
-    their edges are still to be written. ``board``: shared, int64, an entry a thread.
+    None where not ``may_write``. Two at a time; the next two are read once these are on the ``board``, shared, see
+    ``LEAF_BOARDS``. Leaves whose first or last row changes go to a list, by an atomic add: the rows at their edges are
+    still to be written.
     """
-    lane = np.uint32(d_lane())
-    window = np.uint32(first + lane)
-    is_listed = (lane < each) & (np.int64(window) < control[LISTED]) & may_write
+    places, new_src, new_dst = pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
+    window = np.uint32(first + np.uint32(d_lane()))
+    is_listed = (d_lane() < each) & (np.int64(window) < control[LISTED]) & may_write
     leaves, begins, counts = d_read_window(table, window, is_listed)
-    pending = d_ballot(counts > 0)
+    pending, owner = d_ballot(counts > 0), np.int32(d_lane() >> 4)
     if pending == 0:
         return
-    owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1)
-    leaf, num_keys = np.uint32(d_shuffle(leaves, owner)), d_shuffle(counts, owner)
-    word, more, row, column, place, key_row, key_column = d_read_leaf(
-        src, dst, valid, marks, table, pairs, leaf, np.uint32(d_shuffle(begins, owner)), num_keys
+    leaf, begin = np.uint32(d_shuffle(leaves, owner)), np.uint32(d_shuffle(begins, owner))
+    num_keys = d_shuffle(counts, owner)
+    word, more, row, column, other_row, other_column, place, key_row, key_column = d_read_leaf(
+        src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys
     )
     while pending != 0:
-        pending = np.uint32(pending & np.uint32(pending - np.uint32(1)))
-        # Not behind a branch, before which the reads of this leaf would be waited for: the last one is read twice.
-        next_owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1) if pending != 0 else owner
-        next_leaf, next_num_keys = np.uint32(d_shuffle(leaves, next_owner)), d_shuffle(counts, next_owner)
-        next_word, next_more, next_row, next_column, next_place, next_key_row, next_key_column = d_read_leaf(
-            src, dst, valid, marks, table, pairs, next_leaf, np.uint32(d_shuffle(begins, next_owner)), next_num_keys
-        )
-        moved = d_write_leaf(
-            src, dst, valid, offsets, board, leaf, num_keys, word | more, row, column, place, key_row, key_column,
-            far_rows,
+        elements = d_send_leaf(
+            board, places, new_src, new_dst, leaf, begin, num_keys, np.uint32(word | more), row, column, other_row,
+            other_column, place, key_row, key_column,
         )  # fmt: skip
-        d_note_moved(table, np.uint32(first + np.uint32(owner)), moved, control)
-        owner, leaf, num_keys, word, more = next_owner, next_leaf, next_num_keys, next_word, next_more
-        row, column, place, key_row, key_column = next_row, next_column, next_place, next_key_row, next_key_column
+        this, exists, row_before, other_row_before = leaf, num_keys > 0, row, other_row
+        this_window = np.uint32(first + np.uint32(owner))
+        owner = np.int32(owner + np.int32(2))
+        leaf, begin = np.uint32(d_shuffle(leaves, owner)), np.uint32(d_shuffle(begins, owner))  # 0 behind the last
+        num_keys = d_shuffle(counts, owner)
+        word, more, row, column, other_row, other_column, place, key_row, key_column = d_read_leaf(
+            src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys
+        )
+        d_sync_warp()
+        has_moved = d_write_leaf(
+            src, dst, valid, offsets, board, this, elements, exists, row_before, other_row_before, far_rows
+        )
+        if has_moved:
+            table[NARROW_WINDOWS, control[NARROW] + cuda.atomic.add(control, MOVED, 1)] = this_window
+        d_sync_warp()  # what is on the board has been read
+        pending = np.uint32(pending >> np.uint32(2))
 
 
 @kernel
@@ -183,7 +262,7 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
     Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
     """
-    board = cuda.shared.array(THREADS, np.int64)
+    board = cuda.shared.array(LEAF_BOARDS, np.int64)
     first, may_write = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), d_fits(control, most_new, most_leaves)
     d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board)
 

@@ -88,6 +88,22 @@ def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves,
     assert (report.inserted, was_sorted) == (batch.shape[0], False)
 
 
+@pytest.mark.parametrize("keys", [15, 16, 17, 24])
+def test_leaves_get_many_keys_beside_few(device, keys, insert_into_both):
+    """A leaf has half a warp, so that those with more than 16 keys have two a lane; any may be the second of two."""
+    columns = 40 * np.arange(60)
+    sparse = {"build_density": 0.1, "root_upper": 0.9, "leaf_upper": 1.0, "root_lower": 0.05, "leaf_lower": 0.0}
+    graph = DynamicGraph.from_edges((columns // 300, columns % 300), device=device, merge_cost=0.0, **sparse)
+    graph.delete_edges((columns[4:6] // 300, columns[4:6] % 300))
+    twin = graph.copy()
+    rng = np.random.default_rng(keys)
+    for leaf in (2, 9):
+        near = 120 * leaf + rng.permutation(70)[:keys]
+        batch = rng.permutation(np.r_[near, near[:3], columns[4], 300, 1501, 1702])
+        _, was_sorted = insert_into_both(graph, twin, (batch // 300, batch % 300))
+        assert not was_sorted
+
+
 @pytest.mark.parametrize("distinct", [60, 96])
 @pytest.mark.parametrize("num_rows", [96, 97, 193, 250])
 def test_a_thread_takes_two_rows(device, num_rows, distinct, insert_into_both):
