@@ -212,4 +212,5 @@ def test_launches_do_not_depend_on_the_batch(device, launches):
         report = graph.insert_edges((rng.integers(60, 70, size), rng.integers(0, 60, size)))
         assert report.path == "in-place"
         assert report.inserted > 0
-        assert len(launches) == len(set(launches)) <= 10
+        assert len(launches) <= 10
+        assert max(map(launches.count, launches)) <= 2  # once more after ids that are new were looked at

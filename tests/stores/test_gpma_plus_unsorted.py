@@ -204,6 +204,7 @@ def test_small_batches_are_one_kernel(device, launches, monkeypatch):
     src, dst = np.divmod(4 * np.arange(20 * many, dtype=np.int32), 4000)
     for most, planning in ((0, ["k_list_rows", "k_plan_lists"]), (many, ["k_insert_lists"])):
         graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+        graph.insert_vertices([4000])
         monkeypatch.setattr(unsorted, "MOST_FUSED", most)
         for first, size in ((100, few), (200, many)):
             batch = tuple(
