@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.warp import d_ballot, d_lane
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -24,7 +24,9 @@ __all__ = ["merge_in", "merge_out"]
 
 # Slots of a step, four a lane, and of a warp; row starts of a warp.
 STEP = 128
-TILE = 2 * STEP if SIMULATED else 16 * STEP
+TILE, ROWS = (2 * STEP, 64) if SIMULATED else (16 * STEP, 256)
+# Behind all slots of a step.
+FAR = np.int32(2 * STEP)
 
 
 @device
@@ -40,28 +42,59 @@ def d_count_below(places, low, high, limit, slope):
 
 
 @device
-def d_bound_keys(places, below, last, slope):
-    """Return an upper bound of ``d_count_below`` up to a slot ``last``, of which ``below`` are known to count.
-
-    The very count where it is at most 31 more; all lanes of the warp call.
-    """
-    j, count = below + d_lane(), np.int64(places.shape[0])
-    more = np.int64(cuda.popc(d_ballot(j < count and places[j] + slope * j <= last)))
-    return below + more if more < 32 else count
+def d_read_key(places, below, base, slope):
+    """Return where ``places[j] + slope * j`` of the lane's next key is behind ``base``, FAR if behind the step."""
+    j = below + d_lane()
+    behind = np.int64(FAR)
+    if j < places.shape[0]:
+        behind = min(places[j] + slope * j - base, behind)
+    return np.int32(behind)
 
 
 @device
-def d_find_origin(places, below, bound, slot):
+def d_rank_slot(places, below, key, num_keys, base, slot, slope):
+    """Return how many keys are not above a slot of the step, and where the last of them is, -1 if none of the step.
+
+    From the lanes' keys (``d_read_key``) where they are all that the step has, else by a search; all lanes call.
+    """
+    rank, last = np.int64(0), np.int32(-1)
+    if num_keys < 32:
+        count = np.int32(0)
+        for other in range(num_keys):
+            place = d_shuffle(key, other)
+            if place <= slot:
+                count += np.int32(1)
+                last = place
+        rank = below + count
+    else:
+        rank = d_count_below(places, below, np.int64(places.shape[0]), base + slot, slope)
+        if rank > below:
+            last = np.int32(places[rank - 1] + slope * (rank - 1) - base)
+    return rank, last
+
+
+@device
+def d_rank_step(places, below, base, last, slope):
+    """Return ``d_rank_slot`` of the lane's four slots of a step, 32 apart, none behind ``last``; then the last's rank."""
+    end, lane = np.int32(min(last - base, np.int64(STEP - 1))), np.int32(d_lane())
+    key = d_read_key(places, below, base, slope)
+    num_keys = np.int32(cuda.popc(d_ballot(key <= end)))
+    rank0, key0 = d_rank_slot(places, below, key, num_keys, base, min(lane, end), slope)
+    rank1, key1 = d_rank_slot(places, below, key, num_keys, base, min(np.int32(lane + 32), end), slope)
+    rank2, key2 = d_rank_slot(places, below, key, num_keys, base, min(np.int32(lane + 64), end), slope)
+    rank3, key3 = d_rank_slot(places, below, key, num_keys, base, min(np.int32(lane + 96), end), slope)
+    return rank0, key0, rank1, key1, rank2, key2, rank3, key3, d_shuffle(rank3, 31)
+
+
+@device
+def d_choose(slot, base, rank, key):
     """Return the old slot that a slot shows, or minus the added keys up to it if it shows the last of these."""
-    rank = d_count_below(places, below, bound, slot, 1)
-    if rank > below and places[rank - 1] + rank - 1 == slot:
-        return -rank
-    return slot - rank
+    return -rank if base + key == slot else slot - rank
 
 
 @device
 def d_take(old, added, origin):
-    """Return the element that ``d_find_origin`` has found."""
+    """Return the element that ``d_choose`` has found."""
     return added[-origin - 1] if origin < 0 else old[origin]
 
 
@@ -86,11 +119,13 @@ def k_merge_in(src, dst, weights, places, new_src, new_dst, new_weights, out_src
     end = min(base + TILE, last + 1)
     below = d_count_below(places, np.int64(0), np.int64(places.shape[0]), base - 1, 1)
     while base < end:
-        bound, slot = d_bound_keys(places, below, base + STEP - 1, 1), base + d_lane()
-        first = d_find_origin(places, below, bound, min(slot, last))
-        second = d_find_origin(places, below, bound, min(slot + 32, last))
-        third = d_find_origin(places, below, bound, min(slot + 64, last))
-        fourth = d_find_origin(places, below, bound, min(slot + 96, last))
+        rank0, key0, rank1, key1, rank2, key2, rank3, key3, below = d_rank_step(places, below, base, last, 1)
+        slot = base + d_lane()
+        first, second = d_choose(min(slot, last), base, rank0, key0), d_choose(min(slot + 32, last), base, rank1, key1)
+        third, fourth = (
+            d_choose(min(slot + 64, last), base, rank2, key2),
+            d_choose(min(slot + 96, last), base, rank3, key3),
+        )
         row0, column0 = d_take(src, new_src, first), d_take(dst, new_dst, first)
         row1, column1 = d_take(src, new_src, second), d_take(dst, new_dst, second)
         row2, column2 = d_take(src, new_src, third), d_take(dst, new_dst, third)
@@ -102,7 +137,6 @@ def k_merge_in(src, dst, weights, places, new_src, new_dst, new_weights, out_src
             weight2, weight3 = d_take(weights, new_weights, third), d_take(weights, new_weights, fourth)
             d_put(out_weights, slot, weight0, weight1, weight2, weight3)
         base += STEP
-        below = d_count_below(places, below, bound, base - 1, 1)
 
 
 @kernel
@@ -112,12 +146,12 @@ def k_merge_out(src, dst, weights, places, out_src, out_dst, out_weights):
     end = min(base + TILE, last + 1)
     below = d_count_below(places, np.int64(0), np.int64(places.shape[0]), base - 1, -1)
     while base < end:
-        bound, slot = d_bound_keys(places, below, base + STEP - 1, -1), base + d_lane()
-        first, second, third, fourth = min(slot, last), min(slot + 32, last), min(slot + 64, last), min(slot + 96, last)
-        first += d_count_below(places, below, bound, first, -1)
-        second += d_count_below(places, below, bound, second, -1)
-        third += d_count_below(places, below, bound, third, -1)
-        fourth += d_count_below(places, below, bound, fourth, -1)
+        first, _, second, _, third, _, fourth, _, below = d_rank_step(places, below, base, last, -1)
+        slot = base + d_lane()
+        first += min(slot, last)
+        second += min(slot + 32, last)
+        third += min(slot + 64, last)
+        fourth += min(slot + 96, last)
         row0, row1, row2, row3 = src[first], src[second], src[third], src[fourth]
         column0, column1, column2, column3 = dst[first], dst[second], dst[third], dst[fourth]
         d_put(out_src, slot, row0, row1, row2, row3)
@@ -125,14 +159,13 @@ def k_merge_out(src, dst, weights, places, out_src, out_dst, out_weights):
         if out_weights.shape[0] > 0:
             d_put(out_weights, slot, weights[first], weights[second], weights[third], weights[fourth])
         base += STEP
-        below = d_count_below(places, below, bound, base - 1, -1)
 
 
 @kernel
 def k_shift_offsets(old, rows, step, out):
-    """One warp owns a tile of row starts: each moves by ``step`` for every changed key in the rows before it."""
-    first, count = np.int64(cuda.grid(1) >> 5) * TILE, np.int64(out.shape[0])
-    end, num_rows = min(first + TILE, count), np.int64(rows.shape[0])
+    """One warp owns some row starts: each moves by ``step`` for every changed key in the rows before it."""
+    first, count = np.int64(cuda.grid(1) >> 5) * ROWS, np.int64(out.shape[0])
+    end, num_rows = min(first + ROWS, count), np.int64(rows.shape[0])
     if first < end:
         below = d_find_lower_bound(rows, np.int64(0), num_rows, first)
         bound = d_find_lower_bound(rows, below, num_rows, end - 1)
@@ -148,7 +181,7 @@ def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array,
         -(-out.num_slots // TILE),
         old.src, old.dst, weights[0], places, added.src, added.dst, weights[1], out.src, out.dst, weights[2],
     )  # fmt: skip
-    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // TILE), old.offsets, added.src, 1, out.offsets)
+    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // ROWS), old.offsets, added.src, 1, out.offsets)
 
 
 def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
@@ -158,4 +191,4 @@ def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out
     k_merge_out.launch_warps(
         -(-out.num_slots // TILE), old.src, old.dst, weights[0], places, out.src, out.dst, weights[1]
     )
-    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // TILE), old.offsets, rows, -1, out.offsets)
+    k_shift_offsets.launch_warps(-(-(out.num_vertices + 1) // ROWS), old.offsets, rows, -1, out.offsets)
