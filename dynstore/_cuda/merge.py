@@ -75,7 +75,7 @@ def d_rank_slot(places, below, key, num_keys, base, slot, slope):
 
 @device
 def d_rank_step(places, below, base, last, slope):
-    """Return ``d_rank_slot`` of the lane's four slots, 32 apart, none behind ``last``; then the rank of the last of all."""
+    """Return ``d_rank_slot`` of the lane's four slots, 32 apart, none behind ``last``; then the rank of the last."""
     end, lane = np.int32(min(last - base, np.int64(STEP - 1))), np.int32(d_lane())
     key = d_read_key(places, below, base, slope)
     num_keys = np.int32(cuda.popc(d_ballot(key <= end)))
