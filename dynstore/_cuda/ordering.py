@@ -16,7 +16,7 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_chunk, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
-from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
@@ -39,9 +39,11 @@ MAX_REGISTERS = 1 << 16 >> 10  # of a thread, for a block of 1024
 RANGES, TILE, STEP = 1 << RANGE_BITS, np.uint32(ROWS_EACH * BLOCK), np.uint32(BLOCK)
 # Smaller batches are for all blocks, too, with as many rows a thread.
 FEWEST_EACH = 2
-# Two ranges share a word of ``totals``; there is a counter more than ranges where their number is odd.
+# Two ranges share a word of ``totals``. Behind their counters a block has one a lane: for rows that are not there,
+# so that counting knows no branch.
 WORDS = (RANGES + 1) // 2
-COUNTERS = 2 * WORDS
+NOWHERE = 2 * WORDS
+COUNTERS = NOWHERE + WARP
 WORDS_EACH = -(-WORDS // BLOCK)
 # Entries of ``control``: how many blocks have counted, and how many have read the totals.
 COUNTED, LEFT, CONTROL = 0, 1, 2
@@ -51,16 +53,19 @@ COUNTED, LEFT, CONTROL = 0, 1, 2
 def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
     """Return source and destination of a row before ``end``, in the high and the low half; -1 for no vertex."""
     row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(min(i, np.uint32(end - np.uint32(1)))))
-    row = row if (row >= 0) & (row < num_vertices) else np.int64(-1)
-    column = column if (column >= 0) & (column < num_vertices) else np.int64(-1)
+    row = row if np.uint64(row) < np.uint64(num_vertices) else np.int64(-1)
+    column = column if np.uint64(column) < np.uint64(num_vertices) else np.int64(-1)
     return (row << 32) | (column & np.int64(0xFFFFFFFF))
 
 
 @device
 def d_choose_range(offsets, pair, i, end, shift):
-    """Return the range of a row, RANGES if it is not before ``end``; a source that is no vertex is in the first."""
-    chosen = np.uint32(np.int64(offsets[np.uint64(max(pair >> 32, np.int64(0)))]) >> shift)
-    return chosen if i < end else np.uint32(RANGES)
+    """Return the counter of a row's range, that of the lane if it is not before ``end``.
+
+    A source that is no vertex is in the first range.
+    """
+    chosen = np.uint32(np.int64(offsets[np.uint32(max(np.int32(pair >> 32), np.int32(0)))]) >> shift)
+    return chosen if i < end else np.uint32(NOWHERE + d_lane())
 
 
 @device
@@ -80,17 +85,16 @@ def d_read_tile(offsets, edge_src, edge_dst, mirrored, shift, i, end, pairs, ran
 
 @device
 def d_take_places(counts, ranges, places):
-    """Take the next place in the range of each of the thread's rows, if it has one."""
+    """Take the next place in the range of each of the thread's rows."""
     for k in range(ROWS_EACH):
-        if ranges[k] < RANGES:
-            places[k] = cuda.atomic.add(counts, ranges[k], 1)
+        places[k] = cuda.atomic.add(counts, ranges[k], 1)
 
 
 @device
 def d_write_pairs(ordered, ranges, places, pairs):
     """Write the thread's rows to their places."""
     for k in range(ROWS_EACH):
-        if ranges[k] < RANGES:
+        if ranges[k] < NOWHERE:
             ordered[np.uint32(places[k])] = pairs[k]
 
 
@@ -113,23 +117,49 @@ def d_add_counts(counts, totals):
 
 
 @device
+def d_sum_lower_lanes(value):
+    """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+    lane, total = d_lane(), np.int32(value)
+    for step in (1, 2, 4, 8, 16):
+        other = d_shuffle(total, (lane - step) & 31)
+        total = np.int32(total + (other if lane >= step else np.int32(0)))
+    return total
+
+
+@device
+def d_sum_lower_threads(value, board):
+    """Return the int32 sum of ``value`` over the threads of the block before this one.
+
+    The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
+    """
+    lane, warp = d_lane(), cuda.threadIdx.x >> 5
+    total = d_sum_lower_lanes(value)
+    if lane == 31:
+        board[warp] = total
+    cuda.syncthreads()
+    warps = d_sum_lower_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
+    before = d_shuffle(warps, max(warp - 1, 0))
+    return np.int32(total - value + (before if warp > 0 else np.int32(0)))
+
+
+@device
 def d_add_starts(starts, totals, board):
     """Add the rows of all ranges before each to the block's first place in it; a thread has neighbouring words."""
     words = cuda.local.array(WORDS_EACH, np.int64)
-    rows = np.int64(0)
+    rows = np.int32(0)
     for k in range(WORDS_EACH):
         at = cuda.threadIdx.x * WORDS_EACH + k
         words[k] = totals[at] if at < WORDS else np.int64(0)
     for k in range(WORDS_EACH):
-        rows += (words[k] & 0x7FFFFFFF) + (words[k] >> 32)
-    before, _ = d_scan_tile(rows, board)
+        rows = np.int32(rows + np.int32(words[k] & 0x7FFFFFFF) + np.int32(words[k] >> 32))
+    before = d_sum_lower_threads(rows, board)
     for k in range(WORDS_EACH):
         at = cuda.threadIdx.x * WORDS_EACH + k
-        middle = before + (words[k] & 0x7FFFFFFF)
+        middle = np.int32(before + np.int32(words[k] & 0x7FFFFFFF))
         if at < WORDS:
-            starts[2 * at] += np.int32(before)
-            starts[2 * at + 1] += np.int32(middle)
-        before = middle + (words[k] >> 32)
+            starts[2 * at] += before
+            starts[2 * at + 1] += middle
+        before = np.int32(middle + np.int32(words[k] >> 32))
 
 
 @device
@@ -150,7 +180,8 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
     read again. ``control`` and ``totals``, the rows of each range, two of them in a word, are zeros, and left so.
     """
     counts = cuda.shared.array(COUNTERS, np.int32)
-    board = cuda.shared.array(BOARD, np.int64)
+    board = cuda.shared.array(WARP, np.int32)
+    last = cuda.shared.array(1, np.int32)
     pairs = cuda.local.array(ROWS_EACH, np.int64)  # these are registers
     ranges = cuda.local.array(ROWS_EACH, np.uint32)
     places = cuda.local.array(ROWS_EACH, np.int32)
@@ -170,9 +201,9 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
     d_add_starts(counts, totals, board)
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
-        board[0] = cuda.atomic.add(control, LEFT, 1)
+        last[0] = cuda.atomic.add(control, LEFT, 1) == cuda.gridDim.x - 1
     for k in range(ROWS_EACH):
-        places[k] += counts[min(ranges[k], np.uint32(RANGES - 1))]
+        places[k] += counts[ranges[k]]
     d_write_pairs(ordered, ranges, places, pairs)
     cuda.syncthreads()
     i = np.uint32(first + cuda.threadIdx.x)
@@ -181,7 +212,7 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
         d_take_places(counts, ranges, places)
         d_write_pairs(ordered, ranges, places, pairs)
         i = np.uint32(i + TILE)
-    if board[0] == cuda.gridDim.x - 1:
+    if last[0]:
         d_clear_all(control, totals)
 
 
