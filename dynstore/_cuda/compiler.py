@@ -78,8 +78,8 @@ _prepared = _Prepared()
 class Kernel:
     """A kernel and the ways to start it on CuPy's current stream."""
 
-    def __init__(self, function: Callable[..., None], max_registers: int | None = None) -> None:
-        self.name = function.__name__
+    def __init__(self, function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> None:
+        self.name, self.threads = function.__name__, threads
         self.__doc__ = function.__doc__
         limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
         self._compiled = cuda.jit(function, **limits)
@@ -88,7 +88,7 @@ class Kernel:
     def launch(self, num_threads: int, *args: Any) -> None:
         """Start at least ``num_threads`` threads (whole blocks); nothing for 0."""
         if num_threads > 0:
-            self._start(-(-num_threads // THREADS), args)
+            self._start(-(-num_threads // self.threads), args)
 
     def launch_warps(self, num_warps: int, *args: Any) -> None:
         """Start at least ``num_warps`` whole warps; nothing for 0."""
@@ -97,7 +97,7 @@ class Kernel:
     def launch_strided(self, num_threads: int, *args: Any) -> None:
         """Start at most as many threads as fill the GPU; the kernel strides over the grid."""
         if num_threads > 0:
-            self._start(min(-(-num_threads // THREADS), MAX_STRIDE_BLOCKS), args)
+            self._start(min(-(-num_threads // self.threads), MAX_STRIDE_BLOCKS), args)
 
     def launch_resident(self, num_threads: int, *args: Any) -> None:
         """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``).
@@ -105,7 +105,7 @@ class Kernel:
         Of the kernels that are started so, one runs at a time, whatever their streams.
         """
         if num_threads > 0:
-            self._start(min(-(-num_threads // THREADS), MAX_RESIDENT_BLOCKS), args, resident=True)
+            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, resident=True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
         found = self._find(args)
@@ -121,25 +121,25 @@ class Kernel:
         kinds, values = describe_arguments(args)
         entry = self._entries.get(kinds)
         if entry is None:
-            entry = self._entries[kinds] = find_entry(self._compiled, kinds, THREADS)
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
         return entry, values
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start what was found; until then ``args`` keeps the arrays."""
         if found is None:
-            self._compiled[blocks, THREADS](*map(_writable, _unpacked(args)))
+            self._compiled[blocks, self.threads](*map(_writable, _unpacked(args)))
             return
         entry, values = found
         stream = _cupy().cuda.get_current_stream()
         if resident:
-            _resident_order().start(entry, min(blocks, entry.resident_blocks), THREADS, stream, values)
+            _resident_order().start(entry, min(blocks, entry.resident_blocks), self.threads, stream, values)
         else:
-            start_entry(entry, blocks, THREADS, stream.ptr, values)
+            start_entry(entry, blocks, self.threads, stream.ptr, values)
 
 
-def kernel(function: Callable[..., None], max_registers: int | None = None) -> Kernel:
-    """Decorate a kernel ``k_verb_noun``; ``max_registers`` limits those of a thread."""
-    return Kernel(function, max_registers)
+def kernel(function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``; ``max_registers`` limits those of a thread, a block has ``threads``."""
+    return Kernel(function, max_registers, threads)
 
 
 def device(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
 import numpy as np
 import pytest
 
@@ -26,10 +31,11 @@ def ordering(device, monkeypatch):
 
 @pytest.fixture
 def grid(ordering):
-    """How many rows the threads of all blocks take, four each."""
+    """How many rows the threads of all blocks keep in registers; some more on a GPU that holds fewer blocks."""
     from dynstore._cuda import compiler
 
-    return 4 * compiler.THREADS * compiler.MAX_RESIDENT_BLOCKS if compiler.SIMULATED else 1 << 20
+    blocks = compiler.MAX_RESIDENT_BLOCKS if compiler.SIMULATED else 132
+    return ordering.ROWS_EACH * ordering.BLOCK * blocks
 
 
 def make_graph(device, dtype, directed=True):
@@ -67,9 +73,40 @@ def test_rows_are_ordered_by_where_they_belong(device, ordering, grid, dtype, mi
     """Of a few and of many rows; scratch is used again."""
     graph = make_graph(device, dtype)
     rng = np.random.default_rng(5)
-    for num_rows in (1, 2, 31, 33, 97, grid - 1, grid, grid + 1, grid + 40, 1, grid):
+    for num_rows in (1, 2, 31, 33, 97, grid - 1, grid, grid + 1, 2 * grid + 40, 3 * grid, 1, grid):
         src, dst = rng.integers(0, NUM_VERTICES, (2, num_rows), dtype=dtype)
         check_order(ordering, graph, src, dst, mirrored)
+
+
+def test_scratch_is_left_clear(device, ordering, grid, monkeypatch):
+    """So that the host fills it with zeros once, whatever rows there are."""
+    from dynstore.backend import Together
+
+    graph, filled, clear = make_graph(device, np.int32), [], Together.clear
+    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 1 << 30)
+    monkeypatch.setattr(Together, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
+    rng = np.random.default_rng(4)
+    for num_rows, mirrored in ((grid + 8, False), (grid + 8, False), (grid // 2 + 4, True), (grid + 8, False)):
+        src, dst = rng.integers(0, NUM_VERTICES, (2, num_rows), dtype=np.int32)
+        check_order(ordering, graph, src, dst, mirrored)
+    assert filled == [True, False, False, False]
+
+
+@pytest.mark.parametrize(("each", "bits"), [(1, 0), (3, 1), (4, 5), (1, 6), (5, 7), (2, 10), (8, 11), (4, 13)])
+def test_any_constants_are_right(device, ordering, monkeypatch, each, bits):
+    """Fewer ranges than threads of a block, and many more; one row a thread, and several tiles of them."""
+    text = Path(ordering.__file__).read_text(encoding="utf-8")
+    source, count = re.subn(r"(?m)^ROWS_EACH, RANGE_BITS = .*$", f"ROWS_EACH, RANGE_BITS = {each}, {bits}", text)
+    other = ModuleType(f"{ordering.__name__}_{each}_{bits}")
+    monkeypatch.setitem(sys.modules, other.__name__, other)
+    exec(compile(source, ordering.__file__, "exec"), other.__dict__)
+    other.FEWEST_ROWS = 1
+    assert (count, other.ROWS_EACH, other.RANGES) == (1, each, 1 << bits)
+    graph = make_graph(device, np.int32)
+    rng = np.random.default_rng(3)
+    for num_rows in (1, 70, 500):
+        src, dst = rng.integers(0, NUM_VERTICES, (2, num_rows), dtype=np.int32)
+        check_order(other, graph, src, dst, mirrored=num_rows == 70)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
