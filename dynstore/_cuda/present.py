@@ -15,8 +15,9 @@ from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.ordering import order_rows
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.search import d_find_two_edges, locate_edges
+from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.warp import d_lane
 from dynstore.bits import unpack_bits
 from dynstore.edge_batch import MAX_INT32, RawEdges
 from dynstore.scratch import make_scratch
@@ -35,6 +36,8 @@ __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 # Rows of the totals: edges that are there, each once; self-loops among them; then flags: whether the edge of some row
 # is not there, maybe because of an id that no vertex can have; whether some leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+# The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
+FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
 MOST_NUMBERED = MAX_INT32
 
@@ -83,22 +86,32 @@ def d_note_row(positions, states, i, position, is_there, before):
     return told
 
 
-@kernel
-def k_find_present(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
-    control, mailbox,
+@device
+def d_find_few(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
 ):  # fmt: skip
-    """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
+    """``SEARCHERS`` neighbouring lanes have a row, which the first of them tells; returns what ``d_find_many`` does."""
+    i, tells, told = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
+    row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+    position, state = d_find_edge_together(offsets, dst, valid, row, column)
+    is_there = (state == PRESENT) & tells
+    before = d_mark_slot(marks, position, is_there)
+    if tells and i < num_rows:
+        told = d_note_row(positions, states, i, position, is_there, before)
+    is_sparse = d_leaves_sparse(valid, position, is_there, before, bound)
+    return np.int32(told), np.int32(told and row == column), (i < num_rows) & (state != PRESENT), is_sparse
 
-    Two rows at a time, so that twice as many reads are on their way. A slot's bit in ``marks`` says that a row has told
-    it (atomic or). Where all rows' edges are there, no more than ``most`` are told and none leaves a leaf too empty,
-    their bits in ``valid`` are cleared at once (atomic and), which is known after the one grid-wide wait; never, where
-    ``most`` is below 0. The totals are posted meanwhile; after it, ``marks`` and ``control`` (but for the blocks' sums,
-    which nobody reads) are 0 again.
+
+@device
+def d_find_many(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+):  # fmt: skip
+    """Threads stride over the rows, two at a time, so that twice as many reads are on their way.
+
+    Returns how many edges the thread has told, and self-loops among them, whether one was not there, and whether it saw
+    a leaf left too empty.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    num_rows, step = d_count_rows(edge_src, mirrored), np.int64(cuda.gridsize(1))
-    found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
+    step, found, loops, missing, sparse = np.int64(cuda.gridsize(1)), np.int32(0), np.int32(0), False, False
     for i in range(cuda.grid(1), num_rows, 2 * step):
         row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
         other = i + step
@@ -119,6 +132,31 @@ def k_find_present(
         missing |= (not is_there) | (other_exists & (not other_is_there))
         sparse |= d_leaves_sparse(valid, position, is_there, before, bound)
         sparse |= d_leaves_sparse(valid, other_position, other_is_there, other_before, bound)
+    return found, loops, missing, sparse
+
+
+@kernel
+def k_find_present(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
+    control, mailbox,
+):  # fmt: skip
+    """Find the slot of each row's edge, and of its mirror image's: each that is there is told once.
+
+    A slot's bit in ``marks`` says that a row has told it (atomic or). Where all rows' edges are there, no more than
+    ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and), which
+    is known after the one grid-wide wait; never, where ``most`` is below 0. The totals are posted meanwhile; after it,
+    ``marks`` and ``control`` (but for the blocks' sums, which nobody reads) are 0 again.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    num_rows = d_count_rows(edge_src, mirrored)
+    if 0 < SEARCHERS * num_rows <= cuda.gridsize(1):  # the same in all threads
+        found, loops, missing, sparse = d_find_few(
+            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+        )
+    else:
+        found, loops, missing, sparse = d_find_many(
+            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+        )
     if missing:
         control[MISSING] = 1
     if sparse:
@@ -191,7 +229,7 @@ def _find(
     )
     ticket = scratch.mailbox.next_ticket()
     k_find_present.launch_resident(
-        max(num_rows, 1),  # who finds nothing has to tell, too
+        max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
         pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, ticket, scratch.packed,
     )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
