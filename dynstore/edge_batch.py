@@ -28,12 +28,12 @@ class EdgeBatch:
 
     Attributes
     ----------
-    present : tuple of Located, int and array, or None
+    present : tuple of Located, bool and array, or None
         What a search for them has found in the store's slots, where all are there, for the deletion's plan to use:
-        where they are, how many leave their leaf too empty, and which slots are theirs, one bit each.
+        where they are, whether some leave a leaf too empty, and which slots are theirs, one bit each.
     """
 
-    present: tuple[Located, int, Array] | None = None
+    present: tuple[Located, bool, Array] | None = None
 
     def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
         self.weights = weights

@@ -110,10 +110,10 @@ def plan_delete(
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
     """
-    located, num_sparse, marks = find_present(backend, slots, batch, lowest_count(limits))
+    located, is_sparse, marks = find_present(backend, slots, batch, lowest_count(limits))
     if slots.num_edges - located.found < limits[-1] * slots.num_slots:
         return located, None
-    if not num_sparse:
+    if not is_sparse:
         empty = backend.nothing(np.int64)
         return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
     num_rows = int(located.positions.shape[0])

@@ -85,7 +85,7 @@ def delete_now(
     search = delete_present(backend, slots, batch, lowest_count(limits), most)
     if search is None:
         return None
-    if search.found > most or (search.num_sparse and not _pack_now(backend, slots, search, limits, most_leaves)):
+    if search.found > most or (search.is_sparse and not _pack_now(backend, slots, search, limits, most_leaves)):
         slots.scratch.give_away("deletion")  # to the plan
         batch.present = search.present
         return None

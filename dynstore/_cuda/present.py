@@ -12,11 +12,12 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_reset_when_last, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
-from dynstore._cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
+from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.ordering import order_rows
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.search import d_find_two_edges, locate_edges
+from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.warp import d_lane
 from dynstore.bits import unpack_bits
 from dynstore.edge_batch import MAX_INT32, RawEdges
 from dynstore.scratch import make_scratch
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 
-# Rows of the sums: edges that are there, each once; self-loops among them; rows whose edge is not there, maybe because
-# of an id that no vertex can have; edges whose leaf would be left too empty.
+# Rows of the totals: edges that are there, each once; self-loops among them; then flags: whether the edge of some row
+# is not there, maybe because of an id that no vertex can have; whether some leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+# The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
+FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
 MOST_NUMBERED = MAX_INT32
 
@@ -61,6 +64,19 @@ def d_mark_slot(marks, position, wanted):
 
 
 @device
+def d_leaves_sparse(valid, position, wanted, before, bound):
+    """Return whether a leaf has fewer than ``bound`` edges without those told so far, ``before`` and this; if wanted.
+
+    Of the rows of a leaf that is left too empty the last one to mark its slot sees that.
+    """
+    is_sparse = False
+    if wanted:
+        bit = np.uint32(1) << np.uint32(position & np.uint32(31))
+        is_sparse = cuda.popc(valid[np.uint32(position >> np.uint32(5))] & ~(before | bit)) < bound
+    return is_sparse
+
+
+@device
 def d_note_row(positions, states, i, position, is_there, before):
     """Write where a row's edge is, and PRESENT if it is there and no row has told it; return whether that is so."""
     bit = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1)
@@ -70,22 +86,32 @@ def d_note_row(positions, states, i, position, is_there, before):
     return told
 
 
-@kernel
-def k_find_present(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
-    control, mailbox,
+@device
+def d_find_few(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
 ):  # fmt: skip
-    """Threads stride over the rows, then over their mirror images: the slot of each edge that is there, told once.
+    """``SEARCHERS`` neighbouring lanes have a row, which the first of them tells; returns what ``d_find_many`` does."""
+    i, tells, told = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
+    row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+    position, state = d_find_edge_together(offsets, dst, valid, row, column)
+    is_there = (state == PRESENT) & tells
+    before = d_mark_slot(marks, position, is_there)
+    if tells and i < num_rows:
+        told = d_note_row(positions, states, i, position, is_there, before)
+    is_sparse = d_leaves_sparse(valid, position, is_there, before, bound)
+    return np.int32(told), np.int32(told and row == column), (i < num_rows) & (state != PRESENT), is_sparse
 
-    Two rows at a time, so that twice as many reads are on their way. A slot's bit in ``marks`` says that a row has told
-    it (atomic or). Once all have, leaves are counted without them. Where all rows' edges are there, no more than
-    ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and); never,
-    where ``most`` is below 0. The totals are posted before that; after it, ``marks`` and ``control`` (but for the
-    blocks' sums, which nobody reads) are 0 again.
+
+@device
+def d_find_many(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+):  # fmt: skip
+    """Threads stride over the rows, two at a time, so that twice as many reads are on their way.
+
+    Returns how many edges the thread has told, and self-loops among them, whether one was not there, and whether it saw
+    a leaf left too empty.
     """
-    board = cuda.shared.array(BOARD, np.int64)
-    num_rows, step = d_count_rows(edge_src, mirrored), np.int64(cuda.gridsize(1))
-    found, loops, missing = np.int32(0), np.int32(0), np.int32(0)
+    step, found, loops, missing, sparse = np.int64(cuda.gridsize(1)), np.int32(0), np.int32(0), False, False
     for i in range(cuda.grid(1), num_rows, 2 * step):
         row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
         other = i + step
@@ -103,27 +129,47 @@ def k_find_present(
             other_told = d_note_row(positions, states, other, other_position, other_is_there, other_before)
         found += np.int32(told) + np.int32(other_told)
         loops += np.int32(told and row == column) + np.int32(other_told and other_row == other_column)
-        missing += np.int32(not is_there) + np.int32(other_exists and not other_is_there)
+        missing |= (not is_there) | (other_exists & (not other_is_there))
+        sparse |= d_leaves_sparse(valid, position, is_there, before, bound)
+        sparse |= d_leaves_sparse(valid, other_position, other_is_there, other_before, bound)
+    return found, loops, missing, sparse
+
+
+@kernel
+def k_find_present(
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
+    control, mailbox,
+):  # fmt: skip
+    """Find the slot of each row's edge, and of its mirror image's: each that is there is told once.
+
+    A slot's bit in ``marks`` says that a row has told it (atomic or). Where all rows' edges are there, no more than
+    ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and), which
+    is known after the one grid-wide wait; never, where ``most`` is below 0. The totals are posted meanwhile; after it,
+    ``marks`` and ``control`` (but for the blocks' sums, which nobody reads) are 0 again.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    num_rows = d_count_rows(edge_src, mirrored)
+    if 0 < SEARCHERS * num_rows <= cuda.gridsize(1):  # the same in all threads
+        found, loops, missing, sparse = d_find_few(
+            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+        )
+    else:
+        found, loops, missing, sparse = d_find_many(
+            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
+        )
+    if missing:
+        control[MISSING] = 1
+    if sparse:
+        control[SPARSE] = 1
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
-    d_leave_sum(control, MISSING, missing, board)
     d_sync_grid(control, 1)
-    sparse = np.int64(0)
-    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-        if states[i] == PRESENT:
-            leaf = positions[i] >> 5
-            sparse += cuda.popc(valid[leaf] & ~marks[leaf]) < bound
-    d_leave_sum(control, SPARSE, sparse, board)
-    if control[FOUND] > most:  # the same in all threads
-        d_post_when_last(control, mailbox, ticket, ARRIVALS + 1)
-        return
-    d_sync_grid(control, 2)
-    if cuda.grid(1) == 0:
+    if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest rows
         d_post_totals(control, mailbox, ticket)
-    if control[SPARSE] == 0 and control[MISSING] == 0:
+    if control[FOUND] <= most and control[SPARSE] == 0 and control[MISSING] == 0:
         for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-            if states[i] == PRESENT:
-                slot = positions[i]
+            slot, state = positions[i], states[i]
+            if state == PRESENT:
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
                 marks[slot >> 5] = 0  # all bits of the word are of edges that are deleted here
         d_reset_when_last(control, ARRIVALS + 1)
@@ -145,23 +191,23 @@ class _Scratch:
 class Found(NamedTuple):
     """What a search counted, and the scratch that says where each row's edge is.
 
-    ``found``, ``found_loops``: as in :class:`~dynstore.slots.Located`; ``num_missing``: rows whose edge is not there;
-    ``num_sparse``: edges whose leaf would be left too empty.
+    ``found``, ``found_loops``: as in :class:`~dynstore.slots.Located`; ``misses``: whether the edge of some row is not
+    there; ``is_sparse``: whether some leaf would be left too empty.
     """
 
     scratch: _Scratch
     num_rows: int
     found: int
     found_loops: int
-    num_missing: int
-    num_sparse: int
+    misses: bool
+    is_sparse: bool
 
     @property
-    def present(self) -> tuple[Located, int, Array]:
+    def present(self) -> tuple[Located, bool, Array]:
         """What :func:`find_present` returns, made when somebody asks."""
         scratch, num_rows = self.scratch, self.num_rows
         located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
-        return located, self.num_sparse, scratch.marks
+        return located, self.is_sparse, scratch.marks
 
 
 def _find(
@@ -183,16 +229,16 @@ def _find(
     )
     ticket = scratch.mailbox.next_ticket()
     k_find_present.launch_resident(
-        max(num_rows, 1),  # who finds nothing has to tell, too
+        max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
         pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, ticket, scratch.packed,
     )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
         raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
-    return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING], totals[SPARSE])
+    return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
 
 
-def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
+def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, bool, Array]:
     """Find the edges of a batch that are there; tells raw ones how many there are where all of them are.
 
     Parameters
@@ -204,8 +250,8 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
     -------
     located : Located
         Of all rows of the batch; of equal ones one is PRESENT.
-    num_sparse : int
-        Edges whose leaf would be left with fewer than ``bound``.
+    is_sparse : bool
+        Whether some leaf would be left with fewer than ``bound``.
     marks : array of uint32 words
         The slots of the edges that are there.
     """
@@ -217,7 +263,9 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
     return _find(backend, slots, batch, bound, -1, allocate, int).present
 
 
-def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, int, Array]:
+def _find_among_many(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float
+) -> tuple[Located, bool, Array]:
     """Do as :func:`find_present` for each edge once, whatever the number of slots and vertices."""
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
     there = states == PRESENT
@@ -228,7 +276,7 @@ def _find_among_many(backend: Backend, slots: SlotArrays, batch: EdgeBatch, boun
     words = left[positions[there] >> 5]
     counts = unpack_bits(backend, words, 32 * int(words.shape[0])).reshape(-1, 32).sum(axis=1)
     loops = int((there & (batch.src == batch.dst)).sum())
-    return Located(positions, states, int(there.sum()), loops), int((counts < bound).sum()), valid ^ left
+    return Located(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
 
 
 def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int) -> Found | None:
@@ -252,8 +300,8 @@ def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound:
     """
     allocate = partial(slots.take_scratch, backend, "deletion", partial(_Scratch, backend))
     found = _find(backend, slots, batch, bound, most, allocate, with_room)
-    if found.num_missing:
+    if found.misses:
         return None
-    if not found.num_sparse and found.found <= most:
+    if not found.is_sparse and found.found <= most:
         slots.scratch.leave_clear("deletion")
     return found

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.batches import d_count_rows, d_read_row
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
-from dynstore._cuda.search import d_find_two_edges
+from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
 from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (
     COUNT,
@@ -38,6 +38,7 @@ from dynstore.slots import ABSENT, DEAD, PRESENT
 __all__ = ["d_choose_leaf", "d_list_batch", "d_sort_lists", "k_list_rows"]
 
 NO_KEY = np.int64(np.iinfo(np.int64).max)
+NO_ROW = np.uint32(np.iinfo(np.uint32).max)
 
 
 @device
@@ -118,12 +119,14 @@ def d_list_rows(
     slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add), the key of the
     first row to come, in ``pairs``, and if there are others the last row + 1 (atomic exchange) and the row + 1 before
     each of these in ``following``; 0 ends it. Once a list would have more than 32 rows, or an id is no vertex, nobody
-    goes on. Returns the keys present and dead, and self-loops among both.
+    goes on. Where there are so many threads, ``SEARCHERS`` of them look for a row's key together, which the first one
+    then has. Returns the keys present and dead, and self-loops among both.
     """
     num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
     found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    i = np.uint32(cuda.grid(1))
-    while np.int64(i) - d_lane() < num_rows:  # the same in all lanes
+    together = SEARCHERS * num_rows <= np.int64(step)
+    i = np.uint32(cuda.grid(1) // SEARCHERS if together else cuda.grid(1))
+    while d_shuffle(np.int64(i), 0) < num_rows:  # the same in all lanes
         if d_shuffle(control[STOPPED], 0) > 0:
             break
         other = np.uint32(i + step)
@@ -131,9 +134,15 @@ def d_list_rows(
         other_row, other_column, other_known = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
         if (i < num_rows and not known) or (other < num_rows and not other_known):
             control[STOPPED] = STRANGE
-        position, state, other_position, other_state = d_find_two_edges(
-            offsets, dst, valid, row, column, other_row, other_column
-        )
+        if together:
+            position, state = d_find_edge_together(offsets, dst, valid, row, column)
+            other_position, other_state = position, state
+            if d_lane() & (SEARCHERS - 1) != 0:
+                known, i = False, NO_ROW
+        else:
+            position, state, other_position, other_state = d_find_two_edges(
+                offsets, dst, valid, row, column, other_row, other_column
+            )
         before = d_announce(marks, lists, position, state, known)
         other_before = d_announce(marks, lists, other_position, other_state, other_known)
         is_absent, other_is_absent = known and state == ABSENT, other_known and other_state == ABSENT

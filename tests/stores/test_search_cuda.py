@@ -1,0 +1,77 @@
+"""Searches of CUDA kernels: by one thread for two edges, and by several lanes for one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph
+from dynstore._cuda.compiler import WARP, cuda, kernel
+from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
+from dynstore.slots import ABSENT, DEAD, PRESENT
+from dynstore.testing.invariants import check_graph
+
+LENGTHS = [0, 1, 2, 7, 8, 9, 10, 31, 80, 81, 82, 0, 700, 3]
+
+
+@kernel
+def k_find_both_ways(offsets, dst, valid, rows, keys, positions, states):
+    """Neighbouring lanes find an edge together, then the first of them alone, with the first of the batch."""
+    i = min(cuda.grid(1) // SEARCHERS, rows.shape[0] - 1)
+    position, state = d_find_edge_together(offsets, dst, valid, rows[i], keys[i])
+    positions[0, i], states[0, i] = position, state
+    if cuda.grid(1) % SEARCHERS == 0:
+        first, first_state, position, state = d_find_two_edges(offsets, dst, valid, rows[0], keys[0], rows[i], keys[i])
+        positions[1, i], states[1, i] = position, state
+        positions[2, i], states[2, i] = first, first_state
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_all_searches_find_the_same(device, dtype):
+    rng = np.random.default_rng(5)
+    graph = DynamicGraph(device=device)
+    xp = graph.backend.xp
+    offsets = np.r_[0, np.cumsum(LENGTHS)].astype(dtype)
+    dst = np.concatenate([np.sort(rng.choice(3 * length + 1, length, replace=False)) for length in LENGTHS])
+    bits = rng.random(-(-len(dst) // WARP) * WARP) < 0.7
+    words = np.packbits(bits, bitorder="little").view(np.uint32)
+    rows = rng.integers(0, len(LENGTHS) + 1, 40)  # the last row has no edges: there is none
+    ends = np.r_[offsets[1:], offsets[-1]][rows]
+    starts = offsets[rows]
+    hits = np.minimum(starts + rng.integers(0, 900, 40) % np.maximum(ends - starts, 1), len(dst) - 1)
+    keys = np.where(rng.random(40) < 0.6, dst[hits], rng.integers(-1, 2200, 40))
+    wanted = np.array(
+        [start + np.searchsorted(dst[start:end], key) for start, end, key in zip(starts, ends, keys, strict=True)]
+    )
+    at = np.minimum(wanted, len(dst) - 1)
+    is_there = (wanted < ends) & (dst[at] == keys)
+    wanted_states = np.where(is_there, np.where(bits[at], PRESENT, DEAD), ABSENT)
+    assert len(set(wanted_states.tolist())) == 3
+    positions, states = xp.empty((3, 40), np.int64), xp.empty((3, 40), np.uint8)
+    given = (xp.asarray(column) for column in (offsets, dst.astype(dtype), words, rows, keys))
+    k_find_both_ways.launch(40 * SEARCHERS, *given, positions, states)
+    for found, expected in ((positions, wanted), (states, wanted_states)):
+        found = graph.backend.to_host(found)
+        assert (found[:2] == expected).all()
+        assert (found[2] == expected[0]).all()
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("few", [0, 1 << 14])
+def test_few_edges_are_deleted_as_many_are(device, directed, few, monkeypatch):
+    """Some twice, a self-loop, with edges that are not there and without, from a hub and from short rows."""
+    from dynstore._cuda import present
+
+    monkeypatch.setattr(present, "FEW_ROWS", few)
+    pairs = {(0, column) for column in range(0, 1600, 2)} | {(row, row + 7) for row in range(40, 80)} | {(9, 9)}
+    src, dst = (np.array(column, np.int32) for column in zip(*sorted(pairs), strict=True))
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
+    for batch, absent in (
+        ([(0, 800), (9, 9), (44, 51)], 0),
+        ([(0, 1598), (0, 2), (0, 1598), (79, 86)], 0),
+        ([(0, 3), (0, 1598), (45, 52), (1700, 0), (3, 1700)], 4),
+        ([(0, column) for column in range(4, 40, 2)], 0),
+    ):
+        report = graph.delete_edges(tuple(np.array(column, np.int32) for column in zip(*batch, strict=True)))
+        assert (report.deleted, report.absent) == (len(set(batch)) - absent, absent)
+        check_graph(graph)
