@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore._cuda.launching import Packed
+from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_lane, d_sum_lanes
@@ -16,6 +18,7 @@ from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.hash_table import HashTable
+    from dynstore.scratch import KeptScratch
     from dynstore.typing import Array
 
 __all__ = [
@@ -25,6 +28,7 @@ __all__ = [
     "number_unknown",
     "remove_keys",
     "sort_ids",
+    "start_match",
     "write_keys",
 ]
 
@@ -89,7 +93,7 @@ def d_is_first(seen, shift, key):
 
 @kernel
 def k_match_keys(
-    cells, shift, first, second, first_numbers, second_numbers, seen, seen_shift, keys, places, new, record
+    cells, shift, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
 ):
     """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
 
@@ -193,29 +197,49 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
     return numbers
 
 
-def match_keys(
-    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype, wait: bool = True
-) -> tuple[list[Array], Unknown | None]:
-    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`.
+class _Numbers:
+    """Columns of numbers that a look-up nobody waits for writes, and how its kernel is passed them."""
 
-    Without ``wait`` only them, as soon as their kernel is started: -1 for what is unknown or no id.
+    def __init__(self, record: Array, nothing: Array, first: Array, second: Array) -> None:
+        self.first, self.second = first, second
+        self.packed = Packed(first, second, *[nothing] * 4, record)
+
+
+def start_match(
+    backend: Backend, table: HashTable, first: Array, second: Array, dtype: np.dtype, scratch: KeptScratch
+) -> tuple[Array, Array]:
+    """Return two columns of integers as numbers, -1 for what is unknown or no id, once their kernel is started.
+
+    They are valid until the next call with this ``scratch``, where they lie.
     """
+    first, second = (backend.xp.ascontiguousarray(as_signed(backend, part)) for part in (first, second))
+    count = int(first.shape[0])
+    room = with_room(count)
+    numbers = scratch.take(
+        backend, "look-up", table.cells.nbytes, _Numbers,
+        (3, np.int64), (0, np.int64), (room, dtype), (room, dtype), zeroed=0,
+    )  # fmt: skip
+    k_match_keys.launch(2 * count, table.cells, table.shift, first, second, 0, numbers.packed)
+    return numbers.first[:count], numbers.second[:count]
+
+
+def match_keys(
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+) -> tuple[list[Array], Unknown | None]:
+    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`."""
     parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
-    room = total if wait else 0
-    num_seen = 1 << (2 * room - 1).bit_length() if room else 0
+    num_seen = 1 << (2 * total - 1).bit_length() if total else 0
     record, seen, keys, places, new, *columns = backend.empty_together(
-        (3, np.int64), (num_seen, np.int64), *((room, np.int64),) * 3, *((length, dtype) for length in lengths),
+        (3, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3, *((length, dtype) for length in lengths),
         zeroed=2,
     )  # fmt: skip
     first, second, first_numbers, second_numbers = _pair(parts, columns)
     k_match_keys.launch(
-        total, table.cells, table.shift, first, second, first_numbers, second_numbers,
-        seen, 65 - num_seen.bit_length(), keys, places, new, record,
+        total, table.cells, table.shift, first, second, 65 - num_seen.bit_length(), first_numbers, second_numbers,
+        seen, keys, places, new, record,
     )  # fmt: skip
-    if not wait:
-        return columns, None
     num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
     return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
 
