@@ -141,9 +141,8 @@ class IntegerTable(IdTable):
     def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:
         if self.backend.family != "cuda" or isinstance(src, StringKeys) or isinstance(dst, StringKeys):
             return None
-        columns: tuple[Array, Array] = self._kernels.start_match(
-            self.backend, self.table, src, dst, dtype, self.scratch
-        )
+        kernels = self.backend.kernels("dynstore", "id_lookup")
+        columns: tuple[Array, Array] = kernels.start_match(self.backend, self.table, src, dst, dtype, self.scratch)
         return columns
 
     def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
-from dynstore._cuda.launching import Packed
-from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_lane, d_sum_lanes
@@ -18,17 +16,16 @@ from dynstore.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.hash_table import HashTable
-    from dynstore.scratch import KeptScratch
     from dynstore.typing import Array
 
 __all__ = [
     "insert_keys",
+    "k_match_keys",
     "look_up_keys",
     "match_keys",
     "number_unknown",
     "remove_keys",
     "sort_ids",
-    "start_match",
     "write_keys",
 ]
 
@@ -195,32 +192,6 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
     numbers = backend.empty(keys.shape[0], dtype)
     k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
     return numbers
-
-
-class _Numbers:
-    """Columns of numbers that a look-up nobody waits for writes, and how its kernel is passed them."""
-
-    def __init__(self, record: Array, nothing: Array, first: Array, second: Array) -> None:
-        self.first, self.second = first, second
-        self.packed = Packed(first, second, *[nothing] * 4, record)
-
-
-def start_match(
-    backend: Backend, table: HashTable, first: Array, second: Array, dtype: np.dtype, scratch: KeptScratch
-) -> tuple[Array, Array]:
-    """Return two columns of integers as numbers, -1 for what is unknown or no id, once their kernel is started.
-
-    They are valid until the next call with this ``scratch``, where they lie.
-    """
-    first, second = (backend.xp.ascontiguousarray(as_signed(backend, part)) for part in (first, second))
-    count = int(first.shape[0])
-    room = with_room(count)
-    numbers = scratch.take(
-        backend, "look-up", table.cells.nbytes, _Numbers,
-        (3, np.int64), (0, np.int64), (room, dtype), (room, dtype), zeroed=0,
-    )  # fmt: skip
-    k_match_keys.launch(2 * count, table.cells, table.shift, first, second, 0, numbers.packed)
-    return numbers.first[:count], numbers.second[:count]
 
 
 def match_keys(
