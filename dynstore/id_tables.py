@@ -13,6 +13,7 @@ from dynstore.arrays import read_column
 from dynstore.backend import get_backend
 from dynstore.hash_table import REMOVED, HashTable
 from dynstore.id_columns import StringKeys
+from dynstore.scratch import KeptScratch
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -63,10 +64,10 @@ class IdTable(ABC):
             Naming the column and the first row that has what is no id.
         """
 
-    def start_match(self, parts: list[Keys], dtype: np.dtype) -> list[Array] | None:
-        """Return columns as numbers that a kernel is still writing, -1 for what is unknown or no id.
+    def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:
+        """Return two columns as numbers that a kernel is still writing, -1 for what is unknown or no id.
 
-        None where somebody would have to wait for them.
+        They are valid until the next call. None where somebody would have to wait for them.
         """
         return None
 
@@ -124,6 +125,7 @@ class IntegerTable(IdTable):
         self.table = HashTable.allocate(backend, 0)
         self.buffer: Array = backend.empty(0, np.int64)
         self.count = 0
+        self.scratch = KeptScratch()
 
     @property
     def _kernels(self) -> Any:
@@ -136,10 +138,11 @@ class IntegerTable(IdTable):
         """Return the number of each key, -1 for unknown ones; none may be negative."""
         return self._kernels.look_up_keys(self.backend, self.table, keys, dtype)
 
-    def start_match(self, parts: list[Keys], dtype: np.dtype) -> list[Array] | None:
-        if self.backend.family != "cuda" or any(isinstance(part, StringKeys) for part in parts):
+    def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:
+        if self.backend.family != "cuda" or isinstance(src, StringKeys) or isinstance(dst, StringKeys):
             return None
-        columns: list[Array] = self._kernels.match_keys(self.backend, self.table, parts, dtype, wait=False)[0]
+        kernels = self.backend.kernels("dynstore", "id_lookup")
+        columns: tuple[Array, Array] = kernels.start_match(self.backend, self.table, src, dst, dtype, self.scratch)
         return columns
 
     def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
@@ -218,7 +221,7 @@ class IntegerTable(IdTable):
         return twin
 
     def memory_usage(self) -> int:
-        return int(self.table.cells.nbytes + self.buffer.nbytes)
+        return int(self.table.cells.nbytes + self.buffer.nbytes) + self.scratch.nbytes
 
 
 class StringTable(IdTable):

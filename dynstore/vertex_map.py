@@ -248,7 +248,7 @@ class MappedIds(VertexIds):
         usual = self._gone is None and self.dtype == np.int32 and keys.weights is None
         if self._table is None or not usual or not keys.src.shape[0]:
             return None
-        columns = self._table.start_match([keys.src, keys.dst], self.dtype)
+        columns = self._table.start_match(keys.src, keys.dst, self.dtype)
         return None if columns is None else EdgeColumns(columns[0], columns[1], None, None)
 
     def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "insert_keys",
+    "k_match_keys",
     "look_up_keys",
     "match_keys",
     "number_unknown",
@@ -89,7 +90,7 @@ def d_is_first(seen, shift, key):
 
 @kernel
 def k_match_keys(
-    cells, shift, first, second, first_numbers, second_numbers, seen, seen_shift, keys, places, new, record
+    cells, shift, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
 ):
     """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
 
@@ -194,28 +195,22 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
 
 
 def match_keys(
-    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype, wait: bool = True
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
 ) -> tuple[list[Array], Unknown | None]:
-    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`.
-
-    Without ``wait`` only them, as soon as their kernel is started: -1 for what is unknown or no id.
-    """
+    """Return the numbers of one or two columns of integers; see :func:`dynstore._cpu.vertex_map.match_keys`."""
     parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
-    room = total if wait else 0
-    num_seen = 1 << (2 * room - 1).bit_length() if room else 0
+    num_seen = 1 << (2 * total - 1).bit_length() if total else 0
     record, seen, keys, places, new, *columns = backend.empty_together(
-        (3, np.int64), (num_seen, np.int64), *((room, np.int64),) * 3, *((length, dtype) for length in lengths),
+        (3, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3, *((length, dtype) for length in lengths),
         zeroed=2,
     )  # fmt: skip
     first, second, first_numbers, second_numbers = _pair(parts, columns)
     k_match_keys.launch(
-        total, table.cells, table.shift, first, second, first_numbers, second_numbers,
-        seen, 65 - num_seen.bit_length(), keys, places, new, record,
+        total, table.cells, table.shift, first, second, 65 - num_seen.bit_length(), first_numbers, second_numbers,
+        seen, keys, places, new, record,
     )  # fmt: skip
-    if not wait:
-        return columns, None
     num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
     return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
 

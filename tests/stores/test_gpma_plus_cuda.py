@@ -8,7 +8,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore._cuda import present
 from dynstore._cuda.grid import SUMS
-from dynstore.backend import Together
+from dynstore.backend import Backend, Together
 from dynstore.edge_batch import RawEdges
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.gpma_plus import GPMAPlusStore
@@ -323,8 +323,7 @@ def test_rows_far_apart(device, directed):
     assert pairs_of(graph) == there
 
 
-def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
+def test_batches_of_about_one_size_share_their_scratch(device):
     graph, (src, dst) = on_device(np.divmod(40 * np.arange(600, dtype=np.int32), 400), device)
     kept = []
     for size in (37, 38, 40, 33, 41):
@@ -338,10 +337,30 @@ def test_batches_of_about_one_size_share_their_scratch(device, monkeypatch):
     assert kept[3] != kept[2] != kept[4]
 
 
+def test_batches_of_about_one_size_share_what_their_ids_are_looked_up_in(device, monkeypatch):
+    """With all ids known, an update like the last one makes nothing anew; a copy has memory of its own."""
+    made, together = [], Backend.together
+    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), together(*args, **kwargs))[1])
+    rng = np.random.default_rng(17)
+    src, dst = 7 * rng.integers(0, 40, (2, 900)) + 2**40
+    graph = DynamicGraph.from_edges((src, dst), device=device, renumber=True, merge_cost=0.0)
+    twin = DynamicGraph.from_edges((src, dst), device="cpu", renumber=True, merge_cost=0.0)
+    without = graph.memory_usage()["vertex_map"]
+    for step, size in enumerate((37, 38, 40, 33, 20)):
+        made.clear()
+        for update in ("insert_edges", "delete_edges"):
+            batch = src[:size], np.roll(dst, step)[:size]
+            on_gpu = tuple(map(graph.backend.asarray, batch))
+            assert getattr(graph, update)(on_gpu) == getattr(twin, update)(batch)
+        assert len(made) == (3 if step in (0, 3, 4) else 0)
+        check_graph(graph)
+    assert graph.memory_usage()["vertex_map"] > without
+    assert graph.copy().memory_usage()["vertex_map"] == without
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_deletion_leaves_its_scratch_clear_or_has_it_cleared(device, directed, monkeypatch):
     """Ordinary ones have put back to 0 what they marked and counted; what others left is filled with zeros."""
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
     rows, columns = np.divmod(np.arange(1600, dtype=np.int32), 40)
     graph = DynamicGraph.from_edges((rows, columns + 40), device=device, directed=directed)
     there, filled, clear = pairs_of(graph), [], Together.clear

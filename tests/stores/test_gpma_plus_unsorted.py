@@ -22,8 +22,6 @@ def insert_into_both(monkeypatch, sorts):
     """
     from dynstore._cuda import unsorted
 
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
-
     def insert(graph, twin, batch):
         copy = graph.copy()
         sorts.clear()
@@ -225,7 +223,6 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
     from dynstore._cuda.grid import SUMS
     from dynstore._cuda.leaves import FAR_START
 
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 100.0)
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
     twin, alone = graph.copy(), 0

@@ -144,7 +144,6 @@ def test_new_vertices_share_the_scratch_of_the_last_ones(device, monkeypatch):
 
     made, together = [], Backend.together
     monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), together(*args, **kwargs))[1])
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 1e9)
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph(device=device, merge_cost=0.0)
     graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))

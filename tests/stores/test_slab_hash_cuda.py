@@ -296,8 +296,9 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
     check_graph(graph)
 
 
-def test_scratch_is_kept_where_it_is_small_beside_the_slabs(device):
+def test_scratch_is_kept_where_it_is_small_beside_the_slabs(device, monkeypatch):
     """Two updates of one size work in the same memory; a copy has its own."""
+    monkeypatch.setattr("dynstore.scratch.MOST_BYTES", 0)
     graph, src, dst = make(device, capacity=30_000)
     assert graph.memory_usage()["scratch"] == 0
     for _ in range(2):
