@@ -136,11 +136,12 @@ def k_choose_kept(indices, most, kept):
     """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
 
     The first ``most`` if a third of some slots, evenly spread, have them, so that their place is better not taken by
-    shares that are read once; else all, for a graph whose neighbours are near each other.
+    shares that are read once; else all, for a graph whose neighbours are near each other, or that has no slots.
     """
     board = cuda.shared.array(BOARD, np.int64)
     count = 0
-    for i in range(cuda.threadIdx.x, SAMPLED_SLOTS, cuda.blockDim.x):
+    samples = SAMPLED_SLOTS if indices.shape[0] > 0 else 0
+    for i in range(cuda.threadIdx.x, samples, cuda.blockDim.x):
         if indices[i * indices.shape[0] // SAMPLED_SLOTS] < most:
             count += 1
     total = d_sum_block(count, board)

@@ -119,7 +119,7 @@ def plan_delete(
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
     allocate = partial(make_scratch, backend, partial(Packing, backend))
-    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size)
+    plan = start_packing(slots, marks, num_rows, limits, allocate, size)
     return located, _reserve(backend, slots, plan, plan.mailbox.read(backend, plan.ticket))
 
 

@@ -98,7 +98,7 @@ def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.nda
     allocate = partial(slots.take_scratch, backend, "packing", partial(Packing, backend))
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
-    plan = start_packing(backend, slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
+    plan = start_packing(slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
     prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
     return bool(plan.mailbox.read(backend, plan.ticket)[GRANTED])

@@ -158,7 +158,6 @@ def k_plan_packing(
 
 
 def start_packing(
-    backend: Backend,
     slots: SlotArrays,
     marks: Array,
     num_rows: int,

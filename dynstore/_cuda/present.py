@@ -249,7 +249,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
     Returns
     -------
     located : Located
-        Of all rows of the batch; of equal ones one is PRESENT.
+        Of all rows of the batch, in the order that they were searched in; of equal ones one is PRESENT.
     is_sparse : bool
         Whether some leaf would be left with fewer than ``bound``.
     marks : array of uint32 words

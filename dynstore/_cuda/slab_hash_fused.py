@@ -181,7 +181,7 @@ def d_enter_keys(
 
 
 @device
-def d_claim_edges(src, dst, count, counts_loops, table, control, board):
+def d_claim_edges(src, dst, count, counts_loops, table, board):
     """Count the edges of the batch that are the same as another one: all claim themselves in a table of zeros."""
     mask, lane = np.int64(table.shape[0]) - 1, d_lane()
     for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
@@ -208,7 +208,7 @@ def d_end_update(src, dst, count, repeats, counts_loops, table, control, mailbox
     for slot in range(cuda.grid(1), table.shape[0], cuda.gridsize(1)):
         table[slot] = 0
     d_sync_grid(control, waits + 1)
-    d_claim_edges(src, dst, count, counts_loops, table, control, board)
+    d_claim_edges(src, dst, count, counts_loops, table, board)
     d_leave_counts(board, control)
     d_post_when_last(control, mailbox, ticket, DONE)
 

@@ -58,7 +58,8 @@ __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
 # A warp writes two more leaves after the others for each so many, up to eight. (For fewer in the simulator.)
 LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
-
+# The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
+MOST_ROWS = 1 << 30
 
 # Of scratch that is kept.
 KIND = "insertion"
@@ -149,7 +150,7 @@ def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] |
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
-    return not batch.is_crowded and batch.num_rows <= slots.num_slots
+    return not batch.is_crowded and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
 
 
 def plan_lists(
@@ -165,7 +166,7 @@ def plan_lists(
     Returns
     -------
     located : Located
-        Of the rows as they came: of equal ones one is PRESENT or DEAD, all others are ABSENT.
+        Of the rows in the order that they were searched in: of equal ones one is PRESENT or DEAD, all others ABSENT.
     plan : ListPlan or None
         None where the root would be denser than its limit.
 

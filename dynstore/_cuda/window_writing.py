@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Columns",
     "Writing",
-    "gather_windows",
     "scratch_parts",
     "spread_windows",
     "write_edge_rows",

@@ -59,6 +59,7 @@ RANDOM = drawn("random", 38, 110, 3)
 # Vertex 90 has 80 neighbours; a search from 0 reaches those above 60 first, so bottom-up 90 looks long for a parent.
 TO_HUB = [(v, 90) for v in range(60, 90)]
 HUB = listed("hub", [(90, v) for v in range(10, 90)] + TO_HUB + [(0, v) for v in range(60, 90)], 91)
+NO_EDGES = listed("no edges", [], 5)  # packed, it has no slots either
 GRAPHS = (
     RANDOM,
     HUB,
@@ -68,7 +69,7 @@ GRAPHS = (
     listed("loops", [(v, v) for v in range(4)] + [(0, 1), (3, 1)], 5),
     listed("one vertex", [], 1),
     listed("one loop", [(0, 0)], 1),
-    listed("no edges", [], 5),
+    NO_EDGES,
 )
 every_graph = pytest.mark.parametrize("edges", GRAPHS, ids=str)
 every_case = pytest.mark.parametrize("case", CASES, ids=["directed-int32", "undirected-int64"])
@@ -260,8 +261,9 @@ def test_out_weights_and_pagerank(edges: Edges, case: tuple[Any, ...]) -> None:
 
 
 @pytest.mark.parametrize("case", PACKED_CASES, ids=["directed", "undirected-float32"])
-def test_out_weights_and_pagerank_of_packed_graphs(case: tuple[Any, ...]) -> None:
-    check_pagerank(RANDOM, case, weighted=not case[0])
+@pytest.mark.parametrize("edges", [RANDOM, NO_EDGES], ids=str)
+def test_out_weights_and_pagerank_of_packed_graphs(edges: Edges, case: tuple[Any, ...]) -> None:
+    check_pagerank(edges, case, weighted=not case[0])
 
 
 def check_pagerank(edges: Edges, case: tuple[Any, ...], weighted: bool) -> None:

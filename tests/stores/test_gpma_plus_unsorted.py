@@ -216,6 +216,19 @@ def test_small_batches_are_one_kernel(device, launches, monkeypatch):
             check_graph(graph)
 
 
+def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches, monkeypatch):
+    """Lists have up to one and a half places a row, and int32 numbers them."""
+    src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+    monkeypatch.setattr("dynstore._cuda.unsorted.MOST_ROWS", 20)
+    for size in (20, 21):
+        launches.clear()
+        report = graph.insert_edges((src[: 20 * size : 20], dst[: 20 * size : 20] + np.int32(size)))
+        assert (report.inserted, report.path) == (size, "in-place")
+        assert ("k_insert_lists" in launches) == (size == 20)
+        check_graph(graph)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches, monkeypatch):
     """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
