@@ -166,7 +166,7 @@ class MappedIds(VertexIds):
         """Return at most so many numbers of deleted vertices, ascending, without those that a column names."""
         xp = self.backend.xp
         if self._gone is None:
-            return xp.arange(0)
+            return self.backend.nothing(np.int64)
         gone = self._flags(num_vertices)
         for column in columns:
             gone[column[column >= 0]] = False
