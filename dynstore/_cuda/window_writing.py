@@ -80,7 +80,7 @@ def _stride_warps(num_leaves: int) -> int:
     return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
 
 
-def gather_windows(
+def _gather_windows(
     slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
 ) -> None:
     """Write what of located rows needs no place; bring edges and pending keys of windows with scratch there."""
@@ -110,7 +110,7 @@ def write_windows(
 ) -> None:
     """Write an update: the windows of one leaf are merged in registers, all others through scratch."""
     windows = plan.windows
-    gather_windows(slots, new, positions, states, plan, inserting, add)
+    _gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)
     if windows.num_leaves > windows.num_scratch_leaves:
         k_merge_leaves.launch_strided(
