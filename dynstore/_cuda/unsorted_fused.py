@@ -7,6 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
+from dynstore._cuda.ordering import FEWEST_ROWS
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
     COUNT,
@@ -33,9 +34,9 @@ from dynstore._cuda.unsorted_writing import (
 
 __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
-# The rows of the largest batch that is inserted so. Larger ones have a kernel for each phase: this one takes more
-# registers than most of them, so that fewer of its threads are on the GPU at once.
-MOST_FUSED = 1 << 18
+# The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each phase:
+# this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
+MOST_FUSED = FEWEST_ROWS - 1
 # How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
 THREADS_A_ROW = 8
 
