@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["FEWEST_ROWS", "order_rows"]
 
 KIND = "ordering"
-# Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no difference
-# at 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
+# Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
+# difference at 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
 FEWEST_ROWS = 1 << 18
 # How many rows a thread keeps in registers, and how many ranges there are at most, as a power of two. The threads of a
 # block are as many as there can be: the fewer blocks, the fewer add to what each range has.

@@ -34,8 +34,8 @@ from dynstore._cuda.unsorted_writing import (
 
 __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
-# The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each phase:
-# this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
+# The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each
+# phase: this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
 MOST_FUSED = FEWEST_ROWS - 1
 # How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
 THREADS_A_ROW = 8
