@@ -34,15 +34,17 @@ __all__ = [
 ]
 
 
-# Rows from which on a range is too long for one warp. The list of these ranges: how many there are, what a grid-wide
-# wait needs, then (low, high, slot) of each.
-FAR_ROWS = 64 if SIMULATED else 8192
+# Rows from which on a range is too long for one warp, which may have many of them, and for one block. The lists of
+# these ranges: how many all blocks write together, how many a block each, what a grid-wide wait needs, then (low, high,
+# slot) of the former; those of the latter are at the end, the first of them last.
+LONG_ROWS, FAR_ROWS = (48, 64) if SIMULATED else (512, 8192)
+FAR_RANGES, LONG_RANGES = range(2)
 FAR_START = SUMS
 
 
 def far_rows_size(num_vertices: int) -> int:
-    """Return how many int64 entries, zeros at first, the list of ranges of so many rows, or of some more, needs."""
-    return FAR_START + 3 * with_room(num_vertices // FAR_ROWS + 1)
+    """Return how many int64 entries, zeros at first, the lists of ranges of so many rows, or of some more, need."""
+    return FAR_START + 3 * with_room(num_vertices // FAR_ROWS + num_vertices // LONG_ROWS + 2)
 
 
 @device
@@ -105,20 +107,29 @@ def d_share_rows(offsets, low, high, slot, wanted):
 
 
 @device
+def d_list_range(far_rows, low, high, slot):
+    """Leave a range that is too long for a warp to ``d_write_far_rows``: it goes to a list, by one atomic add."""
+    if high - low >= FAR_ROWS:
+        place = np.uint32(FAR_START + 3 * np.uint32(cuda.atomic.add(far_rows, FAR_RANGES, 1)))
+    else:
+        place = np.uint32(far_rows.shape[0] - 3 - 3 * np.uint32(cuda.atomic.add(far_rows, LONG_RANGES, 1)))
+    far_rows[place], far_rows[np.uint32(place + 1)], far_rows[np.uint32(place + 2)] = low, high, slot
+
+
+@device
 def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
     """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together.
 
-    One too long for a warp is left to ``d_write_far_rows``: it goes to ``far_rows``, by one atomic add.
+    One too long for a warp goes to ``far_rows``, see ``d_list_range``.
     """
     if d_ballot(low != high) == 0:
         return
     if high - low <= WARP:
         for row in range(low + 1, high + 1):
             offsets[row] = slot
-    elif high - low >= FAR_ROWS:
-        place = FAR_START + 3 * cuda.atomic.add(far_rows, 0, 1)
-        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
-    d_share_rows(offsets, low, high, slot, WARP < high - low < FAR_ROWS)
+    elif high - low >= LONG_ROWS:
+        d_list_range(far_rows, low, high, slot)
+    d_share_rows(offsets, low, high, slot, WARP < high - low < LONG_ROWS)
 
 
 @device
@@ -128,10 +139,9 @@ def d_write_long_ranges(offsets, low, high, slot, far_rows):
     With fewer registers: all are int32.
     """
     length = np.int32(high - low)
-    if length >= FAR_ROWS:
-        place = FAR_START + 3 * np.uint32(cuda.atomic.add(far_rows, 0, 1))
-        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
-    pending = d_ballot(WARP < length < FAR_ROWS)
+    if length >= LONG_ROWS:
+        d_list_range(far_rows, low, high, slot)
+    pending = d_ballot(WARP < length < LONG_ROWS)
     while pending != 0:
         owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1)
         last, shared_slot = d_shuffle(high, owner), d_shuffle(slot, owner)
@@ -144,12 +154,16 @@ def d_write_long_ranges(offsets, low, high, slot, far_rows):
 
 @device
 def d_write_far_rows(offsets, far_rows, phase):
-    """Let all blocks together write the ranges that were too long for a warp, once no block finds more of them.
+    """Write the ranges that were too long for a warp, once no block finds more of them: a block each, or all together.
 
     ``phase``: which of the kernel's waits on ``far_rows`` that is, see ``d_sync_grid``.
     """
     d_sync_grid(far_rows, phase)
-    for i in range(far_rows[0]):
+    for i in range(cuda.blockIdx.x, far_rows[LONG_RANGES], cuda.gridDim.x):
+        place = far_rows.shape[0] - 3 - 3 * i
+        for row in range(far_rows[place] + 1 + cuda.threadIdx.x, far_rows[place + 1] + 1, cuda.blockDim.x):
+            offsets[row] = far_rows[place + 2]
+    for i in range(far_rows[FAR_RANGES]):
         place = FAR_START + 3 * i
         for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
             offsets[row] = far_rows[place + 2]
