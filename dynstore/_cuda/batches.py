@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["d_count_rows", "d_leave_bounds", "d_read_row", "find_bounds", "make_pairs"]
+__all__ = ["d_count_rows", "d_leave_bounds", "d_read_edge", "d_read_row", "find_bounds", "make_pairs"]
 
 
 @device
@@ -26,6 +26,14 @@ def d_read_row(edge_src, edge_dst, mirrored, i):
     at = np.uint64(i - num_edges if is_mirror else i)
     row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
     return (column, row) if is_mirror else (row, column)
+
+
+@device
+def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
+    """Return source and destination of a row, and whether there is one, of vertices; else the source has no edges."""
+    row, column = d_read_row(edge_src, edge_dst, mirrored, min(np.int64(i), num_rows - 1))
+    known = (np.int64(i) < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
+    return np.int32(row if known else num_vertices), np.int32(column), known
 
 
 @device

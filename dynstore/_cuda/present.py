@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore._cuda.batches import d_count_rows, d_read_row
+from dynstore._cuda.batches import d_count_rows, d_read_edge
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_reset_when_last, d_sync_grid
 from dynstore._cuda.launching import Packed
@@ -40,17 +40,6 @@ FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
 MOST_NUMBERED = MAX_INT32
-
-
-@device
-def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
-    """Return source and destination of a row.
-
-    The source is ``num_vertices``, which has no edges, where there is no such row, or no such vertices.
-    """
-    row, column = d_read_row(edge_src, edge_dst, mirrored, min(i, num_rows - 1))
-    has_edges = (i < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
-    return np.int32(row if has_edges else num_vertices), np.int32(column)
 
 
 @device
@@ -92,7 +81,7 @@ def d_find_few(
 ):  # fmt: skip
     """``SEARCHERS`` neighbouring lanes have a row, which the first of them tells; returns what ``d_find_many`` does."""
     i, tells, told = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
-    row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+    row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
     position, state = d_find_edge_together(offsets, dst, valid, row, column)
     is_there = (state == PRESENT) & tells
     before = d_mark_slot(marks, position, is_there)
@@ -113,10 +102,10 @@ def d_find_many(
     """
     step, found, loops, missing, sparse = np.int64(cuda.gridsize(1)), np.int32(0), np.int32(0), False, False
     for i in range(cuda.grid(1), num_rows, 2 * step):
-        row, column = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+        row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
         other = i + step
         other_exists = other < num_rows
-        other_row, other_column = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
+        other_row, other_column, _ = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
         position, state, other_position, other_state = d_find_two_edges(
             offsets, dst, valid, row, column, other_row, other_column
         )

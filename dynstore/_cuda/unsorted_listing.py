@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.batches import d_count_rows, d_read_row
+from dynstore._cuda.batches import d_count_rows, d_read_edge, d_read_row
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_leave_sum
 from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
@@ -39,14 +39,6 @@ __all__ = ["d_choose_leaf", "d_list_batch", "d_sort_lists", "k_list_rows"]
 
 NO_KEY = np.int64(np.iinfo(np.int64).max)
 NO_ROW = np.uint32(np.iinfo(np.uint32).max)
-
-
-@device
-def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
-    """Return source and destination of a row, and whether there is one, of vertices; else the source has no edges."""
-    row, column = d_read_row(edge_src, edge_dst, mirrored, min(np.int64(i), num_rows - 1))
-    known = (np.int64(i) < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
-    return np.int32(row if known else num_vertices), np.int32(column), known
 
 
 @device
