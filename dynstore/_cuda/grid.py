@@ -38,7 +38,7 @@ __all__ = [
 # What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
 # row of a sum a block. Words between the two are free for counts that the host does not read.
 TOTALS = 12
-ARRIVALS, SUMS = 12, 19
+ARRIVALS, SUMS = 12, 20
 CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
 # No limit for what is counted.
 ANY_NUMBER = 1 << 62

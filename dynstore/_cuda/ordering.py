@@ -1,7 +1,7 @@
 """Large batches in the order of where they belong, so that threads side by side search the same part of the slots.
 
-A range is a piece of the slots; rows are sent to theirs by counting, in no order within it. One kernel, whose blocks
-wait for each other once (``grid``).
+A range is a run of neighbouring slots that its rows find their edges in, or before one of which they belong; rows are
+sent to theirs by counting, in no order within it. One kernel, whose blocks wait for each other once (``grid``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["FEWEST_ROWS", "order_rows"]
+__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "choose_shift", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
 # Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
@@ -33,8 +33,10 @@ KIND = "ordering"
 FEWEST_ROWS = 1 << 18
 # How many rows a thread keeps in registers, and how many ranges there are at most, as a power of two. The threads of a
 # block are as many as there can be: the fewer blocks, the fewer add to what each range has.
-ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 12)
+ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 13)
 BLOCK = WARP if SIMULATED else 1024
+# The slots of a piece, as a power of two: those that a block holds in its shared memory (``pieces``).
+PIECE_BITS = 8 if SIMULATED else 13
 MAX_REGISTERS = 1 << 16 >> 10  # of a thread, for a block of 1024
 RANGES, TILE, STEP = 1 << RANGE_BITS, np.uint32(ROWS_EACH * BLOCK), np.uint32(BLOCK)
 # Smaller batches are for all blocks, too, with as many rows a thread.
@@ -59,28 +61,43 @@ def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
 
 
 @device
-def d_choose_range(offsets, pair, i, end, shift):
-    """Return the counter of a row's range, that of the lane if it is not before ``end``.
+def d_choose_range(offsets, dst, row, column, shift):
+    """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
 
-    A source that is no vertex is in the first range.
+    By the first slots of the runs that begin within the row; there are at most 2^31 - 1 slots, at least 1. An edge that
+    is there may be in the first slot of the next run. A source that is no vertex has its edges before all others.
     """
-    chosen = np.uint32(np.int64(offsets[np.uint32(max(np.int32(pair >> 32), np.int32(0)))]) >> shift)
-    return chosen if i < end else np.uint32(NOWHERE + d_lane())
+    last_row, row = np.uint32(offsets.shape[0] - 1), np.uint32(max(row, np.int32(0)))
+    low, high = np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last_row)])
+    first, last = d_find_run(low, shift), d_find_run(high, shift)
+    while first < last:
+        middle = np.uint32(np.uint32(first + last + np.uint32(1)) >> np.uint32(1))
+        if dst[np.uint32(middle << np.uint32(shift))] < column:
+            first = middle
+        else:
+            last = np.uint32(middle - np.uint32(1))
+    return first
 
 
 @device
-def d_read_tile(offsets, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
-    """Read the thread's rows of a tile, and where these belong.
+def d_find_run(position, shift):
+    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
 
-    Nothing is read behind a branch, so that all its reads wait together.
+
+@device
+def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
+    """Read the thread's rows of a tile, and where these belong: the counter of a row's range, of none that of the lane.
+
+    No row is read behind a branch, so that all the thread's reads wait together.
     """
     num_vertices = np.int64(offsets.shape[0] - 1)
     for k in range(ROWS_EACH):
         at = np.uint32(i + np.uint32(k) * STEP)
         pairs[k] = d_read_pair(edge_src, edge_dst, mirrored, at, end, num_vertices)
     for k in range(ROWS_EACH):
-        at = np.uint32(i + np.uint32(k) * STEP)
-        ranges[k] = d_choose_range(offsets, pairs[k], at, end, shift)
+        chosen = d_choose_range(offsets, dst, np.int32(pairs[k] >> 32), np.int32(pairs[k]), shift)
+        ranges[k] = chosen if np.uint32(i + np.uint32(k) * STEP) < end else np.uint32(NOWHERE + d_lane())
 
 
 @device
@@ -143,8 +160,11 @@ def d_sum_lower_threads(value, board):
 
 
 @device
-def d_add_starts(starts, totals, board):
-    """Add the rows of all ranges before each to the block's first place in it; a thread has neighbouring words."""
+def d_add_starts(places, totals, starts, board):
+    """Add the rows of all ranges before each to the block's first place in it; a thread has neighbouring words.
+
+    The first block leaves where each range begins, and all end, in ``starts``.
+    """
     words = cuda.local.array(WORDS_EACH, np.int64)
     rows = np.int32(0)
     for k in range(WORDS_EACH):
@@ -157,9 +177,13 @@ def d_add_starts(starts, totals, board):
         at = cuda.threadIdx.x * WORDS_EACH + k
         middle = np.int32(before + np.int32(words[k] & 0x7FFFFFFF))
         if at < WORDS:
-            starts[2 * at] += before
-            starts[2 * at + 1] += middle
+            places[2 * at] += before
+            places[2 * at + 1] += middle
+        if at < WORDS and cuda.blockIdx.x == 0:
+            starts[2 * at], starts[2 * at + 1] = before, middle
         before = np.int32(middle + np.int32(words[k] >> 32))
+    if cuda.grid(1) == BLOCK - 1:
+        starts[2 * WORDS] = before
 
 
 @device
@@ -172,8 +196,10 @@ def d_clear_all(control, totals):
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=BLOCK)
-def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, ordered):
+def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, totals, starts, ordered):
     """Write all rows to ``ordered``, mirror images included, those of a range of 2**shift slots side by side.
+
+    ``starts``: where the rows of each range begin, and behind the last one where they end.
 
     Blocks count their shares by range, and take their places in each; once all have, each block finds where the ranges
     begin, and sends its rows: those of its last tile from registers, others, of batches larger than all registers, are
@@ -191,14 +217,14 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
     for at in range(cuda.threadIdx.x, COUNTERS, BLOCK):
         counts[at] = 0
     for _ in range(tiles):
-        d_read_tile(offsets, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
         cuda.syncthreads()  # so that places of the last tile are behind those of all others
         d_take_places(counts, ranges, places)
         i = np.uint32(i + TILE)
     cuda.syncthreads()
     d_add_counts(counts, totals)
     d_sync_grid(control, 1, COUNTED)
-    d_add_starts(counts, totals, board)
+    d_add_starts(counts, totals, starts, board)
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
         last[0] = cuda.atomic.add(control, LEFT, 1) == cuda.gridDim.x - 1
@@ -208,7 +234,7 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
     cuda.syncthreads()
     i = np.uint32(first + cuda.threadIdx.x)
     for _ in range(1, tiles):
-        d_read_tile(offsets, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
         d_take_places(counts, ranges, places)
         d_write_pairs(ordered, ranges, places, pairs)
         i = np.uint32(i + TILE)
@@ -216,36 +242,47 @@ def k_order_rows(offsets, edge_src, edge_dst, mirrored, shift, control, totals, 
         d_clear_all(control, totals)
 
 
-class _Scratch:
-    """What ordering works in, how the kernel is passed it, and the ordered columns."""
+class Ordered:
+    """A batch in the order of the slots: what ordering worked in, and how kernels are passed it.
 
-    def __init__(self, control: Array, totals: Array, ordered: Array) -> None:
-        self.packed = Packed(control, totals, ordered)
-        halves = ordered.view(np.int32)
+    ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
+    where the rows of each range of 2**shift slots begin, and behind the last one where they end.
+    """
+
+    def __init__(self, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
+        self.packed, self.found = Packed(control, totals, starts, pairs), Packed(starts, pairs)
+        self.starts = starts
+        halves = pairs.view(np.int32)
         self.src, self.dst = halves[1::2], halves[::2]
 
 
-def order_rows(backend: Backend, slots: SlotArrays, batch: RawEdges) -> tuple[tuple[Array, Array], bool]:
-    """Return the columns to search with, and whether each row of them stands for its mirror image, too.
+def choose_shift(slots: SlotArrays) -> int:
+    """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
+    return max((slots.num_slots - 1).bit_length() - RANGE_BITS, PIECE_BITS)
 
-    Where there are many rows, these are int32 columns in the order of the slots, with all mirror images, and -1 for any
-    id that is no vertex. They lie in scratch, kind KIND. Precondition: int32 numbers all vertices.
+
+def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered | None:
+    """Write a batch's rows in the order of the slots, with all mirror images; it lies in scratch, kind KIND.
+
+    None where there are too few rows, or more than int32 numbers. Precondition: int32 numbers all vertices and slots.
     """
     num_rows = batch.num_rows
     if not FEWEST_ROWS <= num_rows <= MAX_INT32:
-        return batch.columns, batch.mirrored
-    scratch = slots.take_scratch(
-        backend,
-        KIND,
-        _Scratch,
-        (CONTROL, np.int64),
-        (WORDS, np.int64),
-        (with_room(num_rows), np.int64),
-        zeroed=2,
-    )
-    shift = max(slots.num_slots.bit_length() - RANGE_BITS, 0)
+        return None
+    ordered = slots.take_scratch(
+        backend, KIND, Ordered, (CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32),
+        (with_room(num_rows), np.int64), zeroed=2,
+    )  # fmt: skip
     k_order_rows.launch_resident(
-        -(-num_rows // FEWEST_EACH), slots.offsets, *batch.columns, batch.mirrored, shift, scratch.packed
-    )
+        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, choose_shift(slots),
+        ordered.packed,
+    )  # fmt: skip
     slots.scratch.leave_clear(KIND)
-    return (scratch.src[:num_rows], scratch.dst[:num_rows]), False
+    return ordered
+
+
+def rows_of(batch: RawEdges, ordered: Ordered | None) -> tuple[Array, Array, bool]:
+    """Return the columns to search with, and whether each row of them stands for its mirror image, too."""
+    if ordered is None:
+        return *batch.columns, batch.mirrored
+    return ordered.src[: batch.num_rows], ordered.dst[: batch.num_rows], False

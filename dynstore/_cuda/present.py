@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.batches import d_count_rows, d_read_edge
-from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_leave_sum, d_reset_when_last, d_sync_grid
+from dynstore._cuda.compiler import THREADS, cuda, device, kernel
+from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_reset_when_last, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.ordering import order_rows
+from dynstore._cuda.ordering import choose_shift, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
+from dynstore._cuda.pieces import count_pieces, fits_pieces
+from dynstore._cuda.present_pieces import k_find_pieces
+from dynstore._cuda.present_totals import FOUND, FOUND_LOOPS, MISSING, SPARSE, d_leave_found, d_may_delete
 from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges, locate_edges
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.warp import d_lane
@@ -33,9 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 
-# Rows of the totals: edges that are there, each once; self-loops among them; then flags: whether the edge of some row
-# is not there, maybe because of an id that no vertex can have; whether some leaf would be left too empty.
-FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 # The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
 FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
@@ -146,16 +146,11 @@ def k_find_present(
         found, loops, missing, sparse = d_find_many(
             offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
         )
-    if missing:
-        control[MISSING] = 1
-    if sparse:
-        control[SPARSE] = 1
-    d_leave_sum(control, FOUND, found, board)
-    d_leave_sum(control, FOUND_LOOPS, loops, board)
+    d_leave_found(control, found, loops, missing, sparse, board)
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest rows
         d_post_totals(control, mailbox, ticket)
-    if control[FOUND] <= most and control[SPARSE] == 0 and control[MISSING] == 0:
+    if d_may_delete(control, most):
         for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
             slot, state = positions[i], states[i]
             if state == PRESENT:
@@ -210,17 +205,25 @@ def _find(
 ) -> Found:
     """Start the kernel; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
-    columns, mirrored = ((batch.src, batch.dst), False) if raw is None else order_rows(backend, slots, raw)
     num_rows = len(batch) if raw is None else raw.num_rows
     size = room(num_rows)
     scratch = allocate(
         (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (size, np.int64), (size, np.uint8), zeroed=2
     )
     ticket = scratch.mailbox.next_ticket()
-    k_find_present.launch_resident(
-        max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
-        pack_slots(slots).searched, slots.num_vertices, *columns, mirrored, bound, most, ticket, scratch.packed,
-    )  # fmt: skip
+    searched, limits = pack_slots(slots).searched, (bound, most, ticket)
+    ordered = None if raw is None else order_batch(backend, slots, raw)
+    if ordered is not None and fits_pieces(slots, num_rows):
+        num_pieces = count_pieces(slots)
+        k_find_pieces.launch_resident(
+            num_pieces * THREADS, searched, choose_shift(slots), num_pieces, *limits, ordered.found, scratch.packed
+        )
+    else:
+        rows = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
+        k_find_present.launch_resident(
+            max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
+            searched, slots.num_vertices, *rows, *limits, scratch.packed,
+        )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
         raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])

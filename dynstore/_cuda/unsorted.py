@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, prepare
+from dynstore._cuda.compiler import SIMULATED, THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import far_rows_size
 from dynstore._cuda.mailbox import Mailbox
-from dynstore._cuda.ordering import order_rows
+from dynstore._cuda.ordering import choose_shift, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
+from dynstore._cuda.pieces import count_pieces, fits_pieces
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (
     ADDED,
@@ -41,7 +42,8 @@ from dynstore._cuda.unsorted_layout import (
     fits,
 )
 from dynstore._cuda.unsorted_listing import k_list_rows
-from dynstore._cuda.unsorted_planning import k_plan_lists
+from dynstore._cuda.unsorted_pieces import k_list_pieces
+from dynstore._cuda.unsorted_planning import k_choose_windows, k_plan_lists
 from dynstore._cuda.unsorted_writing import k_merge_wide, k_write_leaves, k_write_windows
 from dynstore.scratch import make_scratch
 from dynstore.slots import Located
@@ -87,6 +89,8 @@ class _Scratch:
         self.mailbox = Mailbox(backend)
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
+        self.sorted = Packed(marks, lists, table, states, pairs, control)
+        self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
@@ -127,16 +131,23 @@ def _make_plan(
 
 def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
     """Start the kernels that plan."""
-    columns, mirrored = order_rows(backend, slots, batch)
-    edges, scratch = Packed(*columns), plan.scratch
-    k_list_rows.launch_resident(
-        plan.num_rows, pack_slots(slots).searched, slots.num_vertices, edges, mirrored, scratch.listing
-    )
+    scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
+    ordered = order_batch(backend, slots, batch)
+    if ordered is not None and fits_pieces(slots, plan.num_rows):
+        num_pieces = count_pieces(slots)
+        k_list_pieces.launch_resident(
+            num_pieces * THREADS, pack_slots(slots).searched, choose_shift(slots), num_pieces, densities[0],
+            ordered.found, scratch.sorted,
+        )  # fmt: skip
+        k_choose_windows.launch_resident(
+            plan.num_rows, slots.valid, num_leaves, *densities, plan.top, scratch.choosing, plan.ticket
+        )
+        return
+    rows = rows_of(batch, ordered)
+    k_list_rows.launch_resident(plan.num_rows, pack_slots(slots).searched, slots.num_vertices, *rows, scratch.listing)
     k_plan_lists.launch_resident(
-        4 * plan.num_rows,
-        slots.valid, slots.num_slots >> 5, edges, mirrored, float(limits[0]), float(limits[-1]), plan.top,
-        scratch.planning, plan.ticket,
-    )  # fmt: skip
+        4 * plan.num_rows, slots.valid, num_leaves, *rows, *densities, plan.top, scratch.planning, plan.ticket
+    )
 
 
 def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] | None:

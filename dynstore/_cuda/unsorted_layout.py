@@ -50,6 +50,7 @@ __all__ = [
     "STOPPED",
     "STRANGE",
     "TABLE_ROWS",
+    "TAKEN",
     "TARGETS",
     "TOO_WIDE",
     "WIDE",
@@ -72,10 +73,10 @@ GROUP_HEIGHT = 1 if SIMULATED else 5
 # all windows; whether planning stopped, and why. Then of distinct keys: those present, self-loops among them,
 # self-loops among the dead and absent; and rows of lists of several. Apart from them, leaves that cannot take their
 # keys, how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves
-# merged by themselves whose first or last row has changed, full leaves whose group is too dense, and how many blocks
-# have planned all of theirs.
+# merged by themselves whose first or last row has changed, full leaves whose group is too dense, how many blocks have
+# planned all of theirs, and how many narrow windows warps have taken beyond the first of each.
 REVIVED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS = range(13, 19)
+FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = range(13, 20)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; the windows of

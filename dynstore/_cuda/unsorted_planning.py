@@ -39,7 +39,7 @@ from dynstore._cuda.unsorted_listing import d_sort_lists
 from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import d_limit
 
-__all__ = ["d_plan_windows", "k_plan_lists"]
+__all__ = ["d_plan_windows", "k_choose_windows", "k_plan_lists"]
 
 
 @device
@@ -140,27 +140,18 @@ def d_widen_windows(table, num_listed, num_leaves, top, nodes, control):
 
 
 @device
-def d_plan_windows(
-    valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
-    pairs, control, waits, board,
+def d_choose_windows(
+    valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, waits, board
 ):  # fmt: skip
-    """Sort each list, and choose the windows: a leaf if it has room.
+    """Choose the windows of sorted lists: a leaf if it has room.
 
-    Where some have not, these climb, and windows are widened; a grid-wide wait before each. Where one would climb
-    further than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of
-    windows; for the rest see ``unsorted_layout``. ``waits``: how many there have been before; returns how many there
-    have been now. The totals are final after one more, or, where no leaf is full, at once.
+    Where some have not, these climb, and windows are widened; a grid-wide wait before. Where one would climb further
+    than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of windows; for
+    the rest see ``unsorted_layout``. LEAVES: those listed, at first; somebody has seen to that before all blocks wait.
+    ``waits``: how many there have been before; returns how many there have been now. The totals are final after one
+    more, or, where no leaf is full, at once.
     """
     num_listed = control[LISTED]
-    if cuda.grid(1) == 0:
-        control[LEAVES] = num_listed
-    added, loops = d_sort_lists(
-        valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
-    )
-    d_leave_sum(control, ADDED, added, board)
-    d_leave_sum(control, OTHER_LOOPS, loops, board)
-    waits += 1
-    d_sync_grid(control, waits)
     if control[FULL] > 0:
         further = d_climb_full_leaves(
             valid, marks, lists, table, groups, control[FULL], num_leaves, lower, upper, top, GROUP_HEIGHT, nodes
@@ -185,6 +176,26 @@ def d_plan_windows(
     return waits
 
 
+@device
+def d_plan_windows(
+    valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
+    pairs, control, waits, board,
+):  # fmt: skip
+    """Sort each list, and choose the windows, after a grid-wide wait; ``waits``, and what is returned, as there."""
+    if cuda.grid(1) == 0:
+        control[LEAVES] = control[LISTED]
+    added, loops = d_sort_lists(
+        valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, control[LISTED]
+    )
+    d_leave_sum(control, ADDED, added, board)
+    d_leave_sum(control, OTHER_LOOPS, loops, board)
+    waits += 1
+    d_sync_grid(control, waits)
+    return d_choose_windows(
+        valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, waits, board
+    )
+
+
 @kernel
 def k_plan_lists(
     valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
@@ -197,4 +208,17 @@ def k_plan_lists(
             valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
             table, pairs, control, 0, board,
         )  # fmt: skip
+    d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
+
+
+@kernel
+def k_choose_windows(
+    valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, mailbox, ticket
+):  # fmt: skip
+    """Do as ``k_plan_lists`` for lists that are sorted."""
+    board = cuda.shared.array(BOARD, np.int64)
+    if cuda.grid(1) == 0:
+        control[LEAVES] = control[LISTED]
+    if control[STOPPED] == 0:  # the same in all threads
+        d_choose_windows(valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)

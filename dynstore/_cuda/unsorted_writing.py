@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
@@ -25,6 +27,7 @@ from dynstore._cuda.unsorted_layout import (
     POSITIONS,
     REVIVED,
     SOURCES,
+    TAKEN,
     TARGETS,
     WIDE,
     WIDE_WINDOWS,
@@ -53,6 +56,8 @@ MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
 # What half a warp needs of it for a leaf: a place for each element, and one for what is none; and a block for all.
 LEAF_ROOM = 33
 LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
+# Four blocks of ``k_write_windows`` on a multiprocessor in place of three.
+MAX_REGISTERS = 64
 ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 
 
@@ -319,11 +324,15 @@ def d_write_windows(
 ):  # fmt: skip
     """Warps merge narrow windows; then the rows at all windows' edges, and those of long ranges, are written.
 
-    A grid-wide wait before each of the two.
+    A grid-wide wait before each of the two. Windows have 2 to 32 leaves, so each warp that is done takes the next one.
     """
-    for i in range(cuda.grid(1) >> 5, control[NARROW], cuda.gridsize(1) >> 5):
+    i, warps = np.int64(cuda.grid(1) >> 5), np.int64(cuda.gridsize(1) >> 5)
+    while i < control[NARROW]:
         window = table[NARROW_WINDOWS, i]
         d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, WARP)
+        if d_lane() == 0:
+            i = warps + cuda.atomic.add(control, TAKEN, 1)
+        i = d_shuffle(i, 0)
     if control[REVIVED] > 0:
         d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
     d_sync_grid(far_rows, 1)
@@ -331,7 +340,7 @@ def d_write_windows(
     d_write_far_rows(offsets, far_rows, 2)
 
 
-@kernel
+@partial(kernel, max_registers=MAX_REGISTERS)
 def k_write_windows(
     src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
     most_leaves,

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 
 from dynstore import DynamicGraph
 from dynstore.edge_batch import RawEdges
@@ -52,18 +53,24 @@ def check_order(ordering, graph, src, dst, mirrored):
     """Order rows, and compare: all are there, with ids that are no vertices replaced, and their ranges ascend."""
     backend, slots = graph.backend, graph._out.slots
     batch = RawEdges(backend, backend.asarray(src), backend.asarray(dst), mirrored)
-    columns, still_mirrored = ordering.order_rows(backend, slots, batch)
-    assert not still_mirrored
-    ordered_src, ordered_dst = (backend.to_host(column) for column in columns)
+    ordered = ordering.order_batch(backend, slots, batch)
+    ordered_src, ordered_dst = (backend.to_host(column[: batch.num_rows]) for column in (ordered.src, ordered.dst))
     if mirrored:
         src, dst = np.r_[src, dst], np.r_[dst, src]
     known = [np.where((ids >= 0) & (ids < slots.num_vertices), ids, -1) for ids in (src, dst)]
     assert ordered_src.dtype == ordered_dst.dtype == np.int32
     assert sorted(zip(ordered_src, ordered_dst, strict=True)) == sorted(zip(*known, strict=True))
-    offsets = backend.to_host(slots.offsets).astype(np.int64)
-    shift = max(slots.num_slots.bit_length() - ordering.RANGE_BITS, 0)
-    ranges = offsets[ordered_src[ordered_src >= 0]] >> shift
+    offsets, slot_dst = (backend.to_host(array).astype(np.int64) for array in (slots.offsets, slots.dst))
+    rows = np.maximum(ordered_src, 0)
+    bounds = [
+        low + np.searchsorted(slot_dst[low:high], column)
+        for low, high, column in zip(offsets[rows], offsets[rows + 1], ordered_dst, strict=True)
+    ]
+    ranges = np.maximum(np.array(bounds, np.int64) - 1, 0) >> ordering.choose_shift(slots)
     assert (np.diff(ranges) >= 0).all()
+    assert_array_equal(
+        backend.to_host(ordered.starts)[: ordering.RANGES + 1], np.searchsorted(ranges, np.arange(ordering.RANGES + 1))
+    )
     return ranges
 
 
@@ -131,8 +138,9 @@ def test_all_rows_may_be_of_one_range(device, ordering, grid, row):
     assert np.unique(ranges).shape == (1,)
 
 
-def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(device, ordering):
-    """Beside a graph that has a range a slot."""
+def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(device, ordering, monkeypatch):
+    """Beside a graph that has a range a slot; of pieces of one slot."""
+    monkeypatch.setattr(ordering, "PIECE_BITS", 0)
     columns = np.arange(8 * ordering.RANGES, dtype=np.int32)
     graph = DynamicGraph.from_edges((columns // 2, columns % 2), device=device)
     rng = np.random.default_rng(7)
@@ -194,7 +202,7 @@ def test_an_ordered_batch_that_has_to_be_sorted_is_sorted_as_it_came(device, ord
     hub = np.full(45, 7, np.int32), np.arange(45, dtype=np.int32)
     launches.clear()
     report = graph.insert_edges(tuple(map(graph.backend.asarray, hub)))
-    assert launches[:2] == ["k_order_rows", "k_list_rows"]
+    assert launches[:2] == ["k_order_rows", "k_list_pieces"]
     assert sorts
     assert report.inserted > 30
     twin._out._num_untried = 1

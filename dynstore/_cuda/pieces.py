@@ -1,0 +1,137 @@
+"""Searching large batches on CUDA piece by piece: a block holds a run of neighbouring slots in its shared memory.
+
+The rows of a batch come in the order of the slots (``ordering``), so that a block has all those of its piece, and finds
+their edges without waiting for memory. What a piece is read for grows with the graph, so this is for batches that have
+rows in most pieces.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device
+from dynstore._cuda.ordering import PIECE_BITS, d_choose_range
+from dynstore.slots import ABSENT, DEAD, PRESENT
+
+if TYPE_CHECKING:
+    from dynstore.slots import SlotArrays
+
+__all__ = [
+    "HELD",
+    "MOST_ABSENT",
+    "PIECE_LEAVES",
+    "TOLD",
+    "count_pieces",
+    "d_find_in_piece",
+    "d_first_leaf",
+    "d_hold_piece",
+    "d_is_of_piece",
+    "d_note_found",
+    "d_read_bounds",
+    "d_rows_of_piece",
+    "d_tell_marks",
+    "fits_pieces",
+]
+
+PIECE_SLOTS, PIECE_LEAVES = 1 << PIECE_BITS, 1 << (PIECE_BITS - 5)
+assert PIECE_LEAVES <= THREADS, "a thread has a leaf"
+# Entries of the shared arrays that a block holds a piece's destinations in, and which slots' edges rows have told: the
+# first slot behind it, too.
+HELD, TOLD = PIECE_SLOTS + 1, PIECE_LEAVES + 1
+# The most rows of a piece whose edges are not there. A batch that has more on average, with some room for chance, or
+# less than a row for each so many slots, is searched in the slots' own memory.
+MOST_ABSENT = 64 if SIMULATED else 512
+SLOTS_A_ROW = 64
+
+
+def fits_pieces(slots: SlotArrays, num_rows: int) -> bool:
+    """Return whether a batch of so many rows is searched piece by piece."""
+    a_piece = num_rows * PIECE_SLOTS
+    return num_rows * SLOTS_A_ROW >= slots.num_slots and 4 * a_piece <= 3 * MOST_ABSENT * slots.num_slots
+
+
+def count_pieces(slots: SlotArrays) -> int:
+    """Return how many pieces the slots are, the last of which may be shorter."""
+    return -(-slots.num_slots // PIECE_SLOTS)
+
+
+@device
+def d_first_leaf(piece):
+    """Return the number of a piece's first leaf; uint32."""
+    return np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS - 5))
+
+
+@device
+def d_rows_of_piece(starts, piece, shift):
+    """Return the first and the last + 1 of the rows that a piece's are among: those of its range."""
+    at = np.uint32(np.uint32(piece) >> np.uint32(shift - PIECE_BITS))
+    return np.uint32(starts[at]), np.uint32(starts[np.uint32(at + np.uint32(1))])
+
+
+@device
+def d_hold_piece(dst, piece, held):
+    """Read the destinations of a piece's slots, and of the one behind it; what is behind all slots is undefined."""
+    last, at = np.uint32(dst.shape[0] - 1), np.uint32(cuda.threadIdx.x)
+    base = np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+    for _ in range(PIECE_SLOTS // THREADS):
+        held[at] = dst[min(np.uint32(base + at), last)]
+        at = np.uint32(at + np.uint32(THREADS))
+    if cuda.threadIdx.x == 0:
+        held[PIECE_SLOTS] = dst[min(np.uint32(base + np.uint32(PIECE_SLOTS)), last)]
+
+
+@device
+def d_is_of_piece(offsets, dst, row, column, piece, shift):
+    """Return whether a row of a piece's range is of the piece."""
+    return shift == PIECE_BITS or d_choose_range(offsets, dst, row, column, PIECE_BITS) == np.uint32(piece)
+
+
+@device
+def d_read_bounds(offsets, ordered, j):
+    """Return a row of the batch, source and destination in one, and where the slots of its source begin and end."""
+    pair, last = ordered[j], np.uint32(offsets.shape[0] - 1)
+    row = np.uint32(max(np.int32(pair >> 32), np.int32(0)))
+    return pair, np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last)])
+
+
+@device
+def d_find_in_piece(held, low, high, column, piece):
+    """Return the first slot of a piece, from its first on, whose destination is not below, within a row's slots.
+
+    And whether it has that edge, dead or not. It may be the slot behind the piece. ``low``, ``high``: of all slots.
+    """
+    base = np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+    behind = np.uint32(high - base)
+    low, high = np.uint32(max(low, base) - base), min(behind, np.uint32(PIECE_SLOTS))
+    while low < high:
+        middle = np.uint32(np.uint32(low + high) >> np.uint32(1))
+        if held[middle] < column:
+            low = np.uint32(middle + np.uint32(1))
+        else:
+            high = middle
+    return low, (low < behind) & (held[low] == column)
+
+
+@device
+def d_note_found(valid, told, at, piece, is_there):
+    """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
+
+    Returns its state, ABSENT if it is not there or was told before.
+    """
+    state, word = ABSENT, np.uint32(at >> np.uint32(5))
+    if is_there:
+        bit = np.uint32(1) << np.uint32(at & np.uint32(31))
+        if np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0:
+            state = PRESENT if valid[np.uint32(d_first_leaf(piece) + word)] & bit != 0 else DEAD
+    return state
+
+
+@device
+def d_tell_marks(told, piece, marks):
+    """Set the bits of the slots that a piece's rows have told (atomic or): the last may be another piece's first."""
+    first = d_first_leaf(piece)
+    for word in range(cuda.threadIdx.x, TOLD, THREADS):
+        if told[word] != 0:
+            cuda.atomic.or_(marks, np.uint32(first + np.uint32(word)), told[word])

@@ -1,0 +1,129 @@
+"""Finding which edges of a large batch are in a packed memory array on CUDA, piece by piece."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from dynstore._cuda.compiler import THREADS, cuda, device, kernel
+from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
+from dynstore._cuda.mailbox import d_post_totals
+from dynstore._cuda.pieces import (
+    HELD,
+    PIECE_LEAVES,
+    TOLD,
+    d_find_in_piece,
+    d_first_leaf,
+    d_hold_piece,
+    d_is_of_piece,
+    d_read_bounds,
+    d_rows_of_piece,
+    d_tell_marks,
+)
+from dynstore._cuda.present_totals import d_leave_found, d_may_delete
+from dynstore._cuda.tiles import BOARD
+from dynstore.slots import ABSENT, PRESENT
+
+__all__ = ["k_find_pieces"]
+
+# Six blocks have room in a multiprocessor's shared memory, and then in its registers.
+MAX_REGISTERS = 40
+
+
+@device
+def d_tell_present(valid, told, at, piece, is_there):
+    """Set an edge's bit in ``told``, shared; return whether it is there, not dead, and whether no row had told it."""
+    told_now, word, bit = False, np.uint32(at >> np.uint32(5)), np.uint32(1) << np.uint32(at & np.uint32(31))
+    if is_there:
+        is_there = valid[np.uint32(d_first_leaf(piece) + word)] & bit != 0
+    if is_there:
+        told_now = np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0
+    return is_there, told_now
+
+
+@device
+def d_find_rows(
+    offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, positions, states
+):  # fmt: skip
+    """Threads stride over the rows that a piece's are among, and tell each edge that is there once.
+
+    ``pair``, ``low``, ``high``: of the first what ``d_read_bounds`` returns. Returns how many the thread has told, and
+    self-loops among them, and whether one was not there.
+    """
+    found, loops, missing = np.int32(0), np.int32(0), False
+    first_slot = np.int64(d_first_leaf(piece)) * 32
+    while j < end:
+        row, column = np.int32(pair >> 32), np.int32(pair)
+        if row < 0 or column < 0:
+            missing, positions[j], states[j] = True, 0, ABSENT
+        elif d_is_of_piece(offsets, dst, row, column, piece, shift):
+            at, is_there = d_find_in_piece(held, low, high, column, piece)
+            is_there, told_now = d_tell_present(valid, told, at, piece, is_there)
+            positions[j], states[j] = first_slot + np.int64(at), PRESENT if told_now else ABSENT
+            missing |= not is_there
+            found = np.int32(found + np.int32(told_now))
+            loops = np.int32(loops + np.int32(told_now and row == column))
+        j = np.uint32(j + np.uint32(THREADS))
+        if j < end:
+            pair, low, high = d_read_bounds(offsets, ordered, j)
+    return found, loops, missing
+
+
+@device
+def d_is_left_sparse(valid, told, piece, num_leaves, bound):
+    """Return whether the thread's leaf of a piece has fewer than ``bound`` edges without those told, if any were.
+
+    Of the first leaf a row of the piece before may have told the first slot, too, so that one does not count.
+    """
+    thread, is_sparse = np.uint32(cuda.threadIdx.x), False
+    leaf = np.uint32(d_first_leaf(piece) + thread)
+    if thread < PIECE_LEAVES and leaf < num_leaves:
+        others = np.uint32(told[thread] | np.uint32(thread == 0))
+        is_sparse = told[thread] != 0 and cuda.popc(valid[leaf] & ~others) < bound
+    return is_sparse
+
+
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_find_pieces(
+    offsets, dst, valid, shift, num_pieces, bound, most, ticket, starts, ordered, marks, positions, states, control,
+    mailbox,
+):  # fmt: skip
+    """Do as ``k_find_present`` with a batch in the order of the slots: blocks stride over the pieces.
+
+    A leaf may be said to be left too empty that has one more edge.
+    """
+    held = cuda.shared.array(HELD, np.int32)
+    told = cuda.shared.array(TOLD, np.uint32)
+    board = cuda.shared.array(BOARD, np.int64)
+    num_leaves = np.uint32(marks.shape[0])
+    found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
+    for piece in range(cuda.blockIdx.x, num_pieces, cuda.gridDim.x):
+        begin, end = d_rows_of_piece(starts, piece, shift)
+        if begin < end:  # the same in all threads
+            j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            d_hold_piece(dst, piece, held)
+            for word in range(cuda.threadIdx.x, TOLD, THREADS):
+                told[word] = 0
+            cuda.syncthreads()
+            some_found, some_loops, some_missing = d_find_rows(
+                offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, positions, states
+            )
+            found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
+            missing |= some_missing
+            cuda.syncthreads()
+            sparse |= d_is_left_sparse(valid, told, piece, num_leaves, bound)
+            d_tell_marks(told, piece, marks)
+            cuda.syncthreads()  # all has been read
+    d_leave_found(control, found, loops, missing, sparse, board)
+    d_sync_grid(control, 1)
+    if cuda.grid(1) == cuda.gridsize(1) - 1:
+        d_post_totals(control, mailbox, ticket)
+    if d_may_delete(control, most):
+        for leaf in range(cuda.grid(1), num_leaves, cuda.gridsize(1)):
+            word = marks[leaf]
+            if word != 0:
+                valid[leaf] &= ~word
+                marks[leaf] = 0
+        d_reset_when_last(control, ARRIVALS + 1)
