@@ -17,7 +17,7 @@ from dynstore.delta import Change
 from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
 from dynstore.errors import InputError, unknown_name
 from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.queries import Queries
+from dynstore.orientations import Orientations, Plans
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store
 from dynstore.stores.base import Plan, Store
@@ -37,7 +37,7 @@ ON_DUPLICATE = ("replace", "add", "append")
 Reading: TypeAlias = tuple[str, Any, Names, np.dtype | None, int]
 
 
-class DynamicGraph(Conversions, Queries, Tracked):
+class DynamicGraph(Conversions, Orientations, Tracked):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -189,6 +189,13 @@ class DynamicGraph(Conversions, Queries, Tracked):
                 "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
             )
         names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
+
+        def write(store: Store, batch: EdgeBatch) -> Plan | None:
+            return store.insert_now(batch, naming.num_vertices, on_duplicate)
+
+        def plan(store: Store, batch: EdgeBatch) -> Plan:
+            return store.plan_insert(batch, naming.num_vertices, on_duplicate)
+
         memory_checked = MemoryChecked("insert_edges")
         with memory_checked:
             edges = bring_columns(self.backend, open_stream("insert_edges", edges))
@@ -198,25 +205,24 @@ class DynamicGraph(Conversions, Queries, Tracked):
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
             with memory_checked:
-                mirror = change = None
-                plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate) if at_once else None
-                if plan is None and columns.max_id is None:
+                change = None
+                plans = self._write_now(batch, write, plan) if at_once else None
+                if plans is None and columns.max_id is None:
                     columns, naming, batch = self._look(batch, reading)
                     if naming.num_vertices > num_vertices:  # why it had to be looked at
-                        plan = self._out.insert_now(batch, naming.num_vertices, on_duplicate)
+                        plans = self._write_now(batch, write, plan)
                 self._expects_new_ids = 0 < num_vertices < naming.num_vertices
-                if plan is None:
+                if plans is None:
                     if naming.arrange is not None:
                         batch = naming.arrange(batch)
-                    plan = self._out.plan_insert(batch, naming.num_vertices, on_duplicate)
-                    if self._in is not None:
-                        mirror = self._in.plan_insert(batch.transposed(self.backend), naming.num_vertices, on_duplicate)
-                    change = None if plan.appended else self._read_change(batch, True)
-            replaced, num_edges = self._found_edges(plan), batch.num_edges(self._directed)
+                    plans = self._plan(batch, plan)
+                    change = None if plans[0].appended else self._read_change(batch, True)
+            out = plans[0]
+            replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
             kept, deleted = num_edges, 0
-            if plan.appended:
-                kept, deleted = (part.num_edges(self._directed) for part in plan.appended)
-            self._commit(plan, mirror, naming.commit, change)
+            if out.appended:
+                kept, deleted = (part.num_edges(self._directed) for part in out.appended)
+            self._commit(plans, naming.commit, change)
             self._num_edges += kept - replaced - deleted
         return UpdateReport(
             inserted=kept - replaced,
@@ -224,8 +230,8 @@ class DynamicGraph(Conversions, Queries, Tracked):
             deleted=deleted,
             absent=num_edges - kept - deleted,
             duplicates=len(columns.src) - num_edges,
-            grown=plan.grown,
-            path=plan.path,
+            grown=out.grown,
+            path=out.path,
         )
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
@@ -242,17 +248,17 @@ class DynamicGraph(Conversions, Queries, Tracked):
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
         with Uninterrupted():
             with memory_checked:
-                plan = self._out.delete_now(batch) if at_once else None
-                mirror = change = None
-                if plan is None:
+                change = None
+                plans = self._write_now(batch, _delete_now, _plan_deletion) if at_once else None
+                if plans is None:
                     if columns.max_id is None and batch.present is None:
                         columns = self._find_edges(*reading)
                         batch = make_batch(
                             self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id
                         )
-                    plan, mirror, change = self._plan_delete(batch)
+                    plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
                 num_edges = batch.num_edges(self._directed)
-            return self._commit_delete(plan, mirror, change, num_edges, len(columns.src) - num_edges)
+            return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -261,12 +267,12 @@ class DynamicGraph(Conversions, Queries, Tracked):
         """
         with MemoryChecked("insert_vertices"):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
-            plan = self._out.plan_vertices(naming.num_vertices)
-            mirror = None if self._in is None else self._in.plan_vertices(naming.num_vertices)
             nothing = self.backend.empty(0, self.vertex_dtype)
-            change = self._read_change(EdgeBatch(nothing, nothing, None), True)
+            batch = EdgeBatch(nothing, nothing, None)
+            plans = self._plan(batch, lambda store, _: store.plan_vertices(naming.num_vertices))
+            change = self._read_change(batch, True)
         with Uninterrupted():
-            self._commit(plan, mirror, naming.commit, change)
+            self._commit(plans, naming.commit, change)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
@@ -285,10 +291,10 @@ class DynamicGraph(Conversions, Queries, Tracked):
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
-            plan, mirror, change = self._plan_delete(batch)
+            plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
             num_edges = batch.num_edges(self._directed)
         with Uninterrupted():
-            return self._commit_delete(plan, mirror, change, num_edges, 0, forget)
+            return self._commit_delete(plans, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
@@ -334,7 +340,7 @@ class DynamicGraph(Conversions, Queries, Tracked):
             plan, forget = self._out.plan_clear(), self.ids.plan_clear()
         with Uninterrupted():
             self._in = None
-            self._commit(plan, None, forget, None)
+            self._commit((plan, None), forget, None)
             self._num_edges = 0
 
     def copy(self) -> DynamicGraph:
@@ -361,8 +367,9 @@ class DynamicGraph(Conversions, Queries, Tracked):
 
     @property
     def _may_write_now(self) -> bool:
-        """Whether an update is one of the out-edges alone, in a store that may need no plan, and nobody follows it."""
-        return self._out.writes_now and self._in is None and not self._logs
+        """Whether the stores may need no plan, and nobody follows the update."""
+        both = self._out.writes_now and (self._in is None or self._in.writes_now)
+        return both and not self._logs
 
     def _look(self, batch: EdgeBatch, reading: Reading) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
         """Look at ids that nobody has looked at; return the batch under the numbers that they have.
@@ -378,37 +385,30 @@ class DynamicGraph(Conversions, Queries, Tracked):
         columns, naming = self.ids.plan_edges(*reading)
         return columns, naming, batch.renumbered(columns.src, columns.dst)
 
-    def _plan_delete(self, batch: EdgeBatch) -> tuple[Plan, Plan | None, Change | None]:
-        plan = self._out.plan_delete(batch)  # first: it may tell the batch's edges in passing
-        mirror = None if self._in is None else self._in.plan_delete(batch.transposed(self.backend))
-        return plan, mirror, self._read_change(batch, False)
-
     def _commit_delete(
         self,
-        plan: Plan,
-        mirror: Plan | None,
+        plans: Plans,
         change: Change | None,
         num_edges: int,
         duplicates: int,
         forget: Callable[[], None] | None = None,
     ) -> UpdateReport:
-        deleted = self._found_edges(plan)
-        self._commit(plan, mirror, forget, change)
+        out = plans[0]
+        deleted = self._found_edges(out)
+        self._commit(plans, forget, change)
         self._num_edges -= deleted
         return UpdateReport(
-            deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=plan.grown, path=plan.path
+            deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=out.grown, path=out.path
         )
 
     def _found_edges(self, plan: Plan) -> int:
         """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
-    def _commit(
-        self, plan: Plan, mirror: Plan | None, naming: Callable[[], None] | None, change: Change | None
-    ) -> None:
-        plan.commit()
-        if mirror is not None:
-            mirror.commit()
+    def _commit(self, plans: Plans, naming: Callable[[], None] | None, change: Change | None) -> None:
+        for plan in plans:
+            if plan is not None:
+                plan.commit()
         if naming is not None:
             naming()
         self._end_version(change)
@@ -420,19 +420,10 @@ class DynamicGraph(Conversions, Queries, Tracked):
         self._views = {}
         self._tell(change)
 
-    def _in_store(self) -> Store:
-        if self._in is None:
-            with MemoryChecked("the in-edge orientation"):
-                out = self.snapshot().compact()
-                batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
-                store = self._store_of(batch)
-            self._in = store
-        return self._in
 
-    def _store_of(self, batch: EdgeBatch) -> Store:
-        """Make a store of the graph's own kind that holds exactly these edges."""
-        store = type(self._out)(
-            self.backend, self.vertex_dtype, self._out.weight_dtype, self._out.capacity, self._store_options
-        )
-        store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
-        return store
+def _delete_now(store: Store, batch: EdgeBatch) -> Plan | None:
+    return store.delete_now(batch)
+
+
+def _plan_deletion(store: Store, batch: EdgeBatch) -> Plan:
+    return store.plan_delete(batch)

@@ -39,7 +39,7 @@ class Queries:
     _lease: Lease
     _views: dict[bool, GapCSR]
 
-    if TYPE_CHECKING:  # the graph has it: it alone makes stores
+    if TYPE_CHECKING:  # `Orientations` has it
 
         def _in_store(self) -> Store: ...
 
@@ -178,7 +178,8 @@ class Queries:
         ----------
         transposed : bool
             Rows are destinations: the in-edges. For an undirected graph that is the same; a directed graph
-            makes this second orientation when it is first asked for, and keeps it from then on.
+            makes this second orientation when it is first asked for, and keeps it from then on. An update that
+            fails may end such a snapshot as well.
         """
         transposed = transposed and self._directed
         view = self._views.get(transposed)

@@ -27,6 +27,11 @@ class Lease:
 
     def check(self) -> None:
         """Raise :class:`StaleSnapshotError` once the graph has moved on."""
+        if self.ended_by == self.version:
+            raise StaleSnapshotError(
+                f"snapshot: it showed version {self.version} of the graph until an update failed, which had written "
+                "to its arrays; call snapshot() again"
+            )
         if self.ended_by is not None:
             raise StaleSnapshotError(
                 f"snapshot: it shows version {self.version} of the graph, which is now at version {self.ended_by}; "
@@ -147,6 +152,11 @@ class GapCSR:
             self.num_edges,
             Lease(self.version),
         )
+
+    def end(self) -> None:
+        """Let nobody read this one any more, whatever others of its version may: an update that failed wrote to it."""
+        self._lease = Lease(self.version)
+        self._lease.ended_by = self.version
 
     def export(self) -> dict[str, Any]:
         """Hand out the arrays for keeps: no copy, and no later update changes them.

@@ -33,6 +33,7 @@ LAYERS = [
     ("vertex_ids", "id_tables"),
     ("vertex_map",),
     ("delta", "queries"),
+    ("orientations",),
     ("tracked",),
     ("conversions", "graph"),
     ("io", "datasets"),
