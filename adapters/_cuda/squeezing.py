@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["squeeze"]
 
 LEAF = 32
+# Four blocks on a multiprocessor: what bounds the kernel is how many reads are on their way.
+MAX_REGISTERS = 64
 # Rows of the kernel's sums: the edges, then what LongRows has, in its order.
 EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
 
@@ -43,39 +46,39 @@ def d_count_words(words, num_words, control, board):
 @device
 def d_place_edge(own, start, step):
     """Return where the edge in this lane's slot of a word goes, -1 for a gap; lane ``step`` has word and start."""
-    word, before = np.uint32(d_shuffle(np.int64(own), step)), d_shuffle(start, step)
+    word, before = np.uint32(d_shuffle(np.int32(own), step)), d_shuffle(start, step)
     there = (word >> np.uint32(d_lane())) & np.uint32(1) != 0
-    return before + d_count_lower(word, d_lane()) if there else np.int64(-1)
+    return np.int32(before + np.int32(d_count_lower(word, d_lane()))) if there else np.int32(-1)
 
 
 @device
-def d_read_ahead(values, slot, step):
-    """Return a lane's value of the word ``step`` words on; of the last slot, where there is no such word."""
-    return values[min(slot + step * LEAF, np.int64(values.shape[0]) - 1)]
+def d_read_ahead(values, slot, last, step):
+    """Return a lane's value of the word ``step`` words behind the first, or of the last slot, if that is before it."""
+    return values[slot + min(np.int32(step * LEAF + np.int32(d_lane())), last)]
 
 
 @device
-def d_move_eight(values, packed, slot, own, start, step):
+def d_move_eight(values, packed, slot, last, own, rank, start, step):
     """Copy a lane's values of eight neighbouring words; all reads are on their way before the first write."""
-    value0, value1 = d_read_ahead(values, slot, 0), d_read_ahead(values, slot, 1)
-    value2, value3 = d_read_ahead(values, slot, 2), d_read_ahead(values, slot, 3)
-    value4, value5 = d_read_ahead(values, slot, 4), d_read_ahead(values, slot, 5)
-    value6, value7 = d_read_ahead(values, slot, 6), d_read_ahead(values, slot, 7)
-    d_write_edge(packed, value0, d_place_edge(own, start, step))
-    d_write_edge(packed, value1, d_place_edge(own, start, step + 1))
-    d_write_edge(packed, value2, d_place_edge(own, start, step + 2))
-    d_write_edge(packed, value3, d_place_edge(own, start, step + 3))
-    d_write_edge(packed, value4, d_place_edge(own, start, step + 4))
-    d_write_edge(packed, value5, d_place_edge(own, start, step + 5))
-    d_write_edge(packed, value6, d_place_edge(own, start, step + 6))
-    d_write_edge(packed, value7, d_place_edge(own, start, step + 7))
+    value0, value1 = d_read_ahead(values, slot, last, step), d_read_ahead(values, slot, last, step + 1)
+    value2, value3 = d_read_ahead(values, slot, last, step + 2), d_read_ahead(values, slot, last, step + 3)
+    value4, value5 = d_read_ahead(values, slot, last, step + 4), d_read_ahead(values, slot, last, step + 5)
+    value6, value7 = d_read_ahead(values, slot, last, step + 6), d_read_ahead(values, slot, last, step + 7)
+    d_write_edge(packed, value0, rank, d_place_edge(own, start, step))
+    d_write_edge(packed, value1, rank, d_place_edge(own, start, step + 1))
+    d_write_edge(packed, value2, rank, d_place_edge(own, start, step + 2))
+    d_write_edge(packed, value3, rank, d_place_edge(own, start, step + 3))
+    d_write_edge(packed, value4, rank, d_place_edge(own, start, step + 4))
+    d_write_edge(packed, value5, rank, d_place_edge(own, start, step + 5))
+    d_write_edge(packed, value6, rank, d_place_edge(own, start, step + 6))
+    d_write_edge(packed, value7, rank, d_place_edge(own, start, step + 7))
 
 
 @device
-def d_write_edge(packed, value, place):
-    """Write a lane's value to its place, if it has one."""
+def d_write_edge(packed, value, rank, place):
+    """Write a lane's value to its place behind ``rank``, if it has one."""
     if place >= 0:
-        packed[place] = value
+        packed[rank + place] = value
 
 
 @device
@@ -84,25 +87,25 @@ def d_squeeze_words(
 ):
     """A thread finds the rank of a word; then its warp writes the edges of 32 words, a word at a time, a lane a slot.
 
-    ``before[i]``: the edges before word ``i``.
+    ``before[i]``: the edges before word ``i``. Places are int32 within the tile, for fewer instructions.
     """
-    lane, rank = d_lane(), d_sum_blocks_before(control, EDGES, board)
+    lane, rank, last_slot = d_lane(), d_sum_blocks_before(control, EDGES, board), np.int64(indices.shape[0]) - 1
     base, end = d_chunk(num_words)
     while base < end:
         i = base + cuda.threadIdx.x
         own = words[i] if i < end else np.uint32(0)
-        count = np.int64(cuda.popc(own))
+        count = np.int32(cuda.popc(own))
         offset, total = d_scan_tile(count, board)
         if i < end:
             before[i] = rank + offset
             if i + 1 == num_words:
                 before[num_words] = rank + offset + count
-        start = rank + offset
-        for step in range(0, LEAF, 8):
-            slot = (i - lane + step) * LEAF + lane
-            d_move_eight(indices, packed_indices, slot, own, start, step)
+        start, slot = np.int32(offset), min((i - lane) * LEAF, last_slot)
+        last = np.int32(min(last_slot - slot, np.int64(LEAF * LEAF - 1)))
+        for step in range(np.int32(0), np.int32(LEAF), np.int32(8)):
+            d_move_eight(indices, packed_indices, slot, last, own, rank, start, step)
             if weighted:
-                d_move_eight(weights, packed_weights, slot, own, start, step)
+                d_move_eight(weights, packed_weights, slot, last, own, rank, start, step)
         rank += total
         base += cuda.blockDim.x
 
@@ -159,7 +162,7 @@ def d_measure_rows(packed, control, board):
     d_leave_sum(control, WIDE_ROWS + 5, stray, board)
 
 
-@kernel
+@partial(kernel, max_registers=MAX_REGISTERS)
 def k_squeeze_rows(
     offsets, words, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
 ):
