@@ -11,7 +11,6 @@ from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.pieces import (
     HELD,
-    PIECE_LEAVES,
     TOLD,
     d_find_in_piece,
     d_first_leaf,
@@ -71,16 +70,17 @@ def d_find_rows(
 
 
 @device
-def d_is_left_sparse(valid, told, piece, num_leaves, bound):
-    """Return whether the thread's leaf of a piece has fewer than ``bound`` edges without those told, if any were.
+def d_is_left_sparse(valid, told, piece, bound):
+    """Return whether a leaf of the thread's has fewer than ``bound`` edges without those told, if any were.
 
-    Of the first leaf a row of the piece before may have told the first slot, too, so that one does not count.
+    That in a piece's first slot is told by a row of the piece before, which looks at the leaf for it. Here it does not
+    count: that piece does not know what else is told of the leaf, nor this one whether the first slot is.
     """
-    thread, is_sparse = np.uint32(cuda.threadIdx.x), False
-    leaf = np.uint32(d_first_leaf(piece) + thread)
-    if thread < PIECE_LEAVES and leaf < num_leaves:
-        others = np.uint32(told[thread] | np.uint32(thread == 0))
-        is_sparse = told[thread] != 0 and cuda.popc(valid[leaf] & ~others) < bound
+    is_sparse, first = False, d_first_leaf(piece)
+    for word in range(cuda.threadIdx.x, TOLD, THREADS):
+        if told[word] != 0:
+            others = np.uint32(told[word] | np.uint32(word == 0))
+            is_sparse |= cuda.popc(valid[np.uint32(first + np.uint32(word))] & ~others) < bound
     return is_sparse
 
 
@@ -113,7 +113,7 @@ def k_find_pieces(
             found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
             missing |= some_missing
             cuda.syncthreads()
-            sparse |= d_is_left_sparse(valid, told, piece, num_leaves, bound)
+            sparse |= d_is_left_sparse(valid, told, piece, bound)
             d_tell_marks(told, piece, marks)
             cuda.syncthreads()  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)

@@ -20,6 +20,16 @@ def device():
 
 
 @pytest.fixture
+def ordering(device, monkeypatch):
+    """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
+    from dynstore._cuda import ordering, unsorted
+
+    monkeypatch.setattr(unsorted, "MOST_FUSED", 0)
+    monkeypatch.setattr(ordering, "FEWEST_ROWS", 1)
+    return ordering
+
+
+@pytest.fixture
 def launches(monkeypatch):
     """The names of the kernels that are started."""
     from dynstore._cuda import compiler

@@ -21,16 +21,6 @@ NUM_VERTICES = 50
 
 
 @pytest.fixture
-def ordering(device, monkeypatch):
-    """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
-    from dynstore._cuda import ordering, unsorted
-
-    monkeypatch.setattr(unsorted, "MOST_FUSED", 0)
-    monkeypatch.setattr(ordering, "FEWEST_ROWS", 1)
-    return ordering
-
-
-@pytest.fixture
 def grid(ordering):
     """How many rows the threads of all blocks keep in registers; some more on a GPU that holds fewer blocks."""
     from dynstore._cuda import compiler
@@ -176,7 +166,13 @@ def test_ordered_updates_write_the_same_slots(device, ordering, monkeypatch, lau
                 assert "k_order_rows" not in launches
             assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
             check_graph(graph)
-    assert len(logs) == 2 * planned
+    changes = [
+        [(*map(graph.backend.to_host, (c.src, c.dst, c.before)), c.inserting) for c in log.changes] for log in logs
+    ]
+    assert [len(some) for some in changes] == [9, 9] * planned
+    for change, of_twin in zip(*changes, strict=True):
+        for one, other in zip(change, of_twin, strict=True):
+            assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])

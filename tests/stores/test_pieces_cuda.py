@@ -1,0 +1,299 @@
+"""Large batches on CUDA are searched piece by piece: slots, reports and refusals are those of any other search."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dynstore.errors import InputError, LimitError
+from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.pair import same_arrays
+from tests.stores.test_gpma_plus_cuda import on_device, pairs_of
+
+LEAF = 32
+# Every other slot is an edge's, so that a test knows what each slot has; all is written in place.
+HALF_FULL = {"build_density": 0.5, "root_lower": 0.1, "merge_cost": 0.0}
+
+
+@pytest.fixture
+def pieces(ordering, monkeypatch):
+    """The module; batches are searched by pieces here, whatever their share of the slots."""
+    from dynstore._cuda import pieces, present, unsorted
+
+    for module in (present, unsorted):
+        monkeypatch.setattr(module, "fits_pieces", lambda slots, num_rows: True)
+    return pieces
+
+
+@pytest.fixture
+def widen_ranges(ordering, monkeypatch):
+    """Let a range of rows be of more than one piece, as in graphs of more pieces than ranges."""
+    from dynstore._cuda import present, unsorted
+
+    def widen(bits):
+        for module in (ordering, present, unsorted):
+            monkeypatch.setattr(module, "choose_shift", lambda slots: ordering.PIECE_BITS + bits)
+
+    return widen
+
+
+def make_hub(device, pieces, dtype=np.int32, **options):
+    """Vertex 5 has edges in three pieces of four, the last of which has three leaves; the first row is empty.
+
+    The edges of each row are 1, 5, 9, ...
+    """
+    each = pieces.PIECE_SLOTS // 2
+    rest = each // 2 - 5 + 3 * LEAF // 2
+    return make_rows(device, pieces, [(2, 5), (5, 5 * each // 2), *_small_rows(8, rest)], dtype, **options)
+
+
+def _small_rows(first, num_edges):
+    rows = [(first + i, 7) for i in range(num_edges // 7)]
+    return [*rows, (first + len(rows), num_edges % 7)]
+
+
+def make_bounded(device, pieces, dtype=np.int32):
+    """Rows end where pieces do, and empty ones follow; a row has but the first slot of a piece."""
+    each = pieces.PIECE_SLOTS // 2
+    return make_rows(device, pieces, [(3, each), (6, each), (7, 1), (9, each - 1), (12, 3 * LEAF // 2)], dtype)
+
+
+def make_rows(device, pieces, rows, dtype, **options):
+    src = np.repeat(*np.transpose(rows))
+    dst = np.concatenate([4 * np.arange(size) + 1 for _, size in rows])
+    graph, _ = on_device((src.astype(dtype), dst.astype(dtype)), device, vertex_dtype=dtype, **HALF_FULL, **options)
+    graph.insert_vertices(np.array([6 * pieces.PIECE_SLOTS - 1], dtype))
+    slots = host_arrays(graph.snapshot())
+    assert (slots["mask"] == (np.arange(2 * len(src)) % 2 == 0)).all()
+    assert pieces.count_pieces(graph._out.slots) == 4
+    return graph
+
+
+def edges_of_slots(graph, slots):
+    """The edges that stand in some slots, dead or not."""
+    arrays = host_arrays(graph.snapshot())
+    return np.array([arrays["sources"][slots], arrays["indices"][slots]])
+
+
+def absent_keys(graph, first, num_slots):
+    """Keys next to the edges in every other slot of one row's leaves, three each, which belong to these leaves."""
+    row, column = edges_of_slots(graph, np.arange(first, first + num_slots, 2))
+    return np.array([np.repeat(row, 3), (column[:, None] + [1, 2, 3]).ravel()])
+
+
+def keys_at_borders(graph, pieces):
+    """Edges in the slots around each piece's first, and what is next to them: keys of all states, none twice."""
+    size, most = graph._out.slots.num_slots, graph.number_of_vertices() - 1
+    borders = np.r_[np.arange(0, size, pieces.PIECE_SLOTS), size]
+    slots = np.unique(np.clip(borders[:, None] + np.arange(-2, 3), 0, size - 1))
+    row, column = edges_of_slots(graph, slots)
+    near = [(row, column), (row, column - 1), (row, column + 1), (row - 1, np.full_like(row, most)), (row + 1, 0 * row)]
+    return np.unique(np.clip(np.concatenate(near, axis=1), 0, most), axis=1)
+
+
+@pytest.fixture
+def compare(monkeypatch, launches, sorts):
+    """Return what updates a graph, a twin that is searched in the slots' own memory, and a set of edges."""
+    from dynstore._cuda import present, unsorted
+
+    twins = {}
+
+    def update(name, graph, edges):
+        """Return the report, and whether the batch was sorted."""
+        if graph not in twins:
+            twins[graph] = graph.copy()
+        twin = twins[graph]
+        batch, before = tuple(map(graph.backend.asarray, edges)), pairs_of(graph)
+        graph._out._num_untried = twin._out._num_untried = 0  # whatever had to be sorted before
+        launches.clear()
+        sorts.clear()
+        report = getattr(graph, name)(batch)
+        assert {"insert_edges": "k_list_pieces", "delete_edges": "k_find_pieces"}[name] in launches
+        was_sorted = len(sorts) > 0
+        with monkeypatch.context() as patch:
+            for module in (present, unsorted):
+                patch.setattr(module, "fits_pieces", lambda slots, num_rows: False)
+            launches.clear()
+            assert getattr(twin, name)(batch) == report
+            assert not {"k_list_pieces", "k_find_pieces"} & set(launches)
+            assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        check_graph(graph)
+        check_edges(graph, name, report, edges, before)
+        return report, was_sorted
+
+    return update
+
+
+def check_edges(graph, name, report, edges, before):
+    """Compare report and edges with what Python's sets come to."""
+    batch, inserting = list(zip(*np.asarray(edges).tolist(), strict=True)), name == "insert_edges"
+    after = set(batch) if graph.is_directed() else {edge for u, v in batch for edge in ((u, v), (v, u))}
+    new, old = ({(u, v) for u, v in some if graph.is_directed() or u <= v} for some in (after - before, after & before))
+    counts = (report.inserted, report.replaced) if inserting else (report.absent, report.deleted)
+    assert (*counts, report.duplicates) == (len(new), len(old), len(batch) - len(new) - len(old))
+    assert pairs_of(graph) == (before | after if inserting else before - after)
+
+
+@pytest.mark.parametrize(
+    ("make", "bits", "dtype"),
+    [(make_hub, 0, np.int32), (make_hub, 1, np.int64), (make_bounded, 0, np.int64), (make_bounded, 2, np.int32)],
+)
+def test_keys_at_borders_of_pieces(device, pieces, widen_ranges, compare, make, bits, dtype):
+    """Before the first slot, in the last of a piece and the first of the next: present, dead and absent, repeated."""
+    widen_ranges(bits)
+    graph = make(device, pieces, dtype)
+    first = keys_at_borders(graph, pieces)
+    report, _ = compare("delete_edges", graph, first)
+    assert report.deleted >= 10
+    assert report.absent >= 10
+    report, was_sorted = compare("insert_edges", graph, np.c_[first, first[:, ::5], first[:, ::10]][:, ::-1])
+    assert (report.inserted, report.replaced, was_sorted) == (first.shape[1], 0, False)
+    keys = keys_at_borders(graph, pieces)
+    compare("insert_edges", graph, keys)
+    report, was_sorted = compare("delete_edges", graph, np.c_[keys, keys[:, ::3]])
+    assert (report.deleted, was_sorted) == (keys.shape[1], False)
+
+
+@pytest.mark.parametrize(("distinct", "rows"), [(32, 32), (7, 32), (1, 32), (7, 33), (33, 33)])
+def test_a_leaf_gets_keys_that_are_repeated(device, pieces, compare, distinct, rows):
+    """The last of a piece, beside the first of the next: its absent keys have 32 rows at most, others have any number.
+
+    One that has more has the batch sorted.
+    """
+    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS - LEAF
+    there = edges_of_slots(graph, np.arange(first, first + 2 * LEAF, 2))
+    compare("delete_edges", graph, there[:, 3:20])
+    absent = np.resize(absent_keys(graph, first, LEAF)[:, :distinct].T, (rows, 2)).T
+    others = np.repeat(there, 2 + np.arange(LEAF) % 4, axis=1)
+    batch = np.random.default_rng(rows + distinct).permutation(np.c_[absent, others], axis=1)
+    report, was_sorted = compare("insert_edges", graph, batch)
+    assert (report.inserted, was_sorted) == (distinct + 17, rows > LEAF)
+
+
+@pytest.mark.parametrize("beyond", [0, 1])
+def test_a_piece_gets_as_many_absent_rows_as_a_block_holds(device, pieces, compare, beyond):
+    """One more, and the batch is sorted; what it has left in scratch does not reach the next ones."""
+    graph, most = make_hub(device, pieces), pieces.MOST_ABSENT
+    absent = absent_keys(graph, pieces.PIECE_SLOTS, pieces.PIECE_SLOTS)
+    batch = absent[:, :: absent.shape[1] // most][:, :most]
+    report, was_sorted = compare("insert_edges", graph, np.c_[batch, absent[:, 1 : 1 + beyond]])
+    assert (report.inserted, report.path, was_sorted) == (most + beyond, "in-place", beyond > 0)
+    for _ in range(2):
+        keys = keys_at_borders(graph, pieces)
+        assert compare("insert_edges", graph, keys)[1] is False
+        assert compare("delete_edges", graph, keys[:, ::2])[1] is False
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_ids_that_are_no_vertices_change_nothing(device, pieces, launches, dtype):
+    """Wherever they are in a row; one that is too high may be no vertex's."""
+    num_vertices = 6 * pieces.PIECE_SLOTS
+    graph = make_hub(device, pieces, dtype, max_vertices=num_vertices)
+    before, keys = host_arrays(graph.snapshot()), keys_at_borders(graph, pieces).astype(dtype)
+    strangers = [(-1, InputError), (num_vertices, LimitError), (np.iinfo(dtype).max, LimitError)]
+    for stranger, error in strangers + [(2**32 + 5, LimitError)] * (dtype == np.int64):
+        for column in (0, 1):
+            batch = keys.copy()
+            batch[column, 7] = stranger
+            batch = tuple(map(graph.backend.asarray, batch))
+            launches.clear()
+            with pytest.raises(error):
+                graph.insert_edges(batch)
+            assert "k_list_pieces" in launches
+            if error is InputError:
+                launches.clear()
+                with pytest.raises(error):
+                    graph.delete_edges(batch)
+                assert "k_find_pieces" in launches
+            assert same_arrays(host_arrays(graph.snapshot()), before)
+
+
+def test_ids_that_are_no_vertices_yet(device, pieces, compare):
+    """A deletion finds none of their edges; an insertion makes them vertices."""
+    keys = keys_at_borders(graph := make_hub(device, pieces), pieces)
+    keys[:, ::6] += 6 * pieces.PIECE_SLOTS
+    compare("delete_edges", graph, keys)
+    compare("insert_edges", graph, keys)
+
+
+@pytest.mark.parametrize("revived", [False, True])
+@pytest.mark.parametrize("keys", [13, 14, 15])
+def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, pieces, compare, keys, revived):
+    """That in its first slot. A leaf takes 29 edges; one that is taken to be full without that edge is not."""
+    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS
+    dead, after = edges_of_slots(graph, [first]), slice(first + LEAF, first + 2 * LEAF)
+    compare("delete_edges", graph, dead)
+    neighbour = host_arrays(graph.snapshot())["indices"][after]
+    batch = absent_keys(graph, first, LEAF)[:, :keys]
+    report, was_sorted = compare("insert_edges", graph, np.c_[batch, dead] if revived else batch)
+    assert (report.inserted, report.path, was_sorted) == (keys + revived, "in-place", False)
+    climbs = (host_arrays(graph.snapshot())["indices"][after] != neighbour).any()
+    assert climbs == (15 + keys + revived > 29)
+
+
+@pytest.mark.parametrize("left", [3, 4])
+@pytest.mark.parametrize("others", ["none", "of the piece", "of the leaf"])
+def test_a_leaf_is_left_too_empty_by_a_deletion_of_its_first_slot(device, pieces, compare, others, left):
+    """Which the piece before finds. A leaf has to have three edges."""
+    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS
+    there = edges_of_slots(graph, np.arange(first, first + 4 * LEAF, 2))
+    compare("delete_edges", graph, there[:, left : LEAF // 2])
+    also = {"none": there[:, :0], "of the piece": there[:, 50:51], "of the leaf": there[:, 1:2]}[others]
+    report, _ = compare("delete_edges", graph, np.c_[there[:, :1], also])
+    assert (report.deleted, report.path) == (1 + also.shape[1], "in-place")
+    assert host_arrays(graph.snapshot())["mask"].reshape(-1, LEAF).sum(axis=1).min() >= 0.08 * LEAF
+    compare("delete_edges", graph, edges_of_slots(graph, [first + LEAF - 1]))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_updates_of_undirected_graphs(device, pieces, compare, rng, dtype):
+    """Edges are mirrored, self-loops are not, and each is told once."""
+    most = int((14 * pieces.PIECE_SLOTS) ** 0.5)
+    hub, rest = np.array([np.full(most, 9), np.arange(most)]), rng.integers(0, most, (2, pieces.PIECE_SLOTS))
+    edges = np.c_[hub, rest].astype(dtype)
+    graph, _ = on_device(tuple(edges), device, directed=False, vertex_dtype=dtype, merge_cost=0.0, root_lower=0.1)
+    assert pieces.count_pieces(graph._out.slots) >= 3
+    loops = np.array([np.arange(0, 60, 4)] * 2) % most
+    for _ in range(2):
+        batch = np.c_[rng.integers(0, most, (2, 40)), loops, loops[:, ::3]].astype(dtype)
+        for name in ("insert_edges", "delete_edges"):
+            compare(name, graph, np.c_[batch, batch[::-1, ::5]])
+        compare("insert_edges", graph, batch[:, ::3])
+
+
+def test_updates_as_they_come(device, pieces, widen_ranges, compare, rng):
+    """Thirty rounds of keys near borders and anywhere, in any state, some repeated; a log has some planned first."""
+    graph = make_hub(device, pieces)
+    for step in range(30):
+        widen_ranges(step % 3)
+        log = graph.follow() if step % 5 > 2 else None
+        there = np.array(sorted(pairs_of(graph))).T
+        some = there[:, rng.integers(0, there.shape[1], 40)]
+        keys = np.c_[keys_at_borders(graph, pieces), some, some[:, :20] + [[0], [1]]]
+        batch = keys[:, rng.integers(0, keys.shape[1], rng.integers(1, 80))].astype(np.int32)
+        name = ("insert_edges", "delete_edges")[step % 2 if step < 10 else rng.integers(0, 2)]
+        compare(name, graph, batch)
+        assert log is None or len(log.changes) == 1
+
+
+def test_which_batches_are_searched_by_pieces(device, ordering, launches):
+    """Those that are large beside the slots, if a block is likely to hold a piece's absent rows."""
+    from dynstore._cuda import pieces
+
+    for num_slots, num_pieces in ((LEAF, 1), (1, 1), (0, 0)):
+        size = 3 * pieces.PIECE_SLOTS + num_slots
+        assert pieces.count_pieces(SimpleNamespace(num_slots=size)) == 3 + num_pieces
+    graph = make_hub(device, pieces)
+    slots = graph._out.slots
+    fewest = -(-slots.num_slots // pieces.SLOTS_A_ROW)
+    most = 3 * pieces.MOST_ABSENT * slots.num_slots // (4 * pieces.PIECE_SLOTS)
+    for num_rows in (fewest - 1, fewest, most, most + 1):
+        assert pieces.fits_pieces(slots, num_rows) == (fewest <= num_rows <= most)
+        edges = edges_of_slots(graph, np.arange(num_rows))
+        for update, kernel in ((graph.insert_edges, "k_list_pieces"), (graph.delete_edges, "k_find_pieces")):
+            launches.clear()
+            update(tuple(map(graph.backend.asarray, edges)))
+            assert (kernel in launches) == (fewest <= num_rows <= most)
+        graph.insert_edges(tuple(map(graph.backend.asarray, edges)))
