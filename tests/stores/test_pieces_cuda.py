@@ -191,30 +191,28 @@ def test_ids_that_are_no_vertices_change_nothing(device, pieces, launches, dtype
     """Wherever they are in a row; one that is too high may be no vertex's."""
     num_vertices = 6 * pieces.PIECE_SLOTS
     graph = make_hub(device, pieces, dtype, max_vertices=num_vertices)
-    before, keys = host_arrays(graph.snapshot()), keys_at_borders(graph, pieces).astype(dtype)
+    before, absent = host_arrays(graph.snapshot()), keys_at_borders(graph, pieces)
+    there = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
     strangers = [(-1, InputError), (num_vertices, LimitError), (np.iinfo(dtype).max, LimitError)]
     for stranger, error in strangers + [(2**32 + 5, LimitError)] * (dtype == np.int64):
-        for column in (0, 1):
-            batch = keys.copy()
-            batch[column, 7] = stranger
-            batch = tuple(map(graph.backend.asarray, batch))
-            launches.clear()
-            with pytest.raises(error):
-                graph.insert_edges(batch)
-            assert "k_list_pieces" in launches
-            if error is InputError:
+        updates = [(graph.insert_edges, absent, "k_list_pieces"), (graph.delete_edges, there, "k_find_pieces")]
+        for update, edges, kernel in updates if error is InputError else updates[:1]:
+            for column in (0, 1):
+                batch = edges.astype(dtype)
+                batch[column, 7] = stranger
                 launches.clear()
                 with pytest.raises(error):
-                    graph.delete_edges(batch)
-                assert "k_find_pieces" in launches
-            assert same_arrays(host_arrays(graph.snapshot()), before)
+                    update(tuple(map(graph.backend.asarray, batch)))
+                assert kernel in launches
+                assert same_arrays(host_arrays(graph.snapshot()), before)
 
 
 def test_ids_that_are_no_vertices_yet(device, pieces, compare):
-    """A deletion finds none of their edges; an insertion makes them vertices."""
-    keys = keys_at_borders(graph := make_hub(device, pieces), pieces)
-    keys[:, ::6] += 6 * pieces.PIECE_SLOTS
-    compare("delete_edges", graph, keys)
+    """A deletion finds none of their edges, but all others; an insertion makes them vertices."""
+    graph = make_hub(device, pieces)
+    keys = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
+    keys[:, 7] += 6 * pieces.PIECE_SLOTS
+    assert compare("delete_edges", graph, keys)[0].absent == 1
     compare("insert_edges", graph, keys)
 
 
