@@ -36,7 +36,8 @@ DEVICES = ("auto", "cpu", "cuda")
 CUDA_INSTALL_LINE = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
 _log = logging.getLogger("dynstore")
 
-Part = tuple[int | tuple[int, ...], Any]  # an array's shape and dtype
+# An array's shape and dtype; of a row of which only the first entries are to be zeros, also how many these are.
+Part = tuple[int | tuple[int, ...], Any] | tuple[int, Any, int]
 
 
 class Backend:
@@ -142,9 +143,9 @@ class Together:
 
     Parameters
     ----------
-    parts : pairs of shape and dtype
+    parts : sequence of Part
     zeroed : int
-        So many of them, from the first on, are filled with zeros.
+        So many of them, from the first on, are filled with zeros, the last one perhaps not as a whole.
 
     Attributes
     ----------
@@ -156,15 +157,19 @@ class Together:
 
     def __init__(self, backend: Backend, parts: tuple[Part, ...], zeroed: int) -> None:
         self.is_clear = False
-        shapes = [(shape,) if isinstance(shape, int) else shape for shape, _ in parts]
-        lengths = [prod(shape) * np.dtype(dtype).itemsize for shape, (_, dtype) in zip(shapes, parts, strict=True)]
+        shapes = [(part[0],) if isinstance(part[0], int) else part[0] for part in parts]
+        dtypes = [np.dtype(part[1]) for part in parts]
+        lengths = [prod(shape) * dtype.itemsize for shape, dtype in zip(shapes, dtypes, strict=True)]
         sizes = [-(-length // ALIGNMENT) * ALIGNMENT for length in lengths]
         self.parts, self.nbytes = parts, sum(sizes)
         self._backend, self._num_zeroed = backend, sum(sizes[:zeroed])
+        last = parts[zeroed - 1]
+        if zeroed and len(last) == 3:
+            self._num_zeroed += last[2] * dtypes[zeroed - 1].itemsize - sizes[zeroed - 1]
         self._block = block = backend.empty(self.nbytes, np.uint8)
         self.clear()
         self.arrays, start = [], 0
-        for shape, (_, dtype), length, size in zip(shapes, parts, lengths, sizes, strict=True):
+        for shape, dtype, length, size in zip(shapes, dtypes, lengths, sizes, strict=True):
             if backend.on_gpu:
                 self.arrays.append(backend.xp.ndarray(shape, dtype, memptr=block.data + start))
             else:

@@ -63,6 +63,15 @@ def test_arrays_allocated_together_are_apart(backend: Backend) -> None:
         backend.empty_together((1, np.int64), (1 << 60, np.int64))
 
 
+def test_of_the_last_array_that_is_to_be_zeros_only_the_first_entries_may_be(backend: Backend) -> None:
+    together = backend.together((3, np.int32), (90, np.int64, 4), (5, np.int8), zeroed=2)
+    for array in together.arrays:
+        array.fill(7)
+    together.clear()
+    first, second, third = (backend.to_host(array).tolist() for array in together.arrays)
+    assert (first, second, third) == ([0] * 3, [0] * 4 + [7] * 86, [7] * 5)
+
+
 def test_kernels_are_found_by_family(backend: Backend) -> None:
     module = backend.kernels("dynstore", "search")
     assert module.__name__ == f"dynstore._{backend.family}.search"

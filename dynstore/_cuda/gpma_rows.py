@@ -5,9 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
-from dynstore._cuda.leaves import d_share_rows
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 __all__ = ["d_fill_edge_rows", "d_fill_rows_by_warp", "k_fill_edge_rows"]
+
+
+@device
+def d_share_rows(offsets, low, high, slot, wanted):
+    """All lanes together let the rows in (low, high] start at ``slot``, for each lane that wants it in turn."""
+    pending = d_ballot(wanted)
+    while pending != 0:
+        lane = cuda.ffs(np.int32(pending)) - 1
+        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
+        row = shared_low + 1 + d_lane()
+        while row <= shared_high:
+            offsets[row] = shared_slot
+            row += WARP
+        pending &= pending - np.uint32(1)
 
 
 @device

@@ -8,21 +8,22 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import SUMS, d_sync_grid
 from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.search import d_test_bit
+from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
+    "FAR_START",
     "d_count_before_by_warp",
     "d_count_not_above",
     "d_count_valid_before",
     "d_divide",
     "d_divide_by",
     "d_find_window",
-    "d_share_rows",
+    "d_list_ranges",
     "d_write_edge_rows",
     "d_write_far_rows",
-    "d_write_long_ranges",
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",
@@ -34,17 +35,21 @@ __all__ = [
 ]
 
 
-# Rows from which on a range is too long for one warp, which may have many of them, and for one block. The lists of
-# these ranges: how many all blocks write together, how many a block each, what a grid-wide wait needs, then (low, high,
-# slot) of the former; those of the latter are at the end, the first of them last.
-LONG_ROWS, FAR_ROWS = (48, 64) if SIMULATED else (512, 8192)
+# Rows from which on a range, of those too long for a lane, is too long for one warp. The lists of both: how many all
+# blocks write together, how many a warp each, what a grid-wide wait needs, then (low, high, slot) of the former; those
+# of the latter are at the end, the first of them last.
+FAR_ROWS = 96 if SIMULATED else 8192
 FAR_RANGES, LONG_RANGES = range(2)
 FAR_START = SUMS
 
 
-def far_rows_size(num_vertices: int) -> int:
-    """Return how many int64 entries, zeros at first, the lists of ranges of so many rows, or of some more, need."""
-    return FAR_START + 3 * with_room(num_vertices // FAR_ROWS + num_vertices // LONG_ROWS + 2)
+def far_rows_size(num_vertices: int, num_twice: int = 0) -> int:
+    """Return how many int64 entries the lists of ranges of so many rows, or of some more, need.
+
+    Up to ``num_twice`` ranges are listed twice. The first ``FAR_START`` entries are to be zeros.
+    """
+    num_ranges = num_vertices // (WARP + 1) + 1
+    return FAR_START + 3 * with_room(num_ranges + min(num_ranges, num_twice))
 
 
 @device
@@ -93,80 +98,52 @@ def d_count_before_by_warp(valid, before, first, leaf):
 
 
 @device
-def d_share_rows(offsets, low, high, slot, wanted):
-    """All lanes together let the rows in (low, high] start at ``slot``, for each lane that wants it in turn."""
-    pending = d_ballot(wanted)
-    while pending != 0:
-        lane = cuda.ffs(np.int32(pending)) - 1
-        shared_low, shared_high, shared_slot = d_shuffle(low, lane), d_shuffle(high, lane), d_shuffle(slot, lane)
-        row = shared_low + 1 + d_lane()
-        while row <= shared_high:
-            offsets[row] = shared_slot
-            row += WARP
-        pending &= pending - np.uint32(1)
+def d_list_ranges(far_rows, low, high, slot):
+    """Leave the lanes' ranges of more rows than a warp has lanes to ``d_write_far_rows``: they go to lists.
 
-
-@device
-def d_list_range(far_rows, low, high, slot):
-    """Leave a range that is too long for a warp to ``d_write_far_rows``: it goes to a list, by one atomic add."""
-    if high - low >= FAR_ROWS:
-        place = np.uint32(FAR_START + 3 * np.uint32(cuda.atomic.add(far_rows, FAR_RANGES, 1)))
-    else:
-        place = np.uint32(far_rows.shape[0] - 3 - 3 * np.uint32(cuda.atomic.add(far_rows, LONG_RANGES, 1)))
-    far_rows[place], far_rows[np.uint32(place + 1)], far_rows[np.uint32(place + 2)] = low, high, slot
+    One atomic add a warp, and one each range that is too long for a warp.
+    """
+    length = high - low
+    if d_ballot(length > WARP) == 0:
+        return
+    place = np.uint32(far_rows.shape[0] - 3 - 3 * d_claim(far_rows, LONG_RANGES, WARP < length < FAR_ROWS))
+    if length >= FAR_ROWS:
+        place = np.uint32(FAR_START + 3 * cuda.atomic.add(far_rows, FAR_RANGES, 1))
+    if length > WARP:
+        far_rows[place], far_rows[np.uint32(place + 1)], far_rows[np.uint32(place + 2)] = low, high, slot
 
 
 @device
 def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; each lane brings its own, all write a long range together.
+    """Let the rows in (low, high] start at ``slot``; each lane brings its own, and leaves a long range to others.
 
-    One too long for a warp goes to ``far_rows``, see ``d_list_range``.
+    That goes to ``far_rows``, see ``d_list_ranges``.
     """
     if d_ballot(low != high) == 0:
         return
     if high - low <= WARP:
         for row in range(low + 1, high + 1):
             offsets[row] = slot
-    elif high - low >= LONG_ROWS:
-        d_list_range(far_rows, low, high, slot)
-    d_share_rows(offsets, low, high, slot, WARP < high - low < LONG_ROWS)
-
-
-@device
-def d_write_long_ranges(offsets, low, high, slot, far_rows):
-    """Do as ``d_write_rows_by_warp`` for the rows in (low, high] that are more than a warp has lanes; nothing of fewer.
-
-    With fewer registers: all are int32.
-    """
-    length = np.int32(high - low)
-    if length >= LONG_ROWS:
-        d_list_range(far_rows, low, high, slot)
-    pending = d_ballot(WARP < length < LONG_ROWS)
-    while pending != 0:
-        owner = np.int32(cuda.ffs(np.int32(pending))) - np.int32(1)
-        last, shared_slot = d_shuffle(high, owner), d_shuffle(slot, owner)
-        row = np.int32(np.int32(d_shuffle(low, owner) + np.int32(1)) + np.int32(d_lane()))
-        while row <= last:
-            offsets[np.uint32(row)] = shared_slot
-            row = np.int32(row + np.int32(WARP))
-        pending = np.uint32(pending & np.uint32(pending - np.uint32(1)))
+    d_list_ranges(far_rows, low, high, slot)
 
 
 @device
 def d_write_far_rows(offsets, far_rows, phase):
-    """Write the ranges that were too long for a warp, once no block finds more of them: a block each, or all together.
+    """Write the ranges that were too long for a lane, once no block finds more of them: a warp each, or all together.
 
     ``phase``: which of the kernel's waits on ``far_rows`` that is, see ``d_sync_grid``.
     """
     d_sync_grid(far_rows, phase)
-    for i in range(cuda.blockIdx.x, far_rows[LONG_RANGES], cuda.gridDim.x):
+    for i in range(cuda.grid(1) >> 5, far_rows[LONG_RANGES], cuda.gridsize(1) >> 5):
         place = far_rows.shape[0] - 3 - 3 * i
-        for row in range(far_rows[place] + 1 + cuda.threadIdx.x, far_rows[place + 1] + 1, cuda.blockDim.x):
-            offsets[row] = far_rows[place + 2]
+        slot = far_rows[place + 2]
+        for row in range(far_rows[place] + 1 + d_lane(), far_rows[place + 1] + 1, WARP):
+            offsets[row] = slot
     for i in range(far_rows[FAR_RANGES]):
         place = FAR_START + 3 * i
+        slot = far_rows[place + 2]
         for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
-            offsets[row] = far_rows[place + 2]
+            offsets[row] = slot
 
 
 @device

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
-from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys
 from dynstore._cuda.lpma_layout import d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
@@ -55,7 +55,7 @@ class Planned:
 
     ``ordered``: the validity words in order, before the update; ``before``: edges before each block of 32 segments,
     after a deletion's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``far_rows``: zeros, for writing.
+    ``far_rows``: for writing, see ``d_write_rows_by_warp``.
     """
 
     located: Located
@@ -274,7 +274,7 @@ def plan_windows(
     num_leaves, num_marks = 1 << most_top, (2 << most_top) // 32 + 1
     work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, levels.vertex_dtype
     arrays = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(levels.num_vertices), np.int64),
+        (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(levels.num_vertices), np.int64, FAR_START),
         (work_size, np.int64), (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (num_leaves, np.uint32),
         (size, np.uint8), (size, np.int8), (pending, vertex_dtype), (pending, vertex_dtype), zeroed=3,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
@@ -54,8 +54,8 @@ class Packing:
         backend: Backend,
         control: Array,
         nodes: Array,
-        far_rows: Array,
         granted: Array,
+        far_rows: Array,
         left: Array,
         before: Array,
         leaves: Array,
@@ -182,8 +182,9 @@ def start_packing(
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     plan = allocate(
-        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
-        (GRANT_SIZE, np.int64), (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(slots.num_vertices), np.int64, FAR_START),
+        (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
         (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
         *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
     )  # fmt: skip

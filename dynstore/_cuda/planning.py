@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.packed_slots import pack_slots
@@ -57,8 +57,8 @@ class Insertion:
         backend: Backend,
         control: Array,
         marks: Array,
-        far_rows: Array,
         granted: Array,
+        far_rows: Array,
         lists: Array,
         windows: Array,
         positions: Array,
@@ -162,8 +162,9 @@ def start_plan(
     num_rows, num_leaves, top = num_keys or len(batch), slots.num_slots >> 5, len(limits) - 1
     size, kept, dtype = room(num_rows), room(num_keys), slots.src.dtype
     plan = allocate(
-        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (far_rows_size(slots.num_vertices), np.int64),
-        (GRANT_SIZE, np.int64), ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(slots.num_vertices), np.int64, FAR_START),
+        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
         (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
     )  # fmt: skip

@@ -15,7 +15,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import far_rows_size
+from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.ordering import choose_shift, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
@@ -74,10 +74,10 @@ class _Scratch:
         self,
         backend: Backend,
         control: Array,
-        far_rows: Array,
         marks: Array,
         nodes: Array,
         lists: Array,
+        far_rows: Array,
         groups: Array,
         following: Array,
         table: Array,
@@ -117,10 +117,10 @@ def _make_plan(
 ) -> ListPlan:
     """Take scratch with ``room`` for so many rows."""
     num_leaves, dtype, top = slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
-    # Windows come in no order, so both sides of an edge between two write it: ranges of rows may be listed twice.
+    # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows.
     scratch = allocate(
-        (CONTROL_SIZE, np.int64), (far_rows_size(2 * slots.num_vertices), np.int64),
-        (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32), ((num_leaves, 2), np.int32),
+        (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32),
+        ((num_leaves, 2), np.int32), (far_rows_size(slots.num_vertices, min(room, num_leaves)), np.int64, FAR_START),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
         (room, np.int32), ((TABLE_ROWS, room), np.int32), ((KEY_ROWS, room + room // 2), dtype),
         ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),

@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaves import d_write_far_rows, d_write_long_ranges, d_write_rows_by_warp
+from dynstore._cuda.leaves import d_list_ranges, d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
     END,
@@ -56,8 +56,10 @@ MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
 # What half a warp needs of it for a leaf: a place for each element, and one for what is none; and a block for all.
 LEAF_ROOM = 33
 LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
-# Four blocks of ``k_write_windows`` on a multiprocessor in place of three.
+# Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
+# wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
 MAX_REGISTERS = 64
+WIDE_THREADS = WARP if SIMULATED else 1024
 ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 
 
@@ -170,7 +172,7 @@ def d_write_leaf_rows(offsets, row, other_row, slot, far_rows):
     while d_ballot(max(length, other_length) > WARP) != 0:  # mostly never, twice at most
         is_first = length > WARP
         low, high, at = (before, row, slot) if is_first else (other_before, other_row, other_slot)
-        d_write_long_ranges(offsets, low, high, at, far_rows)
+        d_list_ranges(far_rows, low, high, at)
         if is_first:
             length = np.int32(0)
         elif other_length > WARP:
@@ -272,7 +274,7 @@ def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
     d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board)
 
 
-@kernel
+@partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)
 def k_merge_wide(
     src, dst, valid, offsets, marks, table, lists, pairs, scratch, control, far_rows, most_new, most_leaves
 ):
@@ -287,7 +289,9 @@ def k_merge_wide(
         return
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
         window = table[WIDE_WINDOWS, i]
-        d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, THREADS)
+        d_merge_window(
+            src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, WIDE_THREADS
+        )
     for i in range(control[GIANT]):
         window = table[WIDE_WINDOWS, table.shape[1] - 1 - i]
         d_merge_giant(

@@ -298,13 +298,12 @@ def test_a_new_vertex_gets_its_edges(device, directed):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("length", ["of a warp", "of a block", "of all blocks"])
+@pytest.mark.parametrize("length", [32, 33, 64, 65, 511, "of a warp", "of all blocks"])
 def test_rows_far_apart(device, directed, length):
     """Ranges of empty rows that are too long for a lane, inside windows, at their edges, and behind the last."""
     from dynstore._cuda import leaves
 
-    lengths = {"of a warp": leaves.LONG_ROWS - 2, "of a block": leaves.FAR_ROWS - 2}
-    step = lengths.get(length, 3 * leaves.FAR_ROWS // 2)
+    step = {"of a warp": leaves.FAR_ROWS - 1, "of all blocks": leaves.FAR_ROWS}.get(length, length)
     rng = np.random.default_rng(5)
     near = (rng.integers(0, 30, 300), rng.integers(0, 30, 300))
     graph = DynamicGraph.from_edges(near, device=device, directed=directed, merge_cost=0.0)

@@ -166,6 +166,32 @@ def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, insert_
     assert max(giants) > 0
 
 
+def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkeypatch):
+    """Ranges for a lane, for a warp and for all blocks, mixed in each leaf; new rows begin inside some of them."""
+    from dynstore._cuda import leaves, unsorted, unsorted_layout
+
+    windows, read = [], unsorted._read_plan
+
+    def spy(backend, batch, plan):
+        totals, control = read(backend, batch, plan), plan.scratch.control
+        windows.append([int(control[getattr(unsorted_layout, kind)]) for kind in ("NARROW", "WIDE", "GIANT")])
+        return totals
+
+    monkeypatch.setattr(unsorted, "_read_plan", spy)
+    wide = 1 << unsorted_layout.MAX_HEIGHT
+    lengths = np.resize([1, 31, 32, 33, 63, 64, 65], 200 * wide)
+    lengths[::67], lengths[5::71] = leaves.FAR_ROWS - 1, leaves.FAR_ROWS
+    rows = np.cumsum(lengths)
+    graph = DynamicGraph.from_edges((rows, rows % 5), device=device, merge_cost=0.0)
+    graph.insert_vertices(rows[-1:] + 511)
+    twin = graph.copy()
+    for first, count in ((0, 1), (30, 12), (60 * wide, 6 * wide), (120 * wide, 12 * wide)):
+        batch = np.r_[rows[first : first + count] + np.arange(count) % 2 * 20, rows[-1]]
+        _, was_sorted = insert_into_both(graph, twin, (batch, np.full(count + 1, 7 + first)))
+        assert not was_sorted
+    assert np.array(windows).any(axis=0).all()
+
+
 def test_leaves_that_would_climb_far_have_the_batch_sorted(device, insert_into_both):
     """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
     from dynstore._cuda import unsorted_layout
@@ -255,7 +281,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
             report = graph.insert_edges(batch)
             if launches[-1] == "k_insert_lists":
                 scratch, _ = graph._out.slots.scratch._kept["insertion"]
-                control, far_rows, *zeroed = scratch.arrays[:5]
+                control, *zeroed, far_rows = scratch.arrays[:5]
                 assert not any(array.any() for array in (control[:SUMS], far_rows[:FAR_START], *zeroed))
                 alone += 1
             with monkeypatch.context() as patch:
