@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "THREADS",
     "WARP",
     "Kernel",
+    "around_launches",
     "cuda",
     "device",
     "kernel",
@@ -161,6 +163,21 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     finally:
         _prepared.launches = outer
     return partial(_start_all, launches)
+
+
+@contextmanager
+def around_launches(start: Callable[[str, Callable[[], None]], None]) -> Iterator[None]:
+    """Start each kernel of the block by ``start(name, launch)``, which calls ``launch()``: to time it, say."""
+    run = Kernel._run
+
+    def run_around(self: Kernel, *launch: Any) -> None:
+        start(self.name, partial(run, self, *launch))
+
+    Kernel._run = run_around  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        Kernel._run = run  # type: ignore[method-assign]
 
 
 def _start_all(launches: list[_Launch]) -> None:

@@ -12,7 +12,7 @@ from dynstore.benchmarks.module_command import run_as_command
 from dynstore.errors import InputError, OutOfMemoryError
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCHMARKS = ("algorithm_suite", "drop_in_suite", "floors", "id_costs", "lpma_cycle", "results_page")
+BENCHMARKS = ("algorithm_suite", "drop_in_suite", "floors", "id_costs", "kernel_times", "lpma_cycle", "results_page")
 MODULES = [ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS] + [ROOT / "dynstore/testing/compatibility.py"]
 
 
@@ -20,6 +20,7 @@ MODULES = [ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS] + [ROOT / 
     ("module", "arguments", "message"),
     [
         ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
+        ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
         ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),
     ],
 )

@@ -1,0 +1,152 @@
+"""Where updates spend their time, kernel by kernel: ``python -m dynstore.benchmarks.kernel_times``.
+
+A window slides over an RMAT graph's different edges in random order, half of which are in it: a step inserts the next
+batch and deletes the oldest one. In every other step CUDA events lie around each launch; in those between, the whole
+call is timed until the device is idle. An event's time has the launch in it where the GPU waits for the host: some 15
+microseconds for the first kernel of an update. (In Numba's simulator all times are the host's.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dynstore.backend import get_backend
+from dynstore.benchmarks.drop_in_window import Window, different_pairs
+from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.errors import InputError
+from dynstore.graph import DynamicGraph
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+
+__all__ = ["main", "time_launches"]
+
+WARM_UPS = 4
+Times = dict[tuple[str, str], list[float]]  # (operation, kernel or "" for the whole call) -> ms
+
+
+@contextmanager
+def time_launches(backend: Backend) -> Iterator[Callable[[], list[tuple[str, float]]]]:
+    """Time each launch of the block.
+
+    Yields
+    ------
+    read : callable
+        Waits for the device, and returns the name and the ms of each launch since the last call, in order.
+    """
+    from dynstore._cuda.compiler import around_launches
+
+    launches: list[tuple[str, Any, Any]] = []
+
+    def start(name: str, launch: Callable[[], None]) -> None:
+        begin = _mark(backend)
+        launch()
+        launches.append((name, begin, _mark(backend)))
+
+    def read() -> list[tuple[str, float]]:
+        backend.synchronize()
+        passed = [(name, _passed_ms(backend, begin, end)) for name, begin, end in launches]
+        launches.clear()
+        return passed
+
+    with around_launches(start):
+        yield read
+
+
+def _mark(backend: Backend) -> Any:
+    if not backend.on_gpu:
+        return time.perf_counter()
+    event = backend.xp.cuda.Event()
+    event.record()
+    return event
+
+
+def _passed_ms(backend: Backend, begin: Any, end: Any) -> float:
+    return float(backend.xp.cuda.get_elapsed_time(begin, end)) if backend.on_gpu else (end - begin) * 1e3
+
+
+def _measure(backend: Backend, graph: DynamicGraph, window: Window, steps: int) -> Times:
+    """Slide the window, in turn with and without events; the first steps warm up."""
+    times, watch = defaultdict[tuple[str, str], list[float]](list), Stopwatch(backend)
+    for step in range(-WARM_UPS, 2 * steps):
+        leaving, entering = window.advance()
+        for operation, update, edges in (
+            ("insert", graph.insert_edges, entering),
+            ("delete", graph.delete_edges, leaving),
+        ):
+            if step % 2:
+                with time_launches(backend) as read:
+                    update(edges)
+                    launches = read()
+            else:
+                watch.start()
+                update(edges)
+                launches = [("", watch.lap())]
+            for name, passed_ms in launches if step >= 0 else ():
+                times[operation, name].append(passed_ms)
+    return dict(times)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print, and write the JSON of schema 1 where asked to; 1 where edges are lost."""
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.kernel_times", description=__doc__)
+    parser.add_argument("--scale", type=int, default=22)
+    parser.add_argument("--edge-factor", type=int, default=16)
+    parser.add_argument("--batch", default="10000,100000,1000000", help="sizes, by comma")
+    parser.add_argument("--steps", type=int, default=12, help="with events, and as many without")
+    parser.add_argument("--store", default="gpma+")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--json", type=Path)
+    chosen = parser.parse_args(arguments)
+    backend: Any = get_backend(chosen.device)
+    rows, agree = [], True
+    if backend.family != "cuda":
+        raise InputError(f"kernel_times: device is {chosen.device!r}, which is the host here; wanted one with a GPU")
+    src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
+    for size in map(int, chosen.batch.split(",")):
+        half, slides = int(src.shape[0]) // 2, WARM_UPS + 2 * chosen.steps
+        if not 0 < size * slides <= half:
+            raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")
+        window = Window(src[: half + size * slides], dst[: half + size * slides], size, slides)
+        graph = DynamicGraph(True, store=chosen.store, device=backend.name)
+        graph.insert_edges(window.now())
+        with quiet():
+            times = _measure(backend, graph, window, chosen.steps)
+        agree &= graph.number_of_edges() == half
+        print(f"{chosen.store}, batches of {size}, {graph.number_of_edges()} edges")
+        for (operation, name), values in sorted(times.items()):
+            found = percentiles(values)
+            print(f"  {operation} {name:24}{found['median_ms']:9.3f} ms  90 %: {found['p90_ms']:.3f}  of {len(values)}")
+            rows.append(
+                {
+                    "store": f"{chosen.store}, {name}" if name else chosen.store, "device": backend.name,
+                    "operation": operation, "algorithm": None, "batch": size, "edges": half, "steps": len(values),
+                    **found, "bytes": None,
+                }
+            )  # fmt: skip
+    if chosen.json is not None:
+        dataset = {
+            "name": f"rmat:{chosen.scale}:{chosen.edge_factor}", "seed": chosen.seed, "vertices": 1 << chosen.scale,
+            "edges": int(src.shape[0]),
+        }  # fmt: skip
+        typed = sys.argv[1:] if arguments is None else arguments
+        command = shlex.join(["python", "-m", "dynstore.benchmarks.kernel_times", *typed])
+        document = make_document("kernel-times", command, dataset, rows, agree)
+        chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    return int(not agree)
+
+
+if __name__ == "__main__":
+    run_as_command(main)
