@@ -49,7 +49,7 @@ def test_slots_are_those_that_planned_updates_write(device, exported, options):
 
 def test_out_edges_that_have_to_be_planned_are_so_once_the_in_edges_are_written(device, launches):
     """In-edges that have to be planned have both planned."""
-    graph = DynamicGraph.from_edges(tuple(map(np.asarray, (SRC, DST))), device=device, merge_cost=0.0)
+    graph = DynamicGraph.from_edges((SRC, DST), device=device, merge_cost=0.0)
     graph.snapshot(transposed=True)
     held = export(graph, transposed=False)
     launches.clear()
