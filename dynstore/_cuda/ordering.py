@@ -16,7 +16,7 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_chunk, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
-from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle
 from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
@@ -134,27 +134,17 @@ def d_add_counts(counts, totals):
 
 
 @device
-def d_sum_lower_lanes(value):
-    """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
-    lane, total = d_lane(), np.int32(value)
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(total, (lane - step) & 31)
-        total = np.int32(total + (other if lane >= step else np.int32(0)))
-    return total
-
-
-@device
 def d_sum_lower_threads(value, board):
     """Return the int32 sum of ``value`` over the threads of the block before this one.
 
     The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
     """
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    total = d_sum_lower_lanes(value)
+    total = d_scan_lanes(value)
     if lane == 31:
         board[warp] = total
     cuda.syncthreads()
-    warps = d_sum_lower_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
+    warps = d_scan_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
     before = d_shuffle(warps, max(warp - 1, 0))
     return np.int32(total - value + (before if warp > 0 else np.int32(0)))
 

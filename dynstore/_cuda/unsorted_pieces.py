@@ -47,7 +47,7 @@ from dynstore._cuda.unsorted_layout import (
     STRANGE,
     TARGETS,
 )
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle
 from dynstore.slots import DEAD, PRESENT
 
 __all__ = ["k_list_pieces"]
@@ -125,10 +125,7 @@ def d_place_leaves(valid, told, rows_of_leaf, piece, num_leaves, lower, counts, 
         rows = rows_of_leaf[thread]
         elements = np.int32(np.int32(cuda.popc(valid[leaf] | told[thread])) + np.int32(thread == 0))
     is_full = (rows > 0) & (elements + rows > lower * 32)
-    listed, full, before = d_ballot(rows > 0), d_ballot(is_full), rows
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(before, (lane - step) & 31)
-        before = np.int32(before + (other if lane >= step else np.int32(0)))
+    listed, full, before = d_ballot(rows > 0), d_ballot(is_full), d_scan_lanes(rows)
     start, first_listed, first_full = np.int32(0), np.int32(0), np.int32(0)
     if lane == WARP - 1:
         start = np.int32(cuda.atomic.add(counts, PLACED, before))
