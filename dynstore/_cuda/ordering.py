@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "choose_shift", "d_choose_range", "order_batch", "rows_of"]
+__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
 # Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
@@ -236,17 +236,20 @@ class Ordered:
     """A batch in the order of the slots: what ordering worked in, and how kernels are passed it.
 
     ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
-    where the rows of each range of 2**shift slots begin, and behind the last one where they end.
+    where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``, ``dst``: the
+    halves of ``pairs``.
     """
 
+    shift: int
+
     def __init__(self, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
-        self.packed, self.found = Packed(control, totals, starts, pairs), Packed(starts, pairs)
+        self.written, self.searched = Packed(control, totals, starts, pairs), Packed(starts, pairs)
         self.starts = starts
         halves = pairs.view(np.int32)
         self.src, self.dst = halves[1::2], halves[::2]
 
 
-def choose_shift(slots: SlotArrays) -> int:
+def _choose_shift(slots: SlotArrays) -> int:
     """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
     return max((slots.num_slots - 1).bit_length() - RANGE_BITS, PIECE_BITS)
 
@@ -263,9 +266,10 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
         backend, KIND, Ordered, (CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32),
         (with_room(num_rows), np.int64), zeroed=2,
     )  # fmt: skip
+    ordered.shift = _choose_shift(slots)
     k_order_rows.launch_resident(
-        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, choose_shift(slots),
-        ordered.packed,
+        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, ordered.shift,
+        ordered.written,
     )  # fmt: skip
     slots.scratch.leave_clear(KIND)
     return ordered

@@ -13,7 +13,7 @@ from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_reset_when_last, d_syn
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.ordering import choose_shift, order_batch, rows_of
+from dynstore._cuda.ordering import order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
 from dynstore._cuda.present_pieces import k_find_pieces
@@ -216,7 +216,7 @@ def _find(
     if ordered is not None and fits_pieces(slots, num_rows):
         num_pieces = count_pieces(slots)
         k_find_pieces.launch_resident(
-            num_pieces * THREADS, searched, choose_shift(slots), num_pieces, *limits, ordered.found, scratch.packed
+            num_pieces * THREADS, searched, ordered.shift, num_pieces, *limits, ordered.searched, scratch.packed
         )
     else:
         rows = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)

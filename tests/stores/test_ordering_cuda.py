@@ -56,7 +56,7 @@ def check_order(ordering, graph, src, dst, mirrored):
         low + np.searchsorted(slot_dst[low:high], column)
         for low, high, column in zip(offsets[rows], offsets[rows + 1], ordered_dst, strict=True)
     ]
-    ranges = np.maximum(np.array(bounds, np.int64) - 1, 0) >> ordering.choose_shift(slots)
+    ranges = np.maximum(np.array(bounds, np.int64) - 1, 0) >> ordered.shift
     assert (np.diff(ranges) >= 0).all()
     assert_array_equal(
         backend.to_host(ordered.starts)[: ordering.RANGES + 1], np.searchsorted(ranges, np.arange(ordering.RANGES + 1))
