@@ -21,7 +21,7 @@ from dynstore._cuda.pieces import (
     d_rows_of_piece,
     d_tell_marks,
 )
-from dynstore._cuda.present_totals import d_leave_found, d_may_delete
+from dynstore._cuda.present_rows import d_leave_found, d_may_delete
 from dynstore._cuda.tiles import BOARD
 from dynstore.slots import ABSENT, PRESENT
 
