@@ -36,11 +36,11 @@ __all__ = [
 
 PIECE_SLOTS, PIECE_LEAVES = 1 << PIECE_BITS, 1 << (PIECE_BITS - 5)
 assert PIECE_LEAVES <= THREADS, "a thread has a leaf"
-# Entries of the shared arrays that a block holds a piece's destinations in, and which slots' edges rows have told: the
-# first slot behind it, too.
+# Entries of the arrays that a block holds a piece in, with the first slot behind it: destinations, and words whose bits
+# say of which slots' edges some row has told.
 HELD, TOLD = PIECE_SLOTS + 1, PIECE_LEAVES + 1
-# The most rows of a piece whose edges are not there. A batch that has more on average, with some room for chance, or
-# less than a row for each so many slots, is searched in the slots' own memory.
+# The most rows of a piece whose edges are not there, and the most slots for each row. A batch that has more rows a
+# piece on average, with some room for chance, or more slots a row, is searched in the slots' own memory.
 MOST_ABSENT = 64 if SIMULATED else 512
 SLOTS_A_ROW = 64
 
