@@ -61,6 +61,12 @@ def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
 
 
 @device
+def d_find_run(position, shift):
+    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
+
+
+@device
 def d_choose_range(offsets, dst, row, column, shift):
     """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
 
@@ -77,12 +83,6 @@ def d_choose_range(offsets, dst, row, column, shift):
         else:
             last = np.uint32(middle - np.uint32(1))
     return first
-
-
-@device
-def d_find_run(position, shift):
-    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
-    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
 
 
 @device
