@@ -36,7 +36,7 @@ DEVICES = ("auto", "cpu", "cuda")
 CUDA_INSTALL_LINE = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
 _log = logging.getLogger("dynstore")
 
-# An array's shape and dtype; of a row of which only the first entries are to be zeros, also how many these are.
+# An array's shape and dtype; where only its first entries are to be zeros, it is 1-D, and also how many these are.
 Part = tuple[int | tuple[int, ...], Any] | tuple[int, Any, int]
 
 

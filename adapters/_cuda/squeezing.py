@@ -58,6 +58,13 @@ def d_read_ahead(values, slot, last, step):
 
 
 @device
+def d_write_edge(packed, value, rank, place):
+    """Write a lane's value to its place behind ``rank``, if it has one."""
+    if place >= 0:
+        packed[rank + place] = value
+
+
+@device
 def d_move_eight(values, packed, slot, last, own, rank, start, step):
     """Copy a lane's values of eight neighbouring words; all reads are on their way before the first write."""
     value0, value1 = d_read_ahead(values, slot, last, step), d_read_ahead(values, slot, last, step + 1)
@@ -72,13 +79,6 @@ def d_move_eight(values, packed, slot, last, own, rank, start, step):
     d_write_edge(packed, value5, rank, d_place_edge(own, start, step + 5))
     d_write_edge(packed, value6, rank, d_place_edge(own, start, step + 6))
     d_write_edge(packed, value7, rank, d_place_edge(own, start, step + 7))
-
-
-@device
-def d_write_edge(packed, value, rank, place):
-    """Write a lane's value to its place behind ``rank``, if it has one."""
-    if place >= 0:
-        packed[rank + place] = value
 
 
 @device

@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 
-# Rows from which on a range, of those too long for a lane, is too long for one warp. The lists of both: how many all
-# blocks write together, how many a warp each, what a grid-wide wait needs, then (low, high, slot) of the former; those
-# of the latter are at the end, the first of them last.
+# A lane writes a range of up to WARP rows by itself, a warp a longer one, all blocks together one of FAR_ROWS or more.
+# ``far_rows`` lists the latter two: how many all blocks write, how many warps, what a grid-wide wait needs, then (low,
+# high, slot) of the former; those of warps stand at its end, the first of them last.
 FAR_ROWS = 96 if SIMULATED else 8192
 FAR_RANGES, LONG_RANGES = range(2)
 FAR_START = SUMS

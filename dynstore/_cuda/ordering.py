@@ -16,7 +16,7 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_chunk, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
-from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle
 from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "choose_shift", "d_choose_range", "order_batch", "rows_of"]
+__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
 # Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
@@ -61,6 +61,12 @@ def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
 
 
 @device
+def d_find_run(position, shift):
+    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
+
+
+@device
 def d_choose_range(offsets, dst, row, column, shift):
     """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
 
@@ -77,12 +83,6 @@ def d_choose_range(offsets, dst, row, column, shift):
         else:
             last = np.uint32(middle - np.uint32(1))
     return first
-
-
-@device
-def d_find_run(position, shift):
-    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
-    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
 
 
 @device
@@ -134,27 +134,17 @@ def d_add_counts(counts, totals):
 
 
 @device
-def d_sum_lower_lanes(value):
-    """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
-    lane, total = d_lane(), np.int32(value)
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(total, (lane - step) & 31)
-        total = np.int32(total + (other if lane >= step else np.int32(0)))
-    return total
-
-
-@device
 def d_sum_lower_threads(value, board):
     """Return the int32 sum of ``value`` over the threads of the block before this one.
 
     The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
     """
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    total = d_sum_lower_lanes(value)
+    total = d_scan_lanes(value)
     if lane == 31:
         board[warp] = total
     cuda.syncthreads()
-    warps = d_sum_lower_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
+    warps = d_scan_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
     before = d_shuffle(warps, max(warp - 1, 0))
     return np.int32(total - value + (before if warp > 0 else np.int32(0)))
 
@@ -246,17 +236,20 @@ class Ordered:
     """A batch in the order of the slots: what ordering worked in, and how kernels are passed it.
 
     ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
-    where the rows of each range of 2**shift slots begin, and behind the last one where they end.
+    where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``, ``dst``: the
+    halves of ``pairs``.
     """
 
+    shift: int
+
     def __init__(self, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
-        self.packed, self.found = Packed(control, totals, starts, pairs), Packed(starts, pairs)
+        self.written, self.searched = Packed(control, totals, starts, pairs), Packed(starts, pairs)
         self.starts = starts
         halves = pairs.view(np.int32)
         self.src, self.dst = halves[1::2], halves[::2]
 
 
-def choose_shift(slots: SlotArrays) -> int:
+def _choose_shift(slots: SlotArrays) -> int:
     """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
     return max((slots.num_slots - 1).bit_length() - RANGE_BITS, PIECE_BITS)
 
@@ -273,9 +266,10 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
         backend, KIND, Ordered, (CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32),
         (with_room(num_rows), np.int64), zeroed=2,
     )  # fmt: skip
+    ordered.shift = _choose_shift(slots)
     k_order_rows.launch_resident(
-        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, choose_shift(slots),
-        ordered.packed,
+        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, ordered.shift,
+        ordered.written,
     )  # fmt: skip
     slots.scratch.leave_clear(KIND)
     return ordered

@@ -13,7 +13,6 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device
 from dynstore._cuda.ordering import PIECE_BITS, d_choose_range
-from dynstore.slots import ABSENT, DEAD, PRESENT
 
 if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
@@ -26,9 +25,9 @@ __all__ = [
     "count_pieces",
     "d_find_in_piece",
     "d_first_leaf",
+    "d_first_slot",
     "d_hold_piece",
     "d_is_of_piece",
-    "d_note_found",
     "d_read_bounds",
     "d_rows_of_piece",
     "d_tell_marks",
@@ -37,11 +36,11 @@ __all__ = [
 
 PIECE_SLOTS, PIECE_LEAVES = 1 << PIECE_BITS, 1 << (PIECE_BITS - 5)
 assert PIECE_LEAVES <= THREADS, "a thread has a leaf"
-# Entries of the shared arrays that a block holds a piece's destinations in, and which slots' edges rows have told: the
-# first slot behind it, too.
+# Entries of the arrays that a block holds a piece in, with the first slot behind it: destinations, and words whose bits
+# say of which slots' edges some row has told.
 HELD, TOLD = PIECE_SLOTS + 1, PIECE_LEAVES + 1
-# The most rows of a piece whose edges are not there. A batch that has more on average, with some room for chance, or
-# less than a row for each so many slots, is searched in the slots' own memory.
+# The most rows of a piece whose edges are not there, and the most slots for each row. A batch that has more rows a
+# piece on average, with some room for chance, or more slots a row, is searched in the slots' own memory.
 MOST_ABSENT = 64 if SIMULATED else 512
 SLOTS_A_ROW = 64
 
@@ -64,6 +63,12 @@ def d_first_leaf(piece):
 
 
 @device
+def d_first_slot(piece):
+    """Return the number of a piece's first slot; uint32."""
+    return np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+
+
+@device
 def d_rows_of_piece(starts, piece, shift):
     """Return the first and the last + 1 of the rows that a piece's are among: those of its range."""
     at = np.uint32(np.uint32(piece) >> np.uint32(shift - PIECE_BITS))
@@ -73,8 +78,7 @@ def d_rows_of_piece(starts, piece, shift):
 @device
 def d_hold_piece(dst, piece, held):
     """Read the destinations of a piece's slots, and of the one behind it; what is behind all slots is undefined."""
-    last, at = np.uint32(dst.shape[0] - 1), np.uint32(cuda.threadIdx.x)
-    base = np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+    base, last, at = d_first_slot(piece), np.uint32(dst.shape[0] - 1), np.uint32(cuda.threadIdx.x)
     for _ in range(PIECE_SLOTS // THREADS):
         held[at] = dst[min(np.uint32(base + at), last)]
         at = np.uint32(at + np.uint32(THREADS))
@@ -102,7 +106,7 @@ def d_find_in_piece(held, low, high, column, piece):
 
     And whether it has that edge, dead or not. It may be the slot behind the piece. ``low``, ``high``: of all slots.
     """
-    base = np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+    base = d_first_slot(piece)
     behind = np.uint32(high - base)
     low, high = np.uint32(max(low, base) - base), min(behind, np.uint32(PIECE_SLOTS))
     while low < high:
@@ -112,20 +116,6 @@ def d_find_in_piece(held, low, high, column, piece):
         else:
             high = middle
     return low, (low < behind) & (held[low] == column)
-
-
-@device
-def d_note_found(valid, told, at, piece, is_there):
-    """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
-
-    Returns its state, ABSENT if it is not there or was told before.
-    """
-    state, word = ABSENT, np.uint32(at >> np.uint32(5))
-    if is_there:
-        bit = np.uint32(1) << np.uint32(at & np.uint32(31))
-        if np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0:
-            state = PRESENT if valid[np.uint32(d_first_leaf(piece) + word)] & bit != 0 else DEAD
-    return state
 
 
 @device

@@ -14,13 +14,14 @@ from dynstore._cuda.pieces import (
     TOLD,
     d_find_in_piece,
     d_first_leaf,
+    d_first_slot,
     d_hold_piece,
     d_is_of_piece,
     d_read_bounds,
     d_rows_of_piece,
     d_tell_marks,
 )
-from dynstore._cuda.present_totals import d_leave_found, d_may_delete
+from dynstore._cuda.present_rows import d_leave_found, d_may_delete
 from dynstore._cuda.tiles import BOARD
 from dynstore.slots import ABSENT, PRESENT
 
@@ -51,7 +52,7 @@ def d_find_rows(
     self-loops among them, and whether one was not there.
     """
     found, loops, missing = np.int32(0), np.int32(0), False
-    first_slot = np.int64(d_first_leaf(piece)) * 32
+    first_slot = np.int64(d_first_slot(piece))
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
@@ -102,6 +103,7 @@ def k_find_pieces(
         begin, end = d_rows_of_piece(starts, piece, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
             for word in range(cuda.threadIdx.x, TOLD, THREADS):

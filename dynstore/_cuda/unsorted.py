@@ -17,7 +17,7 @@ from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox
-from dynstore._cuda.ordering import choose_shift, order_batch, rows_of
+from dynstore._cuda.ordering import order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
@@ -89,7 +89,7 @@ class _Scratch:
         self.mailbox = Mailbox(backend)
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
-        self.sorted = Packed(marks, lists, table, states, pairs, control)
+        self.pieces = Packed(marks, lists, table, states, pairs, control)
         self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
@@ -136,8 +136,8 @@ def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np
     if ordered is not None and fits_pieces(slots, plan.num_rows):
         num_pieces = count_pieces(slots)
         k_list_pieces.launch_resident(
-            num_pieces * THREADS, pack_slots(slots).searched, choose_shift(slots), num_pieces, densities[0],
-            ordered.found, scratch.sorted,
+            num_pieces * THREADS, pack_slots(slots).searched, ordered.shift, num_pieces, densities[0],
+            ordered.searched, scratch.pieces,
         )  # fmt: skip
         k_choose_windows.launch_resident(
             plan.num_rows, slots.valid, num_leaves, *densities, plan.top, scratch.choosing, plan.ticket

@@ -15,9 +15,9 @@ from dynstore._cuda.pieces import (
     TOLD,
     d_find_in_piece,
     d_first_leaf,
+    d_first_slot,
     d_hold_piece,
     d_is_of_piece,
-    d_note_found,
     d_read_bounds,
     d_rows_of_piece,
     d_tell_marks,
@@ -47,8 +47,8 @@ from dynstore._cuda.unsorted_layout import (
     STRANGE,
     TARGETS,
 )
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
-from dynstore.slots import DEAD, PRESENT
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle
+from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["k_list_pieces"]
 
@@ -68,9 +68,35 @@ MAX_REGISTERS = 48
 
 
 @device
+def d_clear_counts(told, rows_of_leaf, counts):
+    """Let a piece begin with nothing told and nothing counted."""
+    thread = np.uint32(cuda.threadIdx.x)
+    for word in range(thread, TOLD, THREADS):
+        told[word] = 0
+    if thread < PIECE_LEAVES:
+        rows_of_leaf[thread] = 0
+    if thread < COUNTS:
+        counts[thread] = 0
+
+
+@device
 def d_leaf_of(note):
     """Return the leaf of a noted key, from the piece's first on; no key goes before its first slot but that of all."""
     return np.uint32(np.uint32(max(note & SLOT, np.int32(1)) - np.int32(1)) >> np.uint32(5))
+
+
+@device
+def d_tell_found(valid, told, at, piece, is_there):
+    """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
+
+    Returns its state, ABSENT if it is not there or was told before.
+    """
+    state, word = ABSENT, np.uint32(at >> np.uint32(5))
+    if is_there:
+        bit = np.uint32(1) << np.uint32(at & np.uint32(31))
+        if np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0:
+            state = PRESENT if valid[np.uint32(d_first_leaf(piece) + word)] & bit != 0 else DEAD
+    return state
 
 
 @device
@@ -84,14 +110,14 @@ def d_find_rows(
     self-loops among both.
     """
     found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    first_slot = np.uint32(d_first_leaf(piece) << np.uint32(5))
+    first_slot = d_first_slot(piece)
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
             control[STOPPED] = STRANGE
         elif d_is_of_piece(offsets, dst, row, column, piece, shift):
             at, is_there = d_find_in_piece(held, low, high, column, piece)
-            state = d_note_found(valid, told, at, piece, is_there)
+            state = d_tell_found(valid, told, at, piece, is_there)
             positions[j], states[j] = np.int32(first_slot + at), state
             is_loop = np.int32(row == column)
             if state == PRESENT:
@@ -125,10 +151,7 @@ def d_place_leaves(valid, told, rows_of_leaf, piece, num_leaves, lower, counts, 
         rows = rows_of_leaf[thread]
         elements = np.int32(np.int32(cuda.popc(valid[leaf] | told[thread])) + np.int32(thread == 0))
     is_full = (rows > 0) & (elements + rows > lower * 32)
-    listed, full, before = d_ballot(rows > 0), d_ballot(is_full), rows
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(before, (lane - step) & 31)
-        before = np.int32(before + (other if lane >= step else np.int32(0)))
+    listed, full, before = d_ballot(rows > 0), d_ballot(is_full), d_scan_lanes(rows)
     start, first_listed, first_full = np.int32(0), np.int32(0), np.int32(0)
     if lane == WARP - 1:
         start = np.int32(cuda.atomic.add(counts, PLACED, before))
@@ -189,7 +212,28 @@ def d_leave_out_repeated(noted, rows_of_leaf, num_keys):
 
 
 @device
-def d_write_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table):
+def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, counts, claims, control):
+    """Rank the keys of a piece within their leaves, which keep those that are not repeated; claim places for all.
+
+    Claiming takes its time: keys are ranked meanwhile, then it is in ``claims``. All threads of the block call it.
+    """
+    claimed, thread = d_claim_places(counts, control), np.uint32(cuda.threadIdx.x)
+    for k in range(thread, num_keys, THREADS):
+        by_leaf[firsts[d_leaf_of(noted[k])] + (noted[k] >> HALF)] = np.int16(k)
+    cuda.syncthreads()
+    d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, counts, num_keys, False)
+    if thread < CLAIMS:
+        claims[thread] = claimed
+    cuda.syncthreads()
+    if counts[HAS_REPEATED] > 0:  # the same in all threads
+        d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, counts, num_keys, True)
+        cuda.syncthreads()
+        d_leave_out_repeated(noted, rows_of_leaf, num_keys)
+        cuda.syncthreads()
+
+
+@device
+def d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table):
     """A thread has a leaf: if it has keys, it is listed with them, if it may be full with those, too."""
     thread = np.uint32(cuda.threadIdx.x)
     num_keys = rows_of_leaf[thread] if thread < PIECE_LEAVES else np.int32(0)
@@ -209,7 +253,7 @@ def d_write_keys(keys, noted, firsts, num_keys, piece, claims, pairs):
 
     Returns how many different keys the thread has, and self-loops among them.
     """
-    added, loops, first_slot = np.int32(0), np.int32(0), np.uint32(d_first_leaf(piece) << np.uint32(5))
+    added, loops, first_slot = np.int32(0), np.int32(0), d_first_slot(piece)
     for k in range(cuda.threadIdx.x, num_keys, THREADS):
         key, note = keys[k], noted[k]
         if (note >> HALF) != REPEATED:
@@ -241,20 +285,15 @@ def k_list_pieces(
     counts = cuda.shared.array(COUNTS, np.int32)
     claims = cuda.shared.array(CLAIMS, np.int64)
     board = cuda.shared.array(BOARD, np.int64)
-    thread = np.uint32(cuda.threadIdx.x)
     found, found_loops, revived, loops, added = np.int32(0), np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     for piece in range(cuda.blockIdx.x, num_pieces, cuda.gridDim.x):
         begin, end = d_rows_of_piece(starts, piece, shift)
         if begin < end:  # the same in all threads
-            j = np.uint32(begin + thread)
+            j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
-            for word in range(thread, TOLD, THREADS):
-                told[word] = 0
-            if thread < PIECE_LEAVES:
-                rows_of_leaf[thread] = 0
-            if thread < COUNTS:
-                counts[thread] = 0
+            d_clear_counts(told, rows_of_leaf, counts)
             cuda.syncthreads()
             some_found, some_found_loops, some_revived, some_loops = d_find_rows(
                 offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, keys, noted,
@@ -268,20 +307,8 @@ def k_list_pieces(
                 valid, told, rows_of_leaf, piece, np.uint32(lists.shape[0]), lower, counts, firsts, control
             )
             cuda.syncthreads()
-            claimed = d_claim_places(counts, control)  # which takes its time
-            for k in range(thread, num_keys, THREADS):
-                by_leaf[firsts[d_leaf_of(noted[k])] + (noted[k] >> HALF)] = np.int16(k)
-            cuda.syncthreads()
-            d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, counts, num_keys, False)
-            if thread < CLAIMS:
-                claims[thread] = claimed
-            cuda.syncthreads()
-            if counts[HAS_REPEATED] > 0:  # the same in all threads
-                d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, counts, num_keys, True)
-                cuda.syncthreads()
-                d_leave_out_repeated(noted, rows_of_leaf, num_keys)
-                cuda.syncthreads()
-            d_write_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table)
+            d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, counts, claims, control)
+            d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table)
             some_added, some_loops = d_write_keys(keys, noted, firsts, num_keys, piece, claims, pairs)
             added, loops = np.int32(added + some_added), np.int32(loops + some_loops)
             d_tell_marks(told, piece, marks)

@@ -147,9 +147,9 @@ def d_choose_windows(
 
     Where some have not, these climb, and windows are widened; a grid-wide wait before. Where one would climb further
     than its group of leaves, all groups are counted, and they climb again. ``nodes``: bits of a heap of windows; for
-    the rest see ``unsorted_layout``. LEAVES: those listed, at first; somebody has seen to that before all blocks wait.
-    ``waits``: how many there have been before; returns how many there have been now. The totals are final after one
-    more, or, where no leaf is full, at once.
+    the rest see ``unsorted_layout``. ``waits``: how many there have been before; returns how many there have been now.
+    The totals are final after one more, or, where no leaf is full, at once. The caller lets ``control[LEAVES]`` be the
+    number of listed leaves, to which those of wider windows are added.
     """
     num_listed = control[LISTED]
     if control[FULL] > 0:

@@ -53,6 +53,7 @@ __all__ = [
 NO_PLACE = np.int32(64)
 # What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
 MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
+ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 # What half a warp needs of it for a leaf: a place for each element, and one for what is none; and a block for all.
 LEAF_ROOM = 33
 LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
@@ -60,7 +61,6 @@ LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
 # wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
 MAX_REGISTERS = 64
 WIDE_THREADS = WARP if SIMULATED else 1024
-ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
 
 
 @device
@@ -280,7 +280,7 @@ def k_merge_wide(
 ):
     """Blocks merge windows that are too wide for a warp; then all together those that are too wide for one, in turn.
 
-    Nothing as in ``k_write_leaves``. A kernel of its own, because ``k_write_windows`` does with fewer registers.
+    Nothing as in ``k_write_leaves``. A kernel of its own, because its blocks are as large as there can be.
     """
     values = cuda.shared.array(MAX_SLOTS, np.int32)
     before = cuda.shared.array(MAX_ENDS, np.int32)

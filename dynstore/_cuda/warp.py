@@ -18,6 +18,7 @@ __all__ = [
     "d_count_lower",
     "d_lane",
     "d_pause",
+    "d_scan_lanes",
     "d_shuffle",
     "d_sum_lanes",
     "d_sync_warp",
@@ -111,3 +112,13 @@ else:
 def d_count_lower(word, lane):
     """Return how many bits of a uint32 word are set below bit ``lane``; int64."""
     return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
+
+
+@device
+def d_scan_lanes(value):
+    """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+    lane, total = d_lane(), np.int32(value)
+    for step in (1, 2, 4, 8, 16):
+        other = d_shuffle(total, (lane - step) & 31)
+        total = np.int32(total + (other if lane >= step else np.int32(0)))
+    return total

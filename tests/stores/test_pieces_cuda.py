@@ -30,11 +30,9 @@ def pieces(ordering, monkeypatch):
 @pytest.fixture
 def widen_ranges(ordering, monkeypatch):
     """Let a range of rows be of more than one piece, as in graphs of more pieces than ranges."""
-    from dynstore._cuda import present, unsorted
 
     def widen(bits):
-        for module in (ordering, present, unsorted):
-            monkeypatch.setattr(module, "choose_shift", lambda slots: ordering.PIECE_BITS + bits)
+        monkeypatch.setattr(ordering, "_choose_shift", lambda slots: ordering.PIECE_BITS + bits)
 
     return widen
 
