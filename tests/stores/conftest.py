@@ -30,13 +30,13 @@ def ordering(device, monkeypatch):
 
 
 @pytest.fixture
-def launches(monkeypatch):
+def launches():
     """The names of the kernels that are started."""
-    from dynstore._cuda import compiler
+    from dynstore._cuda.compiler import around_launches
 
-    names, run = [], compiler.Kernel._run
-    monkeypatch.setattr(compiler.Kernel, "_run", lambda self, *args: (names.append(self.name), run(self, *args)))
-    return names
+    names = []
+    with around_launches(lambda name, launch: (names.append(name), launch())):
+        yield names
 
 
 @pytest.fixture
