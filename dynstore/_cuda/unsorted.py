@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, THREADS, prepare
+from dynstore._cuda.compiler import THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
-# A warp writes two more leaves after the others for each so many, up to eight. (For fewer in the simulator.)
-LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
 # The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
 MOST_ROWS = 1 << 30
 
@@ -201,8 +199,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    each = 2 * min(max(num_windows // LEAVES_A_STEP, 1), MAX_STEPS)
-    k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
+    k_write_leaves.launch(num_windows, columns, scratch.leaves, *limits)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits

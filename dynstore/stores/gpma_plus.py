@@ -40,7 +40,8 @@ class GPMAPlusOptions(DensityOptions):
     strategy : {"one-pass", "level"}
         "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
         algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
-        by their size. The slots are the same.
+        by their size. The windows are the same, and on the host all slots; on CUDA a leaf that is a window by itself is
+        spread, into which "one-pass" shifts its keys.
     """
 
     who = "store 'gpma+'"
