@@ -33,6 +33,9 @@ STRATEGIES = {"one-pass": "gpma_plus", "level": "level"}
 class GPMAPlusOptions(DensityOptions):
     """Densities, when everything is merged instead, and how windows are found and written.
 
+    A leaf may fill up, and be emptied but for one edge, which the paper (figure 3: 0.92, 0.08) does not allow: whatever
+    there is room for is shifted in, and fewer windows of several leaves are to be spread.
+
     Attributes
     ----------
     merge_cost : float
@@ -45,6 +48,8 @@ class GPMAPlusOptions(DensityOptions):
     """
 
     who = "store 'gpma+'"
+    leaf_upper: float = 1.0
+    leaf_lower: float = 1 / 32
     merge_cost: float = 2.0
     strategy: Literal["one-pass", "level"] = "one-pass"
 
