@@ -14,7 +14,7 @@ __all__ = ["KeptScratch", "make_scratch"]
 Made = TypeVar("Made")
 # How many bytes are kept of one kind: such a share of those that it is for, or so many where that is more. Making what
 # an insertion of 1e5 edges works in (10 MB for 5 million edges) takes the host longer than all else that it does.
-MOST_SHARE, MOST_BYTES = 1 / 8, 1 << 26
+MOST_SHARE, MOST_BYTES = 1 / 4, 1 << 26
 
 
 def make_scratch(backend: Backend, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:

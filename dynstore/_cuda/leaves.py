@@ -119,8 +119,10 @@ def d_write_rows(offsets, low, high, slot, far_rows):
     """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range as there."""
     length = np.int64(high) - np.int64(low)
     if length <= WARP:
-        for row in range(low + 1, high + 1):
+        row = np.uint64(high)
+        while row != np.uint64(low):
             offsets[row] = slot
+            row -= np.uint64(1)
     else:
         if length < FAR_ROWS:
             place = far_rows.shape[0] - 3 - 3 * cuda.atomic.add(far_rows, LONG_RANGES, 1)

@@ -8,14 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.leaves import d_write_rows
 from dynstore._cuda.windows import WINDOWS
 
-__all__ = ["FIRST_OF_NONE", "LAST_OF_NONE", "d_end_leaf", "d_move_place", "d_shift_in", "k_shift_leaves"]
+__all__ = ["d_move_place", "d_shift_in", "d_write_leaf_rows", "k_shift_leaves"]
 
-# The first and the last of no slots.
-FIRST_OF_NONE, LAST_OF_NONE = np.int32(WARP), np.int32(-1)
+# Bits of a leaf's slots: of all but the first; of the first and the last.
+NOT_FIRST, AT_EDGES = np.uint32(0xFFFFFFFE), np.uint32(0x80000001)
+
+
+@device
+def d_lowest_bit(word):
+    """Return the number of the lowest bit that is set, 32 where none is."""
+    return np.int32(cuda.clz(np.uint32(cuda.brev(word))))
 
 
 @device
@@ -25,7 +31,7 @@ def d_find_gap(word, place):
     ``word``: which slots have one; not all.
     """
     gaps = np.uint64(np.uint32(~word))
-    after = np.int32(cuda.clz(np.uint32(cuda.brev(np.uint32(gaps >> np.uint64(place))))))
+    after = d_lowest_bit(np.uint32(gaps >> np.uint64(place)))
     before = np.int32(cuda.clz(np.uint32((gaps << np.uint64(np.int32(32) - place)) & np.uint64(0xFFFFFFFF))))
     return np.int32(place + after) if after < before else np.int32(place - np.int32(1) - before)
 
@@ -37,58 +43,72 @@ def d_move_place(place, filled):
     ``filled``: the gaps, one bit each, up to which elements moved behind such a key; later ones are higher.
     """
     while filled != 0:
-        gap = np.int32(cuda.clz(np.uint32(cuda.brev(filled))))
-        place = np.int32(place + np.int32(place <= gap))
+        place = np.int32(place + np.int32(place <= d_lowest_bit(filled)))
         filled = np.uint32(filled & (filled - np.uint32(1)))
     return place
 
 
 @device
-def d_shift_in(src, dst, weights, is_weighted, base, word, place, row, column, weight, first, last):
-    """Put an edge before slot ``place`` of the leaf whose first slot is ``base``, uint64, which has a gap.
-
-    Keys keep their order, and what is first in its run stays so. ``first``, ``last``: of the slots whose source has
-    changed so far. Returns the gap that is filled, and these two.
-    """
-    gap = d_find_gap(word, place)
-    step, target = (np.int32(-1), place) if gap >= place else (np.int32(1), np.int32(place - np.int32(1)))
-    slot, at = gap, base + np.uint64(gap)
-    before = src[at]
-    while slot != target:
-        following = np.int32(slot + step)
-        origin = base + np.uint64(following)
-        moved = src[origin]
-        dst[at] = dst[origin]
+def d_write_slot(src, dst, weights, is_weighted, at, row, column, weight, before, wanted):
+    """Let a slot show an edge if that is ``wanted``. Returns 1 if its source, ``before`` so far, changes, else 0."""
+    changes = wanted & (row != before)
+    if wanted:
+        dst[at] = column
         if is_weighted:
-            weights[at] = weights[origin]
-        if moved != before:
-            src[at] = moved
-            first, last = min(first, slot), max(last, slot)
-        before, slot, at = moved, following, origin
-    dst[at] = column
-    if is_weighted:
-        weights[at] = weight
-    if row != before:
+            weights[at] = weight
+    if changes:
         src[at] = row
-        first, last = min(first, slot), max(last, slot)
-    return gap, first, last
+    return np.uint32(changes)
 
 
 @device
-def d_end_leaf(src, offsets, base, first, last, far_rows):
-    """Let rows start where sources have changed, slots ``first`` to ``last`` of a leaf, or behind, not at its edges.
+def d_shift_in(src, dst, weights, is_weighted, base, word, place, row, column, weight, changed):
+    """Put an edge before slot ``place`` of the leaf whose first slot is ``base``, uint64, which has a gap.
+
+    Keys keep their order, and what is first in its run stays so. Elements move two at a time, so that their reads wait
+    together. Returns the gap that is filled, and ``changed`` with the bits of slots that have another source now.
+    """
+    gap = d_find_gap(word, place)
+    is_up = gap >= place  # the way that elements move: up to a gap behind them, else down
+    left = np.int32(gap - place if is_up else place - np.int32(1) - gap)
+    slot, step = gap, np.int32(-1 if is_up else 1)
+    at = base + np.uint64(slot)
+    before = src[at]
+    while left > 0:
+        middle = np.int32(slot + step)
+        end = np.int32(middle + step) if left > 1 else middle
+        middle_at, end_at = base + np.uint64(middle), base + np.uint64(end)
+        middle_row, middle_column, end_row, end_column = src[middle_at], dst[middle_at], src[end_at], dst[end_at]
+        middle_weight, end_weight = weight, weight
+        if is_weighted:
+            middle_weight, end_weight = weights[middle_at], weights[end_at]
+        changes = d_write_slot(
+            src, dst, weights, is_weighted, at, middle_row, middle_column, middle_weight, before, True
+        )
+        changed = np.uint32(changed | changes << np.uint32(slot))
+        changes = d_write_slot(
+            src, dst, weights, is_weighted, middle_at, end_row, end_column, end_weight, middle_row, left > 1
+        )
+        changed = np.uint32(changed | changes << np.uint32(middle))
+        before, slot, at, left = end_row, end, end_at, np.int32(left - np.int32(2))
+    changes = d_write_slot(src, dst, weights, is_weighted, at, row, column, weight, before, True)
+    return gap, np.uint32(changed | changes << np.uint32(slot))
+
+
+@device
+def d_write_leaf_rows(src, offsets, base, changed, far_rows):
+    """Let rows start where sources have ``changed``, slots of a leaf, or behind these; not at the leaf's edges.
 
     Returns whether the leaf's first or last row has changed: then those at its edges are still to be written.
     """
-    slot, end = np.int32(max(first, np.int32(1))), np.int32(min(last + np.int32(1), np.int32(WARP - 1)))
-    if slot <= end:
-        before = src[base + np.uint64(slot - np.int32(1))]
-        while slot <= end:
-            row = src[base + np.uint64(slot)]
-            if row != before:
-                d_write_rows(offsets, before, row, base + np.uint64(slot), far_rows)
-            before, slot = row, np.int32(slot + np.int32(1))
-    return first == 0 or last == WARP - 1
+    starts = np.uint32((changed | changed << np.uint32(1)) & NOT_FIRST)
+    while starts != 0:
+        at = base + np.uint64(d_lowest_bit(starts))
+        before, row = src[at - np.uint64(1)], src[at]
+        if row != before:
+            d_write_rows(offsets, before, row, at, far_rows)
+        starts = np.uint32(starts & (starts - np.uint32(1)))
+    return changed & AT_EDGES != 0
 
 
 @kernel
@@ -101,17 +121,16 @@ def k_shift_leaves(
     for window in range(cuda.grid(1), granted[WINDOWS], cuda.gridsize(1)):
         leaf = first[window]
         if end[window] - leaf == 1:
-            base, word, filled = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf]), np.uint32(0)
-            first_slot, last_slot = FIRST_OF_NONE, LAST_OF_NONE
+            base, word = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf])
+            filled, changed = np.uint32(0), np.uint32(0)
             for i in range(low[window], high[window]):
                 key, place = keys[i], d_move_place(np.int32(places[i] - leaf * 32), filled)
                 weight = new_weights[key] if is_weighted else 0
-                gap, first_slot, last_slot = d_shift_in(
-                    src, dst, weights, is_weighted, base, word, place, new_src[key], new_dst[key], weight,
-                    first_slot, last_slot,
-                )  # fmt: skip
+                gap, changed = d_shift_in(
+                    src, dst, weights, is_weighted, base, word, place, new_src[key], new_dst[key], weight, changed
+                )
                 word = np.uint32(word | np.uint32(1) << np.uint32(gap))
                 if gap >= place:
                     filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
             valid[leaf] = word
-            d_end_leaf(src, offsets, base, first_slot, last_slot, far_rows)
+            d_write_leaf_rows(src, offsets, base, changed, far_rows)

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
-from dynstore._cuda.shifting import FIRST_OF_NONE, LAST_OF_NONE, d_end_leaf, d_move_place, d_shift_in
+from dynstore._cuda.shifting import d_move_place, d_shift_in, d_write_leaf_rows
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     END,
@@ -86,18 +86,16 @@ def d_read_window(table, window, is_listed):
 def d_write_leaf(src, dst, valid, offsets, marks, pairs, leaf, begin, num_keys, far_rows):
     """A thread puts a leaf's keys, ascending, into it; returns whether its first or last row has changed."""
     places, new_src, new_dst = pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
-    base, word, filled = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf] | marks[leaf]), np.uint32(0)
-    first, last = FIRST_OF_NONE, LAST_OF_NONE
+    base, word = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf] | marks[leaf])
+    filled, changed = np.uint32(0), np.uint32(0)
     for key in range(np.uint32(begin), np.uint32(begin + num_keys)):
         place = d_move_place(np.int32(np.uint64(places[key]) - base), filled)
-        gap, first, last = d_shift_in(
-            src, dst, dst, False, base, word, place, new_src[key], new_dst[key], 0, first, last
-        )
+        gap, changed = d_shift_in(src, dst, dst, False, base, word, place, new_src[key], new_dst[key], 0, changed)
         word = np.uint32(word | np.uint32(1) << np.uint32(gap))
         if gap >= place:
             filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
     valid[leaf] = word
-    return d_end_leaf(src, offsets, base, first, last, far_rows)
+    return d_write_leaf_rows(src, offsets, base, changed, far_rows)
 
 
 @device

@@ -218,7 +218,7 @@ def test_ids_that_are_no_vertices_yet(device, pieces, compare):
 @pytest.mark.parametrize("keys", [13, 14, 15])
 def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, pieces, compare, keys, revived):
     """That in its first slot. A leaf takes 29 edges; one that is taken to be full without that edge is not."""
-    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS
+    graph, first = make_hub(device, pieces, leaf_upper=0.92), pieces.PIECE_SLOTS
     dead, after = edges_of_slots(graph, [first]), slice(first + LEAF, first + 2 * LEAF)
     compare("delete_edges", graph, dead)
     neighbour = host_arrays(graph.snapshot())["indices"][after]
