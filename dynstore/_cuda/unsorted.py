@@ -17,7 +17,7 @@ from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox
-from dynstore._cuda.ordering import order_batch, rows_of
+from dynstore._cuda.ordering import Ordered, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
@@ -127,10 +127,11 @@ def _make_plan(
     return ListPlan(scratch, batch.num_rows, top, scratch.mailbox.next_ticket())
 
 
-def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
-    """Start the kernels that plan."""
+def _start_plan(
+    slots: SlotArrays, batch: RawEdges, ordered: Ordered | None, limits: np.ndarray, plan: ListPlan
+) -> None:
+    """Start the kernels that plan; the batch may be ``ordered``, or be about to."""
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
-    ordered = order_batch(backend, slots, batch)
     if ordered is not None and fits_pieces(slots, plan.num_rows):
         num_pieces = count_pieces(slots)
         k_list_pieces.launch_resident(
@@ -184,8 +185,9 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
+    ordered = order_batch(backend, slots, batch)
     plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
-    _start_plan(backend, slots, batch, limits, plan)
+    _start_plan(slots, batch, ordered, limits, plan)
     totals = _read_plan(backend, batch, plan)
     if totals is None:
         return None
@@ -229,6 +231,7 @@ def insert_now(
     if not _may_plan(slots, batch):
         return None
     allocate = partial(slots.take_scratch, backend, KIND, partial(_Scratch, backend))
+    ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     fused = plan.num_rows <= MOST_FUSED
@@ -240,7 +243,7 @@ def insert_now(
             most_leaves, plan.num_rows,
         )  # fmt: skip
     else:
-        _start_plan(backend, slots, batch, limits, plan)
+        _start_plan(slots, batch, ordered, limits, plan)
         prepare(write_lists, slots, plan, most_new, most_leaves)()
     totals = _read_plan(backend, batch, plan)
     if totals is None:
