@@ -113,5 +113,5 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         batch = np.r_[np.full(100, hub, np.int32), there[0]], np.r_[1 + 2 * np.arange(100, dtype=np.int32), there[1]]
         edges = *batch, rng.random(120).astype(np.float32)
         started = update_both(graph, twin, "insert_edges", edges, on_duplicate=on_duplicate)
-        assert started == ["k_find_bounds", "k_plan_update", *WRITING]
+        assert started == ["k_pack_rows", "k_keep_rows", "k_plan_update", *WRITING]
         update_both(graph, twin, "delete_edges", batch)
