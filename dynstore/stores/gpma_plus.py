@@ -8,7 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, expm1
 from typing import Any, Literal
 
 import numpy as np
@@ -95,7 +95,7 @@ class GPMAPlusStore(PackedArrayStore):
         raw = batch if isinstance(batch, RawEdges) else None
         if raw is not None and not raw.is_crowded:
             found = self._insert_unsorted(slots, raw, limits, most)
-        if found is None and (raw is None or raw.is_crowded):
+        if found is None and (raw is None or raw.is_crowded) and not self._expects_merge(batch):
             kernels = self.backend.kernels("dynstore", "gpma_plus_now")
             found = kernels.insert_now(self.backend, slots, batch, limits, most, on_duplicate == "add")
         return self._written(slots, found, batch)
@@ -146,6 +146,15 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def _window_kernels(self) -> Any:
         return self.backend.kernels("dynstore", STRATEGIES[self.options.strategy])
+
+    def _expects_merge(self, batch: EdgeBatch) -> bool:
+        """Whether the batch's rows, at random places, would be in more leaves than are written where they are.
+
+        Where they are not at random, the plan finds out, and writes them in place: that costs another wait.
+        """
+        num_rows = batch.num_rows if isinstance(batch, UnsortedBatch) else len(batch)
+        num_leaves = self.slots.num_slots // LEAF
+        return -num_leaves * expm1(-num_rows / num_leaves) > self._most_in_place
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF
