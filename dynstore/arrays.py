@@ -79,7 +79,8 @@ def read_edges(
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
         False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
-        are none of the vertex dtype become -1.
+        are none of the vertex dtype become -1. Weights that are of the weight dtype already are left so, too: there may
+        be NaN among them.
     bounds : tuple of int, optional
         What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
         columns are looked at once more.
@@ -100,7 +101,7 @@ def read_edges(
     raw_dst = read_integers(who, backend, dst_name, given_dst)
     as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
     if not look and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
-        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
+        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype, look=False)
         if as_wanted:
             pack = backend.xp.ascontiguousarray
             return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
@@ -120,13 +121,17 @@ def _was_there(given: Any, array: Array) -> bool:
 
 
 def read_weights(
-    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None
-) -> Array | None:
-    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree."""
+    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
+    look: bool = True,
+) -> Array | None:  # fmt: skip
+    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree.
+
+    ``look``: see :func:`read_edges`.
+    """
     _same_length(who, columns[1][0], dst, columns[0][0], src)
     if weight_dtype is None or len(columns) < 3:
         return None
-    weights = _weights(who, backend, *columns[2], weight_dtype)
+    weights = _weights(who, backend, *columns[2], weight_dtype, look)
     _same_length(who, columns[2][0], weights, columns[0][0], src)
     return weights
 
@@ -339,7 +344,7 @@ def _check_ids(
     return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
-def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype, look: bool) -> Array:
     array = _to_array(who, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype)
@@ -348,6 +353,8 @@ def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype
     xp = backend.xp
     with np.errstate(over="ignore"):
         weights = xp.ascontiguousarray(array, dtype=dtype)
+    if not look and array.dtype == dtype:
+        return weights
     bad = xp.isnan(weights)
     if bool(bad.any()):
         raise InputError(f"{who}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")

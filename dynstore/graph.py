@@ -14,7 +14,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
-from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
+from dynstore.edge_batch import EdgeBatch, UnsortedBatch, make_batch, sort_unique
 from dynstore.errors import InputError, unknown_name
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.orientations import Orientations, Plans
@@ -201,14 +201,14 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             edges = bring_columns(self.backend, open_stream("insert_edges", edges))
             at_once, num_vertices = self._may_write_now, self.number_of_vertices()
             reading = ("insert_edges", edges, names, weight_dtype, num_vertices)
-            columns, naming = self.ids.plan_edges(*reading, look=self._weighted or not at_once or self._expects_new_ids)
+            columns, naming = self.ids.plan_edges(*reading, look=not at_once or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
         with Uninterrupted():
             with memory_checked:
                 change = None
                 plans = self._write_now(batch, write, plan) if at_once else None
                 if plans is None and columns.max_id is None:
-                    columns, naming, batch = self._look(batch, reading)
+                    columns, naming, batch = self._look(batch, reading, on_duplicate)
                     if naming.num_vertices > num_vertices:  # why it had to be looked at
                         plans = self._write_now(batch, write, plan)
                 self._expects_new_ids = 0 < num_vertices < naming.num_vertices
@@ -371,14 +371,16 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         both = self._out.writes_now and (self._in is None or self._in.writes_now)
         return both and not self._logs
 
-    def _look(self, batch: EdgeBatch, reading: Reading) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
-        """Look at ids that nobody has looked at; return the batch under the numbers that they have.
+    def _look(
+        self, batch: EdgeBatch, reading: Reading, on_duplicate: OnDuplicate
+    ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
+        """Look at ids and weights that nobody has looked at; return the batch under the numbers that the ids have.
 
         ``reading``: the arguments that they were read with.
         """
-        if not isinstance(batch, RawEdges) or self.vertex_dtype.itemsize == 8:
+        if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
             columns, naming = self.ids.plan_edges(*reading)
-            return columns, naming, self._batch(columns, "replace")
+            return columns, naming, self._batch(columns, on_duplicate)
         if not self.ids.renumbered:  # an id is its number
             bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
             return *self.ids.plan_edges(*reading, bounds=bounds), batch

@@ -39,7 +39,7 @@ from dynstore._cuda.windows import (
     no_windows,
     one_window,
 )
-from dynstore.edge_batch import RawEdges
+from dynstore.edge_batch import RawEdges, UnsortedBatch
 from dynstore.scratch import make_scratch
 from dynstore.slots import PRESENT, Located
 
@@ -94,8 +94,9 @@ def plan_insert(
             return unsorted
     plan = start_plan(backend, slots, batch, limits, partial(make_scratch, backend, partial(Insertion, backend)), int)
     totals = plan.mailbox.read(backend, plan.ticket)
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        batch.settle(plan.edge_src[: totals[RUNS]], plan.edge_dst[: totals[RUNS]], totals[RUN_LOOPS])
+    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
+        batch.settle(src, dst, totals[RUN_LOOPS], None if isinstance(batch, RawEdges) else weights)
     num_keys = len(batch)
     located = Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
     if slots.num_edges + num_keys - located.found > limits[-1] * slots.num_slots:

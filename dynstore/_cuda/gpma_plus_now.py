@@ -14,7 +14,7 @@ from dynstore._cuda.present import delete_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.window_writing import write_windows
 from dynstore._cuda.windows import GRANTED
-from dynstore.edge_batch import RawEdges
+from dynstore.edge_batch import UnsortedBatch
 from dynstore.slots import PRESENT
 
 if TYPE_CHECKING:
@@ -45,19 +45,19 @@ def insert_now(
 
     None, and nothing is written, also where that takes more scratch than there is.
     """
-    raw = batch if isinstance(batch, RawEdges) else None
-    num_rows = len(batch) if raw is None else raw.num_rows
+    unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
+    num_rows = len(batch) if unsorted is None else unsorted.num_rows
     allocate = partial(slots.take_scratch, backend, "sorted insertion", partial(Insertion, backend))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     scratch_leaves = _most_scratch(slots, num_rows)
     plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
-    edges = (batch.src, batch.dst, batch.weights) if raw is None else (plan.edge_src, plan.edge_dst, None)
-    prepare(write_windows, slots, with_weights(*edges), plan.positions, plan.states, plan.writing, True, add)()
+    columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
+    prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
     if not totals[GRANTED]:
         return None
-    if raw is not None:
-        raw.settle_counts(totals[RUNS], totals[RUN_LOOPS])
+    if unsorted is not None:
+        unsorted.settle_counts(totals[RUNS], totals[RUN_LOOPS])
     return totals[PRESENT], totals[FOUND_LOOPS]
 
 

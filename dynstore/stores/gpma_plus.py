@@ -8,13 +8,13 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, expm1
 from typing import Any, Literal
 
 import numpy as np
 
 from dynstore.config import check_share
-from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges
+from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges, UnsortedBatch
 from dynstore.errors import unknown_name
 from dynstore.slots import SlotArrays
 from dynstore.stores.base import Plan
@@ -101,7 +101,7 @@ class GPMAPlusStore(PackedArrayStore):
         raw = batch if isinstance(batch, RawEdges) else None
         if raw is not None and not raw.is_crowded:
             found = self._insert_unsorted(slots, raw, limits, most)
-        if found is None and (raw is None or raw.is_crowded):
+        if found is None and (raw is None or raw.is_crowded) and not self._expects_merge(batch):
             kernels = self.backend.kernels("dynstore", "gpma_plus_now")
             found = kernels.insert_now(self.backend, slots, batch, limits, most, on_duplicate == "add")
         return self._written(slots, found, batch)
@@ -135,7 +135,7 @@ class GPMAPlusStore(PackedArrayStore):
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
         slots = self.slots
-        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, RawEdges) or len(batch) > 0)
+        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, UnsortedBatch) or len(batch) > 0)
 
     def _written(self, slots: SlotArrays, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
         """Return the plan of an update that is written, with the edges and self-loops found; None for none."""
@@ -152,6 +152,15 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def _window_kernels(self) -> Any:
         return self.backend.kernels("dynstore", STRATEGIES[self.options.strategy])
+
+    def _expects_merge(self, batch: EdgeBatch) -> bool:
+        """Whether the batch's rows, at random places, would be in more leaves than are written where they are.
+
+        Where they are not at random, the plan finds out, and writes them in place: that costs another wait.
+        """
+        num_rows = batch.num_rows if isinstance(batch, UnsortedBatch) else len(batch)
+        num_leaves = self.slots.num_slots // LEAF
+        return -num_leaves * expm1(-num_rows / num_leaves) > self._most_in_place
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF

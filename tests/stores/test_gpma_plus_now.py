@@ -113,5 +113,25 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         batch = np.r_[np.full(100, hub, np.int32), there[0]], np.r_[1 + 2 * np.arange(100, dtype=np.int32), there[1]]
         edges = *batch, rng.random(120).astype(np.float32)
         started = update_both(graph, twin, "insert_edges", edges, on_duplicate=on_duplicate)
-        assert started == ["k_find_bounds", "k_plan_update", *WRITING]
+        assert started == ["k_pack_rows", "k_keep_rows", "k_plan_update", *WRITING]
         update_both(graph, twin, "delete_edges", batch)
+
+
+def test_what_is_likely_to_be_merged_is_planned_at_once(device, launches):
+    """As many rows as leaves are expected in 63 % of these; where they are in few, the plan writes in place."""
+    src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
+    graph = DynamicGraph.from_edges((src, dst, np.ones(1200, np.float32)), device=device)
+    num_leaves = graph._out.slots.num_slots // 32
+    for rows, path, kernels in (
+        (slice(0, None, 1200 // num_leaves), "merge", ["k_count_block_edges", "k_gather_all"]),
+        (slice(0, num_leaves), "in-place", WRITING[:1]),
+    ):
+        launches.clear()
+        edges = src[rows], dst[rows] + np.int32(path == "merge"), np.full(len(src[rows]), 2, np.float32)
+        report = graph.insert_edges(edges)
+        assert (report.path, report.replaced) == (path, len(src[rows]) * (path == "in-place"))
+        assert launches[: 3 + len(kernels)] == ["k_pack_rows", "k_keep_rows", "k_plan_update", *kernels]
+        check_graph(graph)
+    launches.clear()
+    graph.insert_edges((src[:5], dst[:5] + np.int32(3), np.ones(5, np.float32)))
+    assert launches == ["k_pack_rows", "k_keep_rows", "k_plan_update", *WRITING]

@@ -88,7 +88,9 @@ def test_many_new_vertices_are_inserted_sorted(twins, insert_into_both, options)
         src, dst = first + np.arange(80), np.arange(80)
         report, started = insert_into_both(graph, twin, src, dst, *([np.arange(80)] if "weighted" in options else []))
         assert (report.path, graph.number_of_vertices()) == ("in-place", len(graph.vertex_ids()))
-        assert [name for name in started if name in WRITING] == WRITING
+        # A weighted batch is tried before anybody has looked at its ids; nothing is written then.
+        tries = 2 if "weighted" in options and first == 400 else 1
+        assert [name for name in started if name in WRITING] == tries * WRITING
         assert started[-1] == "sort" or options.keys() & {"weighted", "vertex_dtype"}
 
 
