@@ -170,8 +170,8 @@ class RawEdges(UnsortedBatch):
         keys, self._packed = self._packed, None
         if keys is None:
             keys, _ = self._kernels("runs").pack_keys(self._backend, *self.columns, self.mirrored)
-        keys.sort()
-        return keys
+        sorted_keys: Array = self._kernels("sorting").sort_keys(self._backend, keys)
+        return sorted_keys
 
     def distinct_keys(self) -> Array:
         """Return :attr:`keys`, of which each is there once from then on; tells in passing how many edges there are."""
@@ -235,8 +235,7 @@ class WeightedRows(UnsortedBatch):
         if self._sorted is None:
             rows = *self.columns, self.row_weights, self.mirrored
             keys, self._bounds = self._kernels("weighted_runs").pack_rows(self._backend, *rows)
-            order = self._backend.xp.argsort(keys, kind="stable")
-            self._sorted = keys[order], order
+            self._sorted = self._kernels("sorting").sort_rows(self._backend, keys)
         return self._sorted
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
