@@ -118,17 +118,18 @@ class RawEdges(EdgeBatch):
         """Return the lowest and the highest id of each column, where 0 is always counted as there.
 
         By a kernel that packs the keys in passing: who asks has not found another use for the batch. With ``sorting``
-        they are being sorted when this returns.
+        they are being sorted when this returns: nobody waits for that.
         """
-        self._packed, bounds = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
+        self._packed, read_bounds = self._kernels.pack_and_bound(self._backend, *self.columns, self.mirrored)
         if sorting and self._keys is None:
             self._keys = self._sort()
-        return tuple(self._backend.to_host(bounds).tolist())
+        bounds: tuple[int, ...] = read_bounds()
+        return bounds
 
     def _sort(self) -> Array:
         keys, self._packed = self._packed, None
         if keys is None:
-            keys, _ = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
+            keys = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
         keys.sort()
         return keys
 

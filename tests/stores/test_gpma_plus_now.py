@@ -115,3 +115,19 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         started = update_both(graph, twin, "insert_edges", edges, on_duplicate=on_duplicate)
         assert started == ["k_find_bounds", "k_plan_update", *WRITING]
         update_both(graph, twin, "delete_edges", batch)
+
+
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"directed": False}], ids=str)
+def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
+    """Where the root would be too dense; the edges that it has sorted and found are merged."""
+    graph, twin = twins(**options)
+    if graph.is_weighted():
+        update_both(graph, twin, "delete_edges", (np.arange(20, dtype=np.int32), np.zeros(20, np.int32)))
+    columns = np.divmod(7 * np.arange(800, dtype=np.int32), 300)
+    batch = np.r_[columns[0], columns[0][:9]], np.r_[columns[1], columns[1][:9]]
+    graph._out._num_untried = 1
+    started = update_both(graph, twin, "insert_edges", tuple(map(graph.backend.asarray, batch)))
+    assert graph._out.slots.num_slots == twin._out.slots.num_slots
+    looking = ["k_find_bounds", "k_plan_update"] if graph.is_weighted() else SORTING
+    weighing = ["k_update_weights"] if graph.is_weighted() else []
+    assert started == [*looking, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
