@@ -161,15 +161,16 @@ class RawEdges(UnsortedBatch):
         return self._keys
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        self._packed, bounds = self._kernels("runs").pack_keys(self._backend, *self.columns, self.mirrored)
+        self._packed, read_bounds = self._kernels("runs").pack_and_bound(self._backend, *self.columns, self.mirrored)
         if sorting and self._keys is None:
             self._keys = self._sort()
-        return tuple(self._backend.to_host(bounds).tolist())
+        bounds: tuple[int, ...] = read_bounds()
+        return bounds
 
     def _sort(self) -> Array:
         keys, self._packed = self._packed, None
         if keys is None:
-            keys, _ = self._kernels("runs").pack_keys(self._backend, *self.columns, self.mirrored)
+            keys = self._kernels("runs").pack_keys(self._backend, *self.columns, self.mirrored)
         sorted_keys: Array = self._kernels("sorting").sort_keys(self._backend, keys)
         return sorted_keys
 

@@ -96,14 +96,20 @@ class SlotArrays:
 
     @classmethod
     def allocate(
-        cls, backend: Backend, num_slots: int, num_vertices: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
+        cls,
+        backend: Backend,
+        num_slots: int,
+        num_vertices: int,
+        vertex_dtype: np.dtype,
+        weight_dtype: np.dtype | None,
+        zeroed: bool = False,
     ) -> SlotArrays:
-        """Reserve arrays without filling them (validity bits are 0)."""
-        offsets = backend.empty(num_vertices + 1, vertex_dtype)
+        """Reserve arrays without filling them (validity bits are 0); ``zeroed``: columns are filled with zeros."""
+        make, offsets = backend.zeros if zeroed else backend.empty, backend.empty(num_vertices + 1, vertex_dtype)
         return cls(
-            backend.empty(num_slots, vertex_dtype),
-            backend.empty(num_slots, vertex_dtype),
-            None if weight_dtype is None else backend.empty(num_slots, weight_dtype),
+            make(num_slots, vertex_dtype),
+            make(num_slots, vertex_dtype),
+            None if weight_dtype is None else make(num_slots, weight_dtype),
             backend.zeros(words_for(num_slots), np.uint32),
             offsets,
             offsets,
@@ -114,11 +120,7 @@ class SlotArrays:
         cls, backend: Backend, num_slots: int, num_vertices: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
     ) -> SlotArrays:
         """Make arrays that never held an edge: (0, 0) in every slot, none valid."""
-        slots = cls.allocate(backend, num_slots, num_vertices, vertex_dtype, weight_dtype)
-        slots.src.fill(0)
-        slots.dst.fill(0)
-        if slots.weights is not None:
-            slots.weights.fill(0)
+        slots = cls.allocate(backend, num_slots, num_vertices, vertex_dtype, weight_dtype, zeroed=True)
         slots.clear_rows()
         return slots
 

@@ -7,20 +7,19 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
-from dynstore._cuda.gathering import LEAVES_TOGETHER, k_gather_all, k_update_weights
-from dynstore._cuda.leaves import far_rows_size, k_clear_located
+from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.located import FOUND_LOOPS
+from dynstore._cuda.merging import Merging, merge, plan_merge, plan_spread
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.packing import Packing, start_packing
 from dynstore._cuda.planning import Insertion, start_plan
 from dynstore._cuda.present import find_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
-from dynstore._cuda.search import locate_edges
 from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
 from dynstore._cuda.window_writing import (
     Columns,
@@ -34,10 +33,7 @@ from dynstore._cuda.windows import (
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOWS,
-    count_blocks,
-    grant_window,
     no_windows,
-    one_window,
 )
 from dynstore.edge_batch import RawEdges, UnsortedBatch
 from dynstore.scratch import make_scratch
@@ -61,23 +57,6 @@ __all__ = [
     "plan_insert",
     "plan_merge",
 ]
-
-
-class Merging(NamedTuple):
-    """What brings a table and a batch to scratch, and from there to fresh slots.
-
-    Attributes
-    ----------
-    before, keys, places : array
-        As in :class:`Writing`, of the table.
-    target : Writing
-        The fresh slots, and the scratch.
-    """
-
-    before: Array
-    keys: Array
-    places: Array
-    target: Writing
 
 
 def plan_insert(
@@ -131,43 +110,11 @@ def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, tot
     return plan.writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)
 
 
-def plan_merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
-) -> Merging:
-    """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch.
-
-    Keys that were located as they came are sorted here, and located again.
-    """
-    xp = backend.xp
-    before = count_blocks(backend, old.valid, old.num_slots >> 5)
-    before = xp.cumsum(before)
-    keys = places = backend.nothing(np.int64)
-    if located is not None:
-        positions, states = located.positions, located.states
-        if isinstance(batch, RawEdges) and not batch.is_settled:
-            positions, states = locate_edges(backend, old, batch.src, batch.dst)
-        keys = xp.nonzero(states != PRESENT)[0]
-        places = positions[keys]
-    scratch = backend.empty_together(*scratch_parts(old, -(-new.num_edges >> 5)))
-    nothing = backend.nothing(np.int64)
-    return Merging(before, keys, places, _one_window(backend, new, nothing, scratch))
-
-
 def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing | Building:
     """Reserve what spreading a batch over fresh slots needs."""
     if isinstance(batch, RawEdges) and not batch.is_settled:
         return plan_keys(backend, batch, new)
-    nothing = backend.nothing(np.int64)
-    columns = with_weights(batch.src, batch.dst, batch.weights)
-    return _one_window(backend, new, nothing, columns)
-
-
-def _one_window(backend: Backend, new: SlotArrays, nothing: Array, scratch: Columns) -> Writing:
-    """Return what brings all edges from scratch to ``new``; ``nothing``: no keys are placed on the way."""
-    num_leaves = new.num_slots >> 5
-    far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
-    window, granted = one_window(backend, num_leaves, 0, new.num_edges), grant_window(backend, num_leaves, 0)
-    return Writing(window, granted, nothing, nothing, nothing, scratch, far_rows)
+    return plan_spread(backend, new, with_weights(batch.src, batch.dst, batch.weights))
 
 
 def insert_in_place(
@@ -197,27 +144,6 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
     words[:] = slots.valid
     k_clear_located.launch(located.positions.shape[0], words, located.positions, located.states)
     return words
-
-
-def merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, new: SlotArrays,
-    plan: Merging,
-) -> None:  # fmt: skip
-    """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
-    num_leaves, new_columns = old.num_slots >> 5, with_weights(batch.src, batch.dst, batch.weights)
-    k_gather_all.launch_warps(
-        -(-num_leaves // LEAVES_TOGETHER),
-        *with_weights(old.src, old.dst, old.weights), old.valid, num_leaves, plan.before, plan.places, plan.keys,
-        *new_columns, *plan.target.scratch,
-    )  # fmt: skip
-    if located is not None and batch.weights is not None:
-        k_update_weights.launch(
-            len(batch),
-            old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add,
-            plan.target.scratch[2],
-        )  # fmt: skip
-    spread_windows(new, plan.target)
-    write_edge_rows(new, plan.target)
 
 
 def build(backend: Backend, new: SlotArrays, plan: Writing | Building) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from dynstore._cuda.compiler import prepare
-from dynstore._cuda.located import FOUND_LOOPS
+from dynstore._cuda.located import FOUND_LOOPS, STRANGE
 from dynstore._cuda.packed_slots import with_room, with_weights
 from dynstore._cuda.packing import Packing, start_packing
 from dynstore._cuda.planning import Insertion, start_plan
 from dynstore._cuda.present import delete_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.window_writing import write_windows
-from dynstore._cuda.windows import GRANTED
+from dynstore._cuda.windows import GRANTED, NUM_LEAVES
 from dynstore.edge_batch import UnsortedBatch
-from dynstore.slots import PRESENT
+from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,10 +41,11 @@ def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
 
 def insert_now(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, most_leaves: int, add: bool
-) -> tuple[int, int] | None:
+) -> tuple[Located, bool] | None:
     """Insert a batch, sorted or to be sorted, as :func:`~.unsorted.insert_now` inserts one: the device decides.
 
-    None, and nothing is written, also where that takes more scratch than there is.
+    None, and nothing is written, also where that takes more scratch than there is. What was found is of the sorted
+    batch, and to be used before the next insertion.
     """
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
@@ -54,11 +56,19 @@ def insert_now(
     columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
     prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
-    if not totals[GRANTED]:
+    is_merged = totals[ABSENT] + totals[DEAD] > most_new or totals[NUM_LEAVES] > most_leaves
+    if totals[STRANGE] or not (totals[GRANTED] or is_merged):
         return None
     if unsorted is not None:
         unsorted.settle_counts(totals[RUNS], totals[RUN_LOOPS])
-    return totals[PRESENT], totals[FOUND_LOOPS]
+    located = Located(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS])
+    if not is_merged:
+        return located, True
+    num_keys = len(batch)
+    if unsorted is not None:
+        src, dst, weights = (column[:num_keys] for column in plan.edge_columns)
+        unsorted.settle(src, dst, totals[RUN_LOOPS], None if slots.weights is None else weights)
+    return replace(located, positions=plan.positions[:num_keys], states=plan.states[:num_keys]), False
 
 
 def delete_now(

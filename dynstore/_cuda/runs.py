@@ -1,4 +1,4 @@
-"""Keeping each of sorted keys once on CUDA: one kernel and one small read-back, or a phase of another kernel."""
+"""Keeping each of sorted keys once on CUDA: one kernel, or a phase of another kernel."""
 
 from __future__ import annotations
 
@@ -9,21 +9,25 @@ import numpy as np
 from dynstore._cuda.batches import d_leave_bounds
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import (
+    ARRIVALS,
     CONTROL_SIZE,
+    SUMS,
     d_chunk,
     d_leave_sum,
     d_sum_blocks_before,
     d_sync_grid,
-    read_totals,
 )
+from dynstore._cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_keys", "keep_pairs", "pack_keys"]
+__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_keys", "keep_pairs", "pack_and_bound", "pack_keys"]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -127,10 +131,11 @@ def d_write_key(keys, count, at, row, column, mirrored):
 
 
 @kernel
-def k_pack_keys(src, dst, mirrored, keys, bounds):
+def k_pack_keys(src, dst, mirrored, keys, control, mailbox, ticket):
     """Threads stride over the edges: the key of each, source in the high half; ``mirrored``: its mirror image's, too.
 
-    ``bounds``: the lowest and the highest source and destination, from zeros.
+    The lowest and the highest source and destination, from zeros, become the first totals, and are posted if there is
+    a mailbox.
     """
     low_row, high_row, low_column, high_column = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     step, count = np.uint64(cuda.gridsize(1)), np.uint64(src.shape[0])
@@ -151,36 +156,52 @@ def k_pack_keys(src, dst, mirrored, keys, bounds):
         d_write_key(keys, count, at2, row2, column2, mirrored)
         d_write_key(keys, count, at3, row3, column3, mirrored)
         base += np.uint64(4) * step
-    d_leave_bounds(bounds, np.int64(low_row), np.int64(high_row), np.int64(low_column), np.int64(high_column))
+    d_leave_bounds(control, np.int64(low_row), np.int64(high_row), np.int64(low_column), np.int64(high_column))
+    if mailbox.shape[0] > 0:  # the same in all threads
+        d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
 @kernel
-def k_keep_runs(keys, kept, src, dst, control):
+def k_keep_runs(keys, kept, src, dst, control, mailbox, ticket):
     """Each of sorted keys is kept once, see ``d_keep_runs``; blocks count their share first, and wait.
 
-    Nothing is written to ``kept`` where all keys are distinct.
+    The totals are posted then. Nothing is written to ``kept`` where all keys are distinct.
     """
     board = cuda.shared.array(BOARD, np.int64)
     d_count_runs(keys, control, board)
     d_sync_grid(control, 1)
+    if cuda.grid(1) == cuda.gridsize(1) - 1:
+        d_post_totals(control, mailbox, ticket)
     if kept.shape[0] == 0 or control[RUNS] < keys.shape[0]:
         d_keep_runs(keys, kept, src, dst, control, board)
 
 
-def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> tuple[Array, Array]:
+def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
     """Return the keys of edges, int64, source in the high half; ``mirrored``: in both directions.
 
-    Returns
-    -------
-    keys : array
-        -1 where an id is negative, or no int32.
-    bounds : array, shape (4,), int64
-        The lowest and the highest source and destination, where 0 is always counted as there.
+    A key is -1 where an id is negative, or no int32.
     """
+    return _pack(backend, src, dst, mirrored, backend.nothing(np.int64), 0)
+
+
+def pack_and_bound(
+    backend: Backend, src: Array, dst: Array, mirrored: bool
+) -> tuple[Array, Callable[[], tuple[int, ...]]]:
+    """Return what :func:`pack_keys` does, and what waits for the ids' bounds, but not for work that is started later.
+
+    These are the lowest and the highest source and destination, where 0 is always counted as there.
+    """
+    mailbox = Mailbox(backend)
+    ticket = mailbox.next_ticket()
+    keys = _pack(backend, src, dst, mirrored, mailbox.words, ticket)
+    return keys, lambda: tuple(mailbox.read(backend, ticket)[:4])
+
+
+def _pack(backend: Backend, src: Array, dst: Array, mirrored: bool, words: Array, ticket: int) -> Array:
     count = int(src.shape[0])
-    bounds, keys = backend.empty_together((4, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
-    k_pack_keys.launch_strided(count, src, dst, mirrored, keys, bounds)
-    return keys, bounds
+    control, keys = backend.empty_together((SUMS, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
+    k_pack_keys.launch_strided(count, src, dst, mirrored, keys, control, words, ticket)
+    return keys
 
 
 def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
@@ -196,9 +217,8 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
     control, first, second = backend.empty_together(
         (CONTROL_SIZE, np.int64), (count, np.int32), (count, np.int32), zeroed=1
     )
-    k_keep_runs.launch_resident(count, keys, backend.nothing(np.int64), first, second, control)
-    totals = read_totals(backend, control)
-    return first[: totals[RUNS]], second[: totals[RUNS]], totals[RUN_LOOPS]
+    num_runs, num_loops = _keep(backend, keys, backend.nothing(np.int64), first, second, control)
+    return first[:num_runs], second[:num_runs], num_loops
 
 
 def keep_keys(backend: Backend, keys: Array) -> tuple[Array, int]:
@@ -206,6 +226,16 @@ def keep_keys(backend: Backend, keys: Array) -> tuple[Array, int]:
     count = int(keys.shape[0])
     control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     halves = backend.nothing(np.int32)
-    k_keep_runs.launch_resident(count, keys, kept, halves, halves, control)
-    totals = read_totals(backend, control)
-    return keys if totals[RUNS] == count else kept[: totals[RUNS]], totals[RUN_LOOPS]
+    num_runs, num_loops = _keep(backend, keys, kept, halves, halves, control)
+    return keys if num_runs == count else kept[:num_runs], num_loops
+
+
+def _keep(backend: Backend, keys: Array, kept: Array, first: Array, second: Array, control: Array) -> tuple[int, int]:
+    """Start the kernel; return how many keys are distinct, and how many of these have equal halves."""
+    if not keys.shape[0]:
+        return 0, 0
+    mailbox = Mailbox(backend)
+    ticket = mailbox.next_ticket()
+    k_keep_runs.launch_resident(keys.shape[0], keys, kept, first, second, control, mailbox.words, ticket)
+    totals = mailbox.read(backend, ticket)
+    return totals[RUNS], totals[RUN_LOOPS]

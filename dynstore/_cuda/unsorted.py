@@ -149,14 +149,22 @@ def _start_plan(
     )
 
 
-def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan) -> list[int] | None:
-    """Return the totals and tell the batch its counts; None where the batch cannot be planned like this."""
+def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan, most_new: int) -> tuple[Located, list[int]] | None:
+    """Return what was found and the totals, and tell the batch its counts; None where it cannot be planned like this.
+
+    With more than ``most_new`` new edges all is merged, however wide a window would be.
+    """
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
-    if totals[STOPPED] or totals[TOO_WIDE]:
+    if totals[STOPPED] or (totals[TOO_WIDE] and totals[REVIVED] + totals[ADDED] <= most_new):
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
     batch.settle_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
-    return totals
+    return Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS]), totals
+
+
+def _most_new(slots: SlotArrays, limits: np.ndarray) -> int:
+    """Return how many more edges the root can take."""
+    return int(limits[-1] * slots.num_slots) - slots.num_edges
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
@@ -188,11 +196,12 @@ def plan_lists(
     ordered = order_batch(backend, slots, batch)
     plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
     _start_plan(slots, batch, ordered, limits, plan)
-    totals = _read_plan(backend, batch, plan)
-    if totals is None:
+    most_new = _most_new(slots, limits)
+    planned = _read_plan(backend, batch, plan, most_new)
+    if planned is None:
         return None
-    located = Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
-    if slots.num_edges + totals[REVIVED] + totals[ADDED] > limits[-1] * slots.num_slots:
+    located, totals = planned
+    if totals[REVIVED] + totals[ADDED] > most_new:
         return located, None
     return located, replace(plan, num_leaves=totals[LEAVES])
 
@@ -210,7 +219,7 @@ def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, m
 
 def insert_now(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int
-) -> tuple[int, int] | None:
+) -> tuple[Located, bool] | None:
     """Insert a batch without waiting for what planning it finds; the device decides whether that may be written.
 
     Nobody need have looked at the batch's ids.
@@ -224,16 +233,20 @@ def insert_now(
 
     Returns
     -------
-    found, found_loops : int
-        As in :class:`~dynstore.slots.Located`. None in place of both, and nothing is written, where the batch has to
-        be planned: for the reasons of :func:`plan_lists`, because an id is no vertex, or because all is to be merged.
+    located : Located
+        As :func:`plan_lists` returns it, until the next insertion.
+    is_written : bool
+        Where not, all is to be merged.
+
+    None in place of both, and nothing is written, where the batch has to be planned: for the reasons of
+    :func:`plan_lists`, or because an id is no vertex.
     """
     if not _may_plan(slots, batch):
         return None
     allocate = partial(slots.take_scratch, backend, KIND, partial(_Scratch, backend))
     ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
-    most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
+    most_new = _most_new(slots, limits)
     fused = plan.num_rows <= MOST_FUSED
     if fused:
         k_insert_lists.launch_resident(
@@ -245,14 +258,14 @@ def insert_now(
     else:
         _start_plan(slots, batch, ordered, limits, plan)
         prepare(write_lists, slots, plan, most_new, most_leaves)()
-    totals = _read_plan(backend, batch, plan)
-    if totals is None:
+    planned = _read_plan(backend, batch, plan, most_new)
+    if planned is None:
         return None
+    located, totals = planned
     if not fits(totals, most_new, most_leaves):
-        batch.is_crowded = True  # all is to be merged, for which these edges have to be sorted
-        return None
+        return located, False
     if fused and totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
     elif fused:
         slots.scratch.leave_clear(KIND)
-    return totals[FOUND], totals[FOUND_LOOPS]
+    return located, True

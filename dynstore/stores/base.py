@@ -157,8 +157,9 @@ class Store(ABC):
         Returns
         -------
         Plan or None
-            One that is written already; it has yet to be committed, so that the store knows. None, and nothing is
-            written, where the batch has to be planned, for whatever reason; by default always.
+            One that is written already, but has yet to be committed, so that the store knows; or, where all is written
+            anew, one that writes when it is committed. None, and nothing is written, where the batch has to be planned,
+            for whatever reason; by default always.
         """
         return None
 

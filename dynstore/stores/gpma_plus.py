@@ -8,7 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, expm1
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from dynstore.config import check_share
 from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges, UnsortedBatch
 from dynstore.errors import unknown_name
-from dynstore.slots import SlotArrays
+from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan
 from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
@@ -97,29 +97,35 @@ class GPMAPlusStore(PackedArrayStore):
         if not self._can_write(batch) or num_vertices > MAX_INT32:
             return None
         slots = self.slots.with_vertices(self.backend, num_vertices)
-        limits, most, found = self._upper_limits, self._most_in_place, None
+        limits, most, add, done = self._upper_limits, self._most_in_place, on_duplicate == "add", None
         raw = batch if isinstance(batch, RawEdges) else None
         if raw is not None and not raw.is_crowded:
-            found = self._insert_unsorted(slots, raw, limits, most)
-        if found is None and (raw is None or raw.is_crowded) and not self._expects_merge(batch):
+            done = self._insert_unsorted(slots, raw, limits, most)
+        if done is None and (raw is None or raw.is_crowded):
             kernels = self.backend.kernels("dynstore", "gpma_plus_now")
-            found = kernels.insert_now(self.backend, slots, batch, limits, most, on_duplicate == "add")
-        return self._written(slots, found, batch)
+            done = kernels.insert_now(self.backend, slots, batch, limits, most, add)
+        if done is None:
+            return None
+        located, is_written = done
+        change = len(batch) - located.found
+        if not is_written:
+            return self._plan_merge(slots, batch, located, add, slots.num_edges + change)
+        return self._written(slots, located.found, located.found_loops, change)
 
     def _insert_unsorted(
         self, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int
-    ) -> tuple[int, int] | None:
+    ) -> tuple[Located, bool] | None:
         """Try to insert a batch as it came; say in ``is_crowded`` whether it has to be sorted."""
         if self._num_untried:
             self._num_untried -= 1
             batch.is_crowded = True  # as the last ones were
             return None
         kernels = self.backend.kernels("dynstore", "unsorted")
-        found: tuple[int, int] | None = kernels.insert_now(self.backend, slots, batch, limits, most)
+        done: tuple[Located, bool] | None = kernels.insert_now(self.backend, slots, batch, limits, most)
         # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
         self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
         self._num_untried = (1 << self._num_failures - 1) - 1 if batch.is_crowded else 0
-        return found
+        return done
 
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
@@ -129,38 +135,29 @@ class GPMAPlusStore(PackedArrayStore):
         if most < 0:  # too empty as a whole already
             return None
         kernels = self.backend.kernels("dynstore", "gpma_plus_now")
-        found = kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place)
-        return self._written(slots, found, None)
+        done = kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place)
+        if done is None:
+            return None
+        found, found_loops = done
+        return self._written(slots, found, found_loops, -found)
 
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
         slots = self.slots
         return slots.num_edges > 0 and not slots.pins and (isinstance(batch, UnsortedBatch) or len(batch) > 0)
 
-    def _written(self, slots: SlotArrays, found: tuple[int, int] | None, inserted: EdgeBatch | None) -> Plan | None:
-        """Return the plan of an update that is written, with the edges and self-loops found; None for none."""
-        if found is None:
-            return None
-        change = -found[0] if inserted is None else len(inserted) - found[0]
+    def _written(self, slots: SlotArrays, found: int, found_loops: int, change: int) -> Plan:
+        """Return the plan of an update that is written; ``change``: how many more edges there are."""
 
         def commit() -> None:
             slots.num_edges += change
             self._take(slots)
 
-        return Plan(found[0], found[1], commit, path="in-place")
+        return Plan(found, found_loops, commit, path="in-place")
 
     @property
     def _window_kernels(self) -> Any:
         return self.backend.kernels("dynstore", STRATEGIES[self.options.strategy])
-
-    def _expects_merge(self, batch: EdgeBatch) -> bool:
-        """Whether the batch's rows, at random places, would be in more leaves than are written where they are.
-
-        Where they are not at random, the plan finds out, and writes them in place: that costs another wait.
-        """
-        num_rows = batch.num_rows if isinstance(batch, UnsortedBatch) else len(batch)
-        num_leaves = self.slots.num_slots // LEAF
-        return -num_leaves * expm1(-num_rows / num_leaves) > self._most_in_place
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF

@@ -117,21 +117,17 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         update_both(graph, twin, "delete_edges", batch)
 
 
-def test_what_is_likely_to_be_merged_is_planned_at_once(device, launches):
-    """As many rows as leaves are expected in 63 % of these; where they are in few, the plan writes in place."""
-    src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
-    graph = DynamicGraph.from_edges((src, dst, np.ones(1200, np.float32)), device=device)
-    num_leaves = graph._out.slots.num_slots // 32
-    for rows, path, kernels in (
-        (slice(0, None, 1200 // num_leaves), "merge", ["k_count_block_edges", "k_gather_all"]),
-        (slice(0, num_leaves), "in-place", WRITING[:1]),
-    ):
-        launches.clear()
-        edges = src[rows], dst[rows] + np.int32(path == "merge"), np.full(len(src[rows]), 2, np.float32)
-        report = graph.insert_edges(edges)
-        assert (report.path, report.replaced) == (path, len(src[rows]) * (path == "in-place"))
-        assert launches[: 3 + len(kernels)] == ["k_pack_rows", "k_keep_rows", "k_plan_update", *kernels]
-        check_graph(graph)
-    launches.clear()
-    graph.insert_edges((src[:5], dst[:5] + np.int32(3), np.ones(5, np.float32)))
-    assert launches == ["k_pack_rows", "k_keep_rows", "k_plan_update", *WRITING]
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"directed": False}], ids=str)
+def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
+    """Where the root would be too dense; the edges that it has sorted and found are merged."""
+    graph, twin = twins(**options)
+    if graph.is_weighted():
+        update_both(graph, twin, "delete_edges", (np.arange(20, dtype=np.int32), np.zeros(20, np.int32)))
+    columns = np.divmod(7 * np.arange(800, dtype=np.int32), 300)
+    batch = np.r_[columns[0], columns[0][:9]], np.r_[columns[1], columns[1][:9]]
+    graph._out._num_untried = 1
+    started = update_both(graph, twin, "insert_edges", tuple(map(graph.backend.asarray, batch)))
+    assert graph._out.slots.num_slots == twin._out.slots.num_slots
+    looking = ["k_find_bounds", "k_plan_update"] if graph.is_weighted() else SORTING
+    weighing = ["k_update_weights"] if graph.is_weighted() else []
+    assert started == [*looking, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]

@@ -1,0 +1,105 @@
+"""Merges of packed memory arrays into fresh slots on CUDA: slot for slot what the host writes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph
+from dynstore.backend import get_backend
+from dynstore.testing.faults import for_every_allocation, for_every_kernel
+from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.pair import Pair, same_arrays
+
+# Options, and how many slots an element has: about one, one or two, two to four, and more than a thread writes.
+DENSITIES = {
+    "dense": {"build_density": 0.98, "root_upper": 0.99, "leaf_upper": 1.0},
+    "usual": {},
+    "thin": {"build_density": 0.3, "root_lower": 0.1, "leaf_lower": 0.05},
+    "thinner": {"build_density": 0.06, "root_lower": 0.05, "leaf_lower": 0.05},
+}
+DIRECT = ["k_list_new", "k_merge_all", "k_write_bits_and_rows"]
+SPREAD = ["k_list_new", "k_merge_all", "k_spread_edges", "k_write_edge_rows"]
+
+
+@pytest.mark.parametrize("density", DENSITIES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_slots_are_those_of_the_host(device, launches, density, weighted):
+    """Leaves without keys, with one, and with many; dead keys, edges that are there, keys behind all; deletions."""
+    graphs = [
+        DynamicGraph(device=name, weighted=weighted, merge_cost=1e9, **DENSITIES[density]) for name in (device, "cpu")
+    ]
+    rng = np.random.default_rng(5)
+    keys = rng.choice(2500, 700, replace=False)
+    hub = 50 * 20 + rng.permutation(50)
+    batches = (
+        ("insert", keys), ("delete", keys[:60]), ("insert", np.r_[keys[40:80], 3]), ("insert", hub),
+        ("insert", 2500 + np.arange(40)), ("delete", np.r_[hub[:30], keys[100:400]]),
+    )  # fmt: skip
+    started = []
+    for step, (method, batch) in enumerate(batches):
+        columns = (batch // 50).astype(np.int32), (batch % 50).astype(np.int32)
+        weights = (rng.random(batch.size).astype(np.float32),) if weighted and method == "insert" else ()
+        options = {"on_duplicate": "add"} if weighted and step == 2 else {}
+        launches.clear()
+        reports = [getattr(graph, f"{method}_edges")((*columns, *weights), **options) for graph in graphs]
+        started.append([name for name in launches if name in DIRECT + SPREAD])
+        assert reports[0] == reports[1]
+        assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
+        check_graph(graphs[0])
+    wanted = SPREAD if density == "thinner" else DIRECT
+    assert any(names[-len(wanted) :] == wanted for names in started)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_in_edges_grow_with_their_out_edges(device, directed):
+    """Both are to be merged, from batches that nobody has looked at; a table that is not may be written at once."""
+    graphs = [DynamicGraph(device=name, directed=directed) for name in (device, "cpu")]
+    src, dst = np.divmod(7 * np.arange(900, dtype=np.int32), 90)
+    for first, end in ((0, 600), (600, 606), (606, 900)):
+        for graph in graphs:
+            graph.snapshot(transposed=True)
+            graph.insert_edges((src[first:end], dst[first:end]))
+        for transposed in (False, True):
+            assert same_arrays(*(host_arrays(graph.snapshot(transposed=transposed)) for graph in graphs))
+        check_graph(graphs[0])
+
+
+@pytest.mark.parametrize("hub", [False, True])
+def test_a_growth_that_fails_leaves_the_graph_as_it_was(device, monkeypatch, hub):
+    """Whichever allocation fails, or kernel that is to be loaded; also where a leaf gets too many keys."""
+    pair = Pair(device=device, transposed=True)
+    src, dst = np.divmod(2 * np.arange(240, dtype=np.int32), 40)
+    for check in (for_every_allocation, for_every_kernel):
+        pair.insert(src, dst)
+        batch = (src, dst + np.int32(1)) if not hub else (np.r_[src, src[:60] * 0], np.r_[dst + 1, 1 + np.arange(60)])
+        assert check(monkeypatch, pair, "insert_edges", batch) > 0
+        assert pair.graph._out.num_edges > 400
+        pair.graph.clear()
+        pair = Pair(device=device, transposed=True)
+
+
+def test_slots_of_an_element_are_exact_beyond_what_a_float_holds(device):
+    """The base of a leaf by whole numbers, the rest in float64: as by whole numbers alone."""
+    from dynstore._cuda.compiler import cuda, kernel
+    from dynstore._cuda.merging import d_find_slots, d_start_slots
+
+    @kernel
+    def k_find(num_elements, num_slots, ranks, found):
+        i = cuda.grid(1)
+        if i < ranks.shape[0]:
+            inverse = np.float64(1) / np.float64(num_elements)
+            found[0, i], found[1, i] = d_find_slots(ranks[i], num_elements, num_slots, inverse)
+            slot, rest = d_start_slots(ranks[i] - (i & 31), num_elements, num_slots, inverse)
+            found[2, i] = slot + np.int32((rest + np.float64(i & 31) * np.float64(num_slots)) * inverse)
+
+    backend = get_backend(device)
+    for num_elements, num_slots in ((2**31 - 33, 2**31 - 32), (2**30, 2**31), (2**28 + 1, 2**31 - 32), (32, 32)):
+        ranks = np.unique(np.r_[31:64, num_elements // 2 + np.arange(32), num_elements - 1 - np.arange(32)])
+        ranks = ranks[(ranks >= 31) & (ranks < num_elements)]
+        found = backend.zeros((3, ranks.size), np.int64)
+        k_find.launch(ranks.size, num_elements, num_slots, backend.asarray(ranks), found)
+        first, end, again = backend.to_host(found).tolist()
+        wanted = [int(rank) * num_slots // num_elements for rank in ranks]
+        assert first == again == wanted
+        assert end == [(int(rank) + 1) * num_slots // num_elements for rank in ranks]
