@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit
-from dynstore.algorithms._cuda.union_find import d_unite, flatten_trees
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit, d_read_once
+from dynstore.algorithms._cuda.union_find import d_flatten, d_unite, flatten_trees
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -18,6 +19,9 @@ __all__ = ["label_components"]
 
 # Edges of each vertex that are united, and the paths shortened, before all edges are looked at.
 SAMPLED_EDGES = 2
+# Slots that a warp looks at together, four a lane.
+CHUNK_BITS = 7
+CHUNK_SLOTS = 1 << CHUNK_BITS
 
 
 @kernel
@@ -46,9 +50,56 @@ def k_unite_nth_edges(offsets, indices, valid, nth, parents):
 
 
 @device
-def d_read_roots(sources, indices, parents, slot):
-    """Return the parents of the two vertices that a slot names."""
-    return int(parents[np.uint64(sources[slot])]), int(parents[np.uint64(indices[slot])])
+def d_find_largest(sources, parents):
+    """Return the root of the tree in which most of 32 slots, evenly spread, have their source; all 32 lanes call.
+
+    The same in all warps, as long as no root gets a parent.
+    """
+    root = int(parents[sources[d_lane() * sources.shape[0] // 32]])
+    while parents[root] != root:
+        root = int(parents[root])
+    count = 0
+    for other in range(32):
+        if d_shuffle(root, other) == root:
+            count += 1
+    largest = root
+    most = 0
+    for other in range(32):
+        others = d_shuffle(count, other)
+        others_root = d_shuffle(root, other)
+        if others > most:
+            most = others
+            largest = others_root
+    return largest
+
+
+@kernel
+def k_mark_largest(offsets, sources, parents, inside, mixed):
+    """Warps stride over words of vertices: flatten the trees, set in ``inside`` the bits of one large tree's vertices.
+
+    And write 1 to ``mixed`` for the chunks of slots that rows of other vertices begin in.
+    """
+    lane = d_lane()
+    largest = d_find_largest(sources, parents)
+    for word in range(int(cuda.grid(1)) >> 5, inside.shape[0], int(cuda.gridsize(1)) >> 5):
+        vertex = word * 32 + lane
+        is_inside = False
+        if vertex < parents.shape[0]:
+            is_inside = d_flatten(parents, vertex) == largest
+            if not is_inside:
+                begin = int(offsets[vertex])
+                if begin < int(offsets[vertex + 1]):
+                    mixed[begin >> CHUNK_BITS] = 1
+        bits = d_ballot(is_inside)
+        if lane == 0:
+            inside[word] = bits
+
+
+@device
+def d_read_roots(sources, parents, slot, vertex, apart):
+    """Return the parents of a slot's source and of its neighbour ``vertex``; of that one twice unless ``apart``."""
+    source = int(sources[slot]) if apart else int(vertex)
+    return int(parents[np.uint64(source)]), int(parents[np.uint64(vertex)])
 
 
 @device
@@ -59,25 +110,36 @@ def d_unite_apart(valid, parents, slot, first, second):
 
 
 @kernel
-def k_unite_edges(sources, indices, valid, parents):
-    """Stride over the slots: unite the ends of every edge whose parents differ. Atomics: :func:`d_unite`.
+def k_unite_edges(sources, indices, valid, inside, mixed, parents):
+    """Warps stride over chunks: unite the ends of every edge, but of those that have both ends in the marked tree.
 
-    Four slots at a time, gaps included, so that their loads wait together; past the end the last one stands in.
+    Where all rows of a chunk are of its vertices, only ``indices`` is read of the other edges. Four slots a lane, gaps
+    included, so that their loads wait together; past the end the last one stands in. Atomics: :func:`d_unite`.
     """
-    threads = int(cuda.gridsize(1))
     last = indices.shape[0] - 1
-    for slot0 in range(int(cuda.grid(1)), last + 1, 4 * threads):
-        slot1 = min(slot0 + threads, last)
-        slot2 = min(slot1 + threads, last)
-        slot3 = min(slot2 + threads, last)
-        first0, second0 = d_read_roots(sources, indices, parents, np.uint64(slot0))
-        first1, second1 = d_read_roots(sources, indices, parents, np.uint64(slot1))
-        first2, second2 = d_read_roots(sources, indices, parents, np.uint64(slot2))
-        first3, second3 = d_read_roots(sources, indices, parents, np.uint64(slot3))
-        d_unite_apart(valid, parents, slot0, first0, second0)
-        d_unite_apart(valid, parents, slot1, first1, second1)
-        d_unite_apart(valid, parents, slot2, first2, second2)
-        d_unite_apart(valid, parents, slot3, first3, second3)
+    for chunk in range(int(cuda.grid(1)) >> 5, (last >> CHUNK_BITS) + 1, int(cuda.gridsize(1)) >> 5):
+        begin = chunk << CHUNK_BITS
+        slot0 = np.uint64(min(begin + d_lane(), last))
+        slot1 = np.uint64(min(begin + d_lane() + 32, last))
+        slot2 = np.uint64(min(begin + d_lane() + 64, last))
+        slot3 = np.uint64(min(begin + d_lane() + 96, last))
+        vertex0, vertex1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
+        vertex2, vertex3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
+        source = int(sources[np.uint64(begin)])  # without `or`, which would wait for one load after the other
+        all_apart = (mixed[np.uint64(chunk)] != 0) | (not d_has_bit(inside, source))
+        apart0 = all_apart | (not d_has_bit(inside, int(vertex0)))
+        apart1 = all_apart | (not d_has_bit(inside, int(vertex1)))
+        apart2 = all_apart | (not d_has_bit(inside, int(vertex2)))
+        apart3 = all_apart | (not d_has_bit(inside, int(vertex3)))
+        if apart0 | apart1 | apart2 | apart3:
+            first0, second0 = d_read_roots(sources, parents, slot0, vertex0, apart0)
+            first1, second1 = d_read_roots(sources, parents, slot1, vertex1, apart1)
+            first2, second2 = d_read_roots(sources, parents, slot2, vertex2, apart2)
+            first3, second3 = d_read_roots(sources, parents, slot3, vertex3, apart3)
+            d_unite_apart(valid, parents, int(slot0), first0, second0)
+            d_unite_apart(valid, parents, int(slot1), first1, second1)
+            d_unite_apart(valid, parents, int(slot2), first2, second2)
+            d_unite_apart(valid, parents, int(slot3), first3, second3)
 
 
 def label_components(out: GapCSR) -> Array:
@@ -87,19 +149,26 @@ def label_components(out: GapCSR) -> Array:
     and Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018, section III),
     after a sample of the edges, whose trees make most of the others cheap; paths are split on the way as in ECL-CC
     (Jaiganesh and Burtscher, "A High-Performance Connected Components Implementation for GPUs", HPDC 2018, section 3).
-    Afforest's skipping of the largest component is not used: it needs both directions of each edge, and a directed
-    graph brings one.
+    Afforest skips all edges of the largest tree's vertices after that. This needs both directions of each edge, and a
+    directed graph brings one: here an edge is skipped where both its ends are in that tree. A bitmap says so, most of
+    which the L1 cache keeps.
 
     Returns
     -------
     array, shape (V,), vertex dtype
     """
-    parents = out.backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
+    backend = out.backend
+    parents = backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
     if out.num_edges == 0:
         return parents
     for nth in range(SAMPLED_EDGES):
+        if nth > 0:
+            flatten_trees(parents)
         k_unite_nth_edges.launch(out.num_vertices, out.offsets, out.indices, out.valid, nth, parents)
-        flatten_trees(parents)
-    k_unite_edges.launch_strided(out.num_slots, out.sources, out.indices, out.valid, parents)
+    inside = backend.empty(-(-out.num_vertices // WARP), np.uint32)
+    num_chunks = -(-out.num_slots // CHUNK_SLOTS)
+    mixed = backend.zeros(num_chunks, np.uint8)
+    k_mark_largest.launch_strided(out.num_vertices, out.offsets, out.sources, parents, inside, mixed)
+    k_unite_edges.launch_strided(num_chunks * WARP, out.sources, out.indices, out.valid, inside, mixed, parents)
     flatten_trees(parents)
     return parents
