@@ -17,36 +17,59 @@ if TYPE_CHECKING:
 
 __all__ = ["label_components"]
 
-# Edges of each vertex that are united, and the paths shortened, before all edges are looked at.
-SAMPLED_EDGES = 2
 # Slots that a warp looks at together, four a lane.
 CHUNK_BITS = 7
 CHUNK_SLOTS = 1 << CHUNK_BITS
 
 
-@kernel
-def k_unite_nth_edges(offsets, indices, valid, nth, parents):
-    """One thread a row: unite the row with its ``nth`` neighbour. Atomics: :func:`d_unite`.
+@device
+def d_find_neighbour(indices, valid, begin, end, nth):
+    """Return the ``nth`` neighbour of the row of these slots, -1 if it has none in its first two words of ``valid``.
 
-    Gaps do not count, so that as many edges are united as without any; in the row's first two words of ``valid``.
+    Gaps do not count, so that as many edges are united as without any.
+    """
+    neighbour = -1
+    if begin < end:
+        base = begin & ~31
+        word = np.int64(valid[np.uint64(begin >> 5)]) >> (begin & 31) << (begin & 31)
+        count = d_count_bits(word)
+        if count <= nth and base + 32 < end:
+            base += 32
+            nth -= count
+            word = np.int64(valid[np.uint64(base >> 5)])
+        for _ in range(nth):
+            word &= word - 1
+        if word != 0:
+            slot = base + d_lowest_bit(word)
+            if slot < end:
+                neighbour = int(indices[np.uint64(slot)])
+    return neighbour
+
+
+@kernel
+def k_hook_rows(offsets, indices, valid, parents):
+    """One thread a row: its first neighbour is its parent where that is smaller; otherwise it is a root."""
+    row = int(cuda.grid(1))
+    if row < parents.shape[0]:
+        neighbour = d_find_neighbour(indices, valid, int(offsets[row]), int(offsets[row + 1]), 0)
+        parents[row] = neighbour if 0 <= neighbour < row else row
+
+
+@kernel
+def k_unite_neighbours(offsets, indices, valid, parents):
+    """One thread a row: unite it with its second neighbour, and with its first one where :func:`k_hook_rows` did not.
+
+    Atomics: :func:`d_unite`.
     """
     row = int(cuda.grid(1))
     if row < parents.shape[0]:
-        slot, end = int(offsets[row]), int(offsets[row + 1])
-        if slot < end:
-            base = slot & ~31
-            word = np.int64(valid[np.uint64(slot >> 5)]) >> (slot & 31) << (slot & 31)
-            count = d_count_bits(word)
-            if count <= nth and base + 32 < end:
-                base += 32
-                nth -= count
-                word = np.int64(valid[np.uint64(base >> 5)])
-            for _ in range(nth):
-                word &= word - 1
-            if word != 0:
-                slot = base + d_lowest_bit(word)
-                if slot < end:
-                    d_unite(parents, row, int(indices[slot]))
+        begin, end = int(offsets[row]), int(offsets[row + 1])
+        first = d_find_neighbour(indices, valid, begin, end, 0)
+        second = d_find_neighbour(indices, valid, begin, end, 1)
+        if first > row:
+            d_unite(parents, row, first)
+        if second >= 0:
+            d_unite(parents, row, second)
 
 
 @device
@@ -158,13 +181,13 @@ def label_components(out: GapCSR) -> Array:
     array, shape (V,), vertex dtype
     """
     backend = out.backend
-    parents = backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
     if out.num_edges == 0:
-        return parents
-    for nth in range(SAMPLED_EDGES):
-        if nth > 0:
-            flatten_trees(parents)
-        k_unite_nth_edges.launch(out.num_vertices, out.offsets, out.indices, out.valid, nth, parents)
+        return backend.xp.arange(out.num_vertices, dtype=out.offsets.dtype)
+    edges = (out.offsets, out.indices, out.valid)
+    parents = backend.empty(out.num_vertices, out.offsets.dtype)
+    k_hook_rows.launch(out.num_vertices, *edges, parents)
+    flatten_trees(parents)
+    k_unite_neighbours.launch(out.num_vertices, *edges, parents)
     inside = backend.empty(-(-out.num_vertices // WARP), np.uint32)
     num_chunks = -(-out.num_slots // CHUNK_SLOTS)
     mixed = backend.zeros(num_chunks, np.uint8)
