@@ -12,6 +12,7 @@ from dynstore._cuda.tiles import BOARD, d_sum_block
 from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
 from dynstore.algorithms._cuda._rows import (
+    STEP_SLOTS,
     CutRows,
     count_warps,
     d_add_block,
@@ -177,43 +178,33 @@ def d_sum_shares(shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weig
 
 
 @device
-def d_place_step(base, first, last, step):
-    """Return a lane's four slots of a piece from word ``step`` on, which may all be read, and whether each is in it."""
-    place0 = np.int32((step << 5) + d_lane())
-    place1, place2, place3 = np.int32(place0 + 32), np.int32(place0 + 64), np.int32(place0 + 96)
-    there0, there1 = min(max(place0, first), last), min(place1, last)
-    there2, there3 = min(place2, last), min(place3, last)
-    return (
-        np.uint64(base + there0), np.uint64(base + there1), np.uint64(base + there2), np.uint64(base + there3),
-        there0 == place0, there1 == place1, there2 == place2, there3 == place3,
-    )  # fmt: skip
-
-
-@device
-def d_read_step(array, base, first, last, step):
-    """Return the items of a lane's four slots from word ``step`` of a piece on, as :func:`d_place_step` has them."""
-    slot0, slot1, slot2, slot3, _, _, _, _ = d_place_step(base, first, last, step)
-    return (
-        d_read_once(array, slot0), d_read_once(array, slot1), d_read_once(array, slot2), d_read_once(array, slot3),
-    )  # fmt: skip
-
-
-@device
-def d_sum_step(weights, weighted, shares, below, base, first, last, step, words, u0, u1, u2, u3):
-    """Return a lane's part of the sum over four words of slots of a piece, whose neighbours are ``u0`` to ``u3``."""
+def d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last):
+    """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
+    total = 0.0
     weight0 = weight1 = weight2 = weight3 = 1.0
+    words = d_read_words(valid, base, last)
     bit = d_low_bits(1 << d_lane())
-    slot0, slot1, slot2, slot3, live0, live1, live2, live3 = d_place_step(base, first, last, step)
-    if weighted:
-        weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
-        weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
-    live0 &= (d_shuffle(words, step) & bit) != 0
-    live1 &= (d_shuffle(words, step + 1) & bit) != 0
-    live2 &= (d_shuffle(words, step + 2) & bit) != 0
-    live3 &= (d_shuffle(words, step + 3) & bit) != 0
-    return d_sum_shares(
-        shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
-    )  # fmt: skip
+    place0 = np.int32(d_lane())
+    for step in range(0, (last >> 5) + 1, 4):  # the same in all lanes
+        place1, place2, place3 = np.int32(place0 + 32), np.int32(place0 + 64), np.int32(place0 + 96)
+        there0, there1 = min(max(place0, first), last), min(place1, last)
+        there2, there3 = min(place2, last), min(place3, last)
+        slot0, slot1 = np.uint64(base + there0), np.uint64(base + there1)
+        slot2, slot3 = np.uint64(base + there2), np.uint64(base + there3)
+        u0, u1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
+        u2, u3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
+        if weighted:
+            weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
+            weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
+        live0 = (there0 == place0) & ((d_shuffle(words, step) & bit) != 0)
+        live1 = (there1 == place1) & ((d_shuffle(words, step + 1) & bit) != 0)
+        live2 = (there2 == place2) & ((d_shuffle(words, step + 2) & bit) != 0)
+        live3 = (there3 == place3) & ((d_shuffle(words, step + 3) & bit) != 0)
+        total += d_sum_shares(
+            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
+        )
+        place0 = np.int32(place0 + STEP_SLOTS)
+    return total
 
 
 @device
@@ -283,48 +274,23 @@ def d_pull_ranks(
     dangling = 0.0
     warps = int(cuda.gridsize(1)) >> 5
     item = int(cuda.grid(1)) >> 5
-    # Four words of slots a step. The neighbours of the next step, be it of this piece or the next one, are asked for
-    # before the shares of this one are waited for.
-    row, base, span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
-    first, last, split = d_open_span(span)
-    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item + warps, pieces - 1), 0))
-    old = weight = ranks.dtype.type(0)
-    step = 0
-    total = 0.0
-    u0 = u1 = u2 = u3 = indices.dtype.type(0)
-    words = np.int32(0)
-    if item < pieces:
-        old, weight = ranks[row], out_weights[row]
-        u0, u1, u2, u3 = d_read_step(indices, base, first, last, 0)
-        words = d_read_words(valid, base, last)
+    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
     while item < pieces:
-        v0, v1, v2, v3 = u0, u1, u2, u3
-        if step + 4 <= last >> 5:  # the same in all lanes
-            u0, u1, u2, u3 = d_read_step(indices, base, first, last, step + 4)
-            total += d_sum_step(weights, weighted, shares, below, base, first, last, step, words, v0, v1, v2, v3)
-            step += 4
-        else:
-            coming_first, coming_last, coming_split = d_open_span(coming_span)
-            u0, u1, u2, u3 = d_read_step(indices, coming_base, coming_first, coming_last, 0)
-            coming_words = d_read_words(valid, coming_base, coming_last)
-            total += d_sum_step(weights, weighted, shares, below, base, first, last, step, words, v0, v1, v2, v3)
-            total = d_sum_lanes(total)
-            if lane == 0:
-                if split:
-                    cuda.atomic.add(sums, row, total)
-                else:
-                    change, lost = d_advance_rank(
-                        row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
-                    )
-                    changes += change
-                    dangling += lost
-            item += warps
-            row, base, first, last, split = coming_row, coming_base, coming_first, coming_last, coming_split
-            words = coming_words
-            old, weight = ranks[row], out_weights[row]
-            coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item + warps, pieces - 1))
-            step = 0
-            total = 0.0
+        row, base = coming_row, coming_base
+        first, last, split = d_open_span(coming_span)
+        item += warps
+        coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
+        old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
+        total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
+        if lane == 0:
+            if split:
+                cuda.atomic.add(sums, row, total)
+            else:
+                change, lost = d_advance_rank(
+                    row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
+                )
+                changes += change
+                dangling += lost
     row = (item - pieces) * 32 + lane
     coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row)
     while row < num_vertices:
