@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit, d_read_once
 from dynstore.algorithms._cuda.union_find import d_flatten, d_unite, flatten_trees
 
@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["label_components"]
 
-# Slots that a warp looks at together, four a lane.
-CHUNK_BITS = 7
+# Slots that a warp looks at together, eight a lane.
+CHUNK_BITS = 8
 CHUNK_SLOTS = 1 << CHUNK_BITS
+LANE_SLOTS = CHUNK_SLOTS // WARP
+# Slots that the warps of a block list: a warp looks at them when each lane has one, and lists a lane's at a time.
+LISTED = 2 * THREADS
 
 
 @device
@@ -74,9 +77,9 @@ def k_unite_neighbours(offsets, indices, valid, parents):
 
 @device
 def d_find_largest(sources, parents):
-    """Return the root of the tree in which most of 32 slots, evenly spread, have their source; all 32 lanes call.
+    """Return the root of the tree in which most of 32 slots, evenly spread, have their source; -1 if half have not.
 
-    The same in all warps, as long as no root gets a parent.
+    All 32 lanes call. The same in all warps, as long as no root gets a parent.
     """
     root = int(parents[sources[d_lane() * sources.shape[0] // 32]])
     while parents[root] != root:
@@ -85,44 +88,39 @@ def d_find_largest(sources, parents):
     for other in range(32):
         if d_shuffle(root, other) == root:
             count += 1
-    largest = root
-    most = 0
-    for other in range(32):
-        others = d_shuffle(count, other)
-        others_root = d_shuffle(root, other)
-        if others > most:
-            most = others
-            largest = others_root
-    return largest
+    waiting = np.int64(d_ballot(count >= 16))
+    return d_shuffle(root, d_lowest_bit(waiting)) if waiting != 0 else -1
 
 
 @kernel
-def k_mark_largest(offsets, sources, parents, inside, mixed):
-    """Warps stride over words of vertices: flatten the trees, set in ``inside`` the bits of one large tree's vertices.
+def k_mark_outside(offsets, sources, parents, outside, mixed):
+    """Warps stride over words of vertices: flatten the trees, set in ``outside`` the bits of all but one tree.
 
-    And write 1 to ``mixed`` for the chunks of slots that rows of other vertices begin in.
+    And write 1 to ``mixed`` for the chunks of slots that rows of those vertices begin in; to its last item, whether
+    they are most.
     """
     lane = d_lane()
     largest = d_find_largest(sources, parents)
-    for word in range(int(cuda.grid(1)) >> 5, inside.shape[0], int(cuda.gridsize(1)) >> 5):
+    if cuda.grid(1) == 0:
+        mixed[mixed.shape[0] - 1] = largest < 0
+    for word in range(int(cuda.grid(1)) >> 5, outside.shape[0], int(cuda.gridsize(1)) >> 5):
         vertex = word * 32 + lane
-        is_inside = False
+        is_outside = False
         if vertex < parents.shape[0]:
-            is_inside = d_flatten(parents, vertex) == largest
-            if not is_inside:
+            is_outside = d_flatten(parents, vertex) != largest
+            if is_outside and largest >= 0:
                 begin = int(offsets[vertex])
                 if begin < int(offsets[vertex + 1]):
                     mixed[begin >> CHUNK_BITS] = 1
-        bits = d_ballot(is_inside)
+        bits = d_ballot(is_outside)
         if lane == 0:
-            inside[word] = bits
+            outside[word] = bits
 
 
 @device
-def d_read_roots(sources, parents, slot, vertex, apart):
-    """Return the parents of a slot's source and of its neighbour ``vertex``; of that one twice unless ``apart``."""
-    source = int(sources[slot]) if apart else int(vertex)
-    return int(parents[np.uint64(source)]), int(parents[np.uint64(vertex)])
+def d_read_roots(sources, indices, parents, slot):
+    """Return the parents of the two vertices that a slot names."""
+    return int(parents[np.uint64(sources[slot])]), int(parents[np.uint64(indices[slot])])
 
 
 @device
@@ -132,37 +130,78 @@ def d_unite_apart(valid, parents, slot, first, second):
         d_unite(parents, first, second)
 
 
+@device
+def d_unite_four(sources, indices, valid, parents, slot, last):
+    """Unite the ends of four edges, 32 slots apart, whose loads wait together; past ``last`` that stands in."""
+    slot0, slot1 = min(slot, last), min(slot + 32, last)
+    slot2, slot3 = min(slot + 64, last), min(slot + 96, last)
+    first0, second0 = d_read_roots(sources, indices, parents, np.uint64(slot0))
+    first1, second1 = d_read_roots(sources, indices, parents, np.uint64(slot1))
+    first2, second2 = d_read_roots(sources, indices, parents, np.uint64(slot2))
+    first3, second3 = d_read_roots(sources, indices, parents, np.uint64(slot3))
+    d_unite_apart(valid, parents, slot0, first0, second0)
+    d_unite_apart(valid, parents, slot1, first1, second1)
+    d_unite_apart(valid, parents, slot2, first2, second2)
+    d_unite_apart(valid, parents, slot3, first3, second3)
+
+
+@device
+def d_unite_slot(sources, indices, valid, parents, slot):
+    """Unite the ends of the edge in a slot, if there is one."""
+    first, second = d_read_roots(sources, indices, parents, np.uint64(slot))
+    d_unite_apart(valid, parents, slot, first, second)
+
+
+@device
+def d_is_outside(outside, vertex):
+    """Return whether an unsigned vertex is not in the marked tree, as 1 or 0."""
+    bits = outside[np.uint64(vertex >> np.uint32(5))] >> np.uint32(vertex & np.uint32(31))
+    return np.uint32(bits & np.uint32(1))
+
+
 @kernel
-def k_unite_edges(sources, indices, valid, inside, mixed, parents):
+def k_unite_edges(sources, indices, valid, outside, mixed, parents):
     """Warps stride over chunks: unite the ends of every edge, but of those that have both ends in the marked tree.
 
-    Where all rows of a chunk are of its vertices, only ``indices`` is read of the other edges. Four slots a lane, gaps
-    included, so that their loads wait together; past the end the last one stands in. Atomics: :func:`d_unite`.
+    Where all rows of a chunk are of its vertices, only ``indices`` is read of those edges, and the others, which are
+    few, are listed until there is one for each lane. Atomics: :func:`d_unite`.
     """
+    lane = d_lane()
+    slots = cuda.shared.array(LISTED, np.int64)
+    start = (cuda.threadIdx.x >> 5) * (2 * WARP)
+    listed = 0
     last = indices.shape[0] - 1
+    use_marks = mixed[mixed.shape[0] - 1] == 0
     for chunk in range(int(cuda.grid(1)) >> 5, (last >> CHUNK_BITS) + 1, int(cuda.gridsize(1)) >> 5):
         begin = chunk << CHUNK_BITS
-        slot0 = np.uint64(min(begin + d_lane(), last))
-        slot1 = np.uint64(min(begin + d_lane() + 32, last))
-        slot2 = np.uint64(min(begin + d_lane() + 64, last))
-        slot3 = np.uint64(min(begin + d_lane() + 96, last))
-        vertex0, vertex1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
-        vertex2, vertex3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
-        source = int(sources[np.uint64(begin)])  # without `or`, which would wait for one load after the other
-        all_apart = (mixed[np.uint64(chunk)] != 0) | (not d_has_bit(inside, source))
-        apart0 = all_apart | (not d_has_bit(inside, int(vertex0)))
-        apart1 = all_apart | (not d_has_bit(inside, int(vertex1)))
-        apart2 = all_apart | (not d_has_bit(inside, int(vertex2)))
-        apart3 = all_apart | (not d_has_bit(inside, int(vertex3)))
-        if apart0 | apart1 | apart2 | apart3:
-            first0, second0 = d_read_roots(sources, parents, slot0, vertex0, apart0)
-            first1, second1 = d_read_roots(sources, parents, slot1, vertex1, apart1)
-            first2, second2 = d_read_roots(sources, parents, slot2, vertex2, apart2)
-            first3, second3 = d_read_roots(sources, parents, slot3, vertex3, apart3)
-            d_unite_apart(valid, parents, int(slot0), first0, second0)
-            d_unite_apart(valid, parents, int(slot1), first1, second1)
-            d_unite_apart(valid, parents, int(slot2), first2, second2)
-            d_unite_apart(valid, parents, int(slot3), first3, second3)
+        is_mixed = True
+        marks = np.uint32(0)
+        if use_marks and begin + CHUNK_SLOTS <= last + 1:  # the same in all lanes
+            slot = (np.uint64(chunk) << np.uint64(CHUNK_BITS)) | np.uint64(lane)
+            for step in range(LANE_SLOTS):
+                vertex = d_read_once(indices, slot | np.uint64(step * 32))
+                marks |= np.uint32(d_is_outside(outside, vertex) << np.uint32(step))
+            is_mixed = (mixed[np.uint64(chunk)] | d_is_outside(outside, sources[np.uint64(begin)])) != 0
+        if is_mixed:
+            for step in range(0, CHUNK_SLOTS, 4 * WARP):
+                if begin + step <= last:
+                    d_unite_four(sources, indices, valid, parents, begin + step + lane, last)
+        else:
+            waiting = d_ballot(marks != 0)
+            while waiting != 0:
+                place = listed + d_count_lower(waiting, lane)
+                if marks != 0:
+                    slots[start + place] = begin + lane + 32 * d_lowest_bit(np.int64(marks))
+                    marks = np.uint32(marks & (marks - np.uint32(1)))
+                listed += d_count_bits(waiting)
+                d_sync_warp()
+                if listed >= WARP:
+                    listed -= WARP
+                    d_unite_slot(sources, indices, valid, parents, slots[start + listed + lane])
+                    d_sync_warp()
+                waiting = d_ballot(marks != 0)
+    if lane < listed:
+        d_unite_slot(sources, indices, valid, parents, slots[start + lane])
 
 
 def label_components(out: GapCSR) -> Array:
@@ -174,7 +213,7 @@ def label_components(out: GapCSR) -> Array:
     (Jaiganesh and Burtscher, "A High-Performance Connected Components Implementation for GPUs", HPDC 2018, section 3).
     Afforest skips all edges of the largest tree's vertices after that. This needs both directions of each edge, and a
     directed graph brings one: here an edge is skipped where both its ends are in that tree. A bitmap says so, most of
-    which the L1 cache keeps.
+    which the L1 cache keeps. Where no tree has half of some edges, all edges are looked at alike.
 
     Returns
     -------
@@ -188,10 +227,12 @@ def label_components(out: GapCSR) -> Array:
     k_hook_rows.launch(out.num_vertices, *edges, parents)
     flatten_trees(parents)
     k_unite_neighbours.launch(out.num_vertices, *edges, parents)
-    inside = backend.empty(-(-out.num_vertices // WARP), np.uint32)
+    outside = backend.empty(-(-out.num_vertices // WARP), np.uint32)
     num_chunks = -(-out.num_slots // CHUNK_SLOTS)
-    mixed = backend.zeros(num_chunks, np.uint8)
-    k_mark_largest.launch_strided(out.num_vertices, out.offsets, out.sources, parents, inside, mixed)
-    k_unite_edges.launch_strided(num_chunks * WARP, out.sources, out.indices, out.valid, inside, mixed, parents)
+    mixed = backend.zeros(num_chunks + 1, np.uint8)
+    k_mark_outside.launch_strided(out.num_vertices, out.offsets, out.sources, parents, outside, mixed)
+    unsigned = np.dtype(f"u{out.indices.dtype.itemsize}")  # shorter addresses
+    ends = (out.sources.view(unsigned), out.indices.view(unsigned))
+    k_unite_edges.launch_strided(num_chunks * WARP, *ends, out.valid, outside, mixed, parents)
     flatten_trees(parents)
     return parents
