@@ -12,7 +12,7 @@ from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.packed_slots import pack_slots
+from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.window_writing import Writing, scratch_parts
@@ -33,8 +33,6 @@ from dynstore.edge_batch import RawEdges
 from dynstore.slots import ABSENT, DEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
@@ -138,8 +136,7 @@ def start_plan(
     slots: SlotArrays,
     batch: EdgeBatch,
     limits: np.ndarray,
-    allocate: Callable[..., Insertion],
-    room: Callable[[int], int],
+    kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
     scratch_leaves: int | None = None,
 ) -> Insertion:
@@ -149,8 +146,8 @@ def start_plan(
     ----------
     limits : array
         The density that no window of each height may pass, linear in it.
-    room : callable
-        For how many rows there is to be room, from how many there are.
+    kind : str or None
+        Of the scratch; what is kept has room for some more rows.
     most : pair of int
         Where more new edges or leaves are concerned, nothing is granted.
     scratch_leaves : int, optional
@@ -160,19 +157,21 @@ def start_plan(
     sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.nothing(np.int64)
     num_keys = int(sorted_keys.shape[0])
     num_rows, num_leaves, top = num_keys or len(batch), slots.num_slots >> 5, len(limits) - 1
+    room = int if kind is None else with_room
     size, kept, dtype = room(num_rows), room(num_keys), slots.src.dtype
-    plan = allocate(
+    parts = (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(slots.num_vertices), np.int64, FAR_START),
         ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
+        (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0),
     )  # fmt: skip
+    plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = plan.edges if num_keys else Packed(batch.src, batch.dst)
     k_plan_update.launch_resident(
         max(num_rows, num_leaves >> 3, 1),
-        pack_slots(slots).searched, slots.num_vertices, sorted_keys, edges, float(limits[0]), float(limits[-1]), top,
+        pack_slots(slots).located, sorted_keys, edges, float(limits[0]), float(limits[-1]), top,
         *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan
