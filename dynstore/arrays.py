@@ -95,6 +95,8 @@ def read_edges(
     InputError
         Naming the column and the first bad row.
     """
+    if not look and names[2] is None and _are_as_wanted(backend, edges, vertex_dtype):
+        return EdgeColumns(edges[0], edges[1], None, None)
     columns = split_columns(who, edges, names)
     (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
     raw_src = read_integers(who, backend, src_name, given_src)
@@ -113,6 +115,20 @@ def read_edges(
     dst, dst_max = _check_ids(who, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
     weights = read_weights(who, backend, columns, src, dst, weight_dtype)
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
+
+
+def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
+    """Whether edges are two columns that kernels take as they are, so that small batches are looked at but once.
+
+    On the device, of the dtype, of one length above 0 and one dimension, without gaps.
+    """
+    if backend.family != "cuda" or type(edges) is not tuple or len(edges) != 2:
+        return False
+    src, dst = edges
+    if not type(src) is type(dst) is backend.xp.ndarray:
+        return False
+    without_gaps = src.dtype == dst.dtype == dtype and src.strides == dst.strides == (dtype.itemsize,)
+    return without_gaps and len(src) == len(dst) > 0
 
 
 def _was_there(given: Any, array: Array) -> bool:
@@ -213,12 +229,14 @@ def open_stream(who: str, edges: Any) -> Any:
     return reader.read_all()
 
 
-def bring_columns(backend: Backend, edges: Any) -> Any:
-    """Return a tuple of edges with NumPy's integer ids on the GPU, so that who reads it twice copies them once.
+def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
+    """Return edges that may be read twice: a stream is read, and of a tuple NumPy's integer ids are on the GPU.
 
-    All else, and what is no column, is returned as it is.
+    All else, and what is no column, is returned as it is; see :func:`open_stream`.
     """
-    if not backend.on_gpu or not isinstance(edges, tuple):
+    if not isinstance(edges, tuple):
+        return open_stream(who, edges)
+    if not backend.on_gpu or np.ndarray not in map(type, edges[:2]):
         return edges
 
     def bring(column: Any) -> Any:

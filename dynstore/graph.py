@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
-from weakref import WeakSet
 
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, bring_columns, has_weights, open_stream
+from dynstore.arrays import EdgeColumns, bring_columns, has_weights
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
@@ -117,7 +116,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         self._expects_new_ids = False
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
-        self._logs = WeakSet()
+        self._logs = set()
 
     @classmethod
     def from_edges(
@@ -196,15 +195,13 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         def plan(store: Store, batch: EdgeBatch) -> Plan:
             return store.plan_insert(batch, naming.num_vertices, on_duplicate)
 
-        memory_checked = MemoryChecked("insert_edges")
-        with memory_checked:
-            edges = bring_columns(self.backend, open_stream("insert_edges", edges))
+        with MemoryChecked("insert_edges"):
+            edges = bring_columns("insert_edges", self.backend, edges)
             at_once, num_vertices = self._may_write_now, self.number_of_vertices()
             reading = ("insert_edges", edges, names, weight_dtype, num_vertices)
-            columns, naming = self.ids.plan_edges(*reading, look=not at_once or self._expects_new_ids)
+            columns, naming = self.ids.plan_edges(*reading, not at_once or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
-        with Uninterrupted():
-            with memory_checked:
+            with Uninterrupted():
                 change = None
                 plans = self._write_now(batch, write, plan) if at_once else None
                 if plans is None and columns.max_id is None:
@@ -217,13 +214,13 @@ class DynamicGraph(Conversions, Orientations, Tracked):
                         batch = naming.arrange(batch)
                     plans = self._plan(batch, plan)
                     change = None if plans[0].appended else self._read_change(batch, True)
-            out = plans[0]
-            replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
-            kept, deleted = num_edges, 0
-            if out.appended:
-                kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-            self._commit(plans, naming.commit, change)
-            self._num_edges += kept - replaced - deleted
+                out = plans[0]
+                replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
+                kept, deleted = num_edges, 0
+                if out.appended:
+                    kept, deleted = (part.num_edges(self._directed) for part in out.appended)
+                self._commit(plans, naming.commit, change)
+                self._num_edges += kept - replaced - deleted
         return UpdateReport(
             inserted=kept - replaced,
             replaced=replaced,
@@ -239,26 +236,24 @@ class DynamicGraph(Conversions, Orientations, Tracked):
 
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
-        memory_checked = MemoryChecked("delete_edges")
-        with memory_checked:
-            edges = bring_columns(self.backend, open_stream("delete_edges", edges))
-            reading = ("delete_edges", edges, source, destination)
-            at_once = self._may_write_now
-            columns = self._find_edges(*reading, look=not at_once)
+        with MemoryChecked("delete_edges"):
+            edges = bring_columns("delete_edges", self.backend, edges)
+            at_once, num_vertices = self._may_write_now, self.number_of_vertices()
+            names = source, destination, None
+            columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices, not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
-        with Uninterrupted():
-            with memory_checked:
+            with Uninterrupted():
                 change = None
                 plans = self._write_now(batch, _delete_now, _plan_deletion) if at_once else None
                 if plans is None:
                     if columns.max_id is None and batch.present is None:
-                        columns = self._find_edges(*reading)
+                        columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices)
                         batch = make_batch(
                             self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id
                         )
                     plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
                 num_edges = batch.num_edges(self._directed)
-            return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
+                return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -353,7 +348,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
-        twin._logs = WeakSet()
+        twin._logs = set()
         return twin
 
     # ------------------------------------------------------------------ inside

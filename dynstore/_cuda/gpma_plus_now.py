@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dynstore._cuda.compiler import prepare
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE
 from dynstore._cuda.packed_slots import with_room, with_weights
-from dynstore._cuda.packing import Packing, start_packing
-from dynstore._cuda.planning import Insertion, start_plan
+from dynstore._cuda.packing import start_packing
+from dynstore._cuda.planning import start_plan
 from dynstore._cuda.present import delete_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.window_writing import write_windows
@@ -49,10 +48,9 @@ def insert_now(
     """
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
-    allocate = partial(slots.take_scratch, backend, "sorted insertion", partial(Insertion, backend))
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     scratch_leaves = _most_scratch(slots, num_rows)
-    plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
+    plan = start_plan(backend, slots, batch, limits, "sorted insertion", (most_new, most_leaves), scratch_leaves)
     columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
     prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
@@ -105,10 +103,9 @@ def delete_now(
 def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
     """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
     located, _, marks = search.present
-    allocate = partial(slots.take_scratch, backend, "packing", partial(Packing, backend))
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
-    plan = start_packing(slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
+    plan = start_packing(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
     prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
     return bool(plan.mailbox.read(backend, plan.ticket)[GRANTED])

@@ -12,7 +12,7 @@ from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.packed_slots import pack_slots
+from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.weighted_runs import start_keeping
@@ -34,8 +34,6 @@ from dynstore.edge_batch import RawEdges, UnsortedBatch, WeightedRows
 from dynstore.slots import ABSENT, DEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
@@ -146,8 +144,7 @@ def start_plan(
     slots: SlotArrays,
     batch: EdgeBatch,
     limits: np.ndarray,
-    allocate: Callable[..., Insertion],
-    room: Callable[[int], int],
+    kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
     scratch_leaves: int | None = None,
 ) -> Insertion:
@@ -157,8 +154,8 @@ def start_plan(
     ----------
     limits : array
         The density that no window of each height may pass, linear in it.
-    room : callable
-        For how many rows there is to be room, from how many there are.
+    kind : str or None
+        Of the scratch; what is kept has room for some more rows.
     most : pair of int
         Where more new edges or leaves are concerned, nothing is granted.
     scratch_leaves : int, optional
@@ -170,25 +167,26 @@ def start_plan(
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
+    room = int if kind is None else with_room
     size, dtype = room(num_rows), slots.src.dtype
     kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
-    plan = allocate(
+    parts = (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(slots.num_vertices), np.int64, FAR_START),
         ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
         (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64),
-        *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
+        *scratch_parts(slots, scratch_leaves or 0),
     )  # fmt: skip
+    plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
     if rows is not None:
         start_keeping(rows, plan.ends, *plan.edge_columns, plan.control)
     k_plan_update.launch_resident(
         max(num_rows, num_leaves >> 3, 1),
-        pack_slots(slots).searched, slots.num_vertices, sorted_keys, rows is not None, edges, float(limits[0]),
-        float(limits[-1]), top, *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket,
-        plan.packed,
+        pack_slots(slots).located, sorted_keys, rows is not None, edges, float(limits[0]), float(limits[-1]), top,
+        *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan

@@ -90,7 +90,7 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def writes_now(self) -> bool:
         slots = self.slots
-        fits = max(slots.num_slots, slots.num_vertices) <= MAX_INT32  # what unsorted updates number
+        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what unsorted updates number
         return fits and self.backend.family == "cuda" and self.options.strategy == "one-pass"
 
     def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:

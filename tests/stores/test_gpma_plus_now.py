@@ -53,7 +53,7 @@ def update_both(launches):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, directed, dtype):
     """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
-    graph, twin = twins(dtype, directed=directed)
+    graph, twin = twins(dtype, directed=directed, leaf_lower=0.08)
     for hub in (3, 5, 3):
         columns = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
         batch = tuple(map(graph.backend.asarray, columns))
