@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit, d_read_once
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_lowest_bit
 from dynstore.algorithms._cuda.union_find import d_flatten, d_unite, flatten_trees
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def k_unite_edges(sources, indices, valid, outside, mixed, parents):
         if use_marks and begin + CHUNK_SLOTS <= last + 1:  # the same in all lanes
             slot = (np.uint64(chunk) << np.uint64(CHUNK_BITS)) | np.uint64(lane)
             for step in range(LANE_SLOTS):
-                vertex = d_read_once(indices, slot | np.uint64(step * 32))
+                vertex = indices[slot | np.uint64(step * 32)]
                 marks |= np.uint32(d_is_outside(outside, vertex) << np.uint32(step))
             is_mixed = (mixed[np.uint64(chunk)] | d_is_outside(outside, sources[np.uint64(begin)])) != 0
         if is_mixed:

@@ -1,18 +1,20 @@
-"""Inserting keys into single leaves on CUDA, each by a thread: what nearly all windows of a random batch are.
+"""Inserting keys into single leaves on CUDA, a lane each: what nearly all windows of a random batch are.
 
 A key goes where it belongs, and what is between there and the nearest gap moves by one slot; all else stays as it is.
-So few slots are read and written, however many a leaf has. A window of several leaves is spread evenly.
+So few slots are read and written, however many a leaf has. The lanes of a warp share all their leaves' moves. A window
+of several leaves is spread evenly.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.leaves import d_write_rows
+from dynstore._cuda.warp import d_ballot, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
 from dynstore._cuda.windows import WINDOWS
 
-__all__ = ["d_move_place", "d_shift_in", "d_write_leaf_rows", "k_shift_leaves"]
+__all__ = ["d_shift_keys", "k_shift_leaves"]
 
 # Bits of a leaf's slots: of all but the first; of the first and the last.
 NOT_FIRST, AT_EDGES = np.uint32(0xFFFFFFFE), np.uint32(0x80000001)
@@ -49,50 +51,71 @@ def d_move_place(place, filled):
 
 
 @device
-def d_write_slot(src, dst, weights, is_weighted, at, row, column, weight, before, wanted):
-    """Let a slot show an edge if that is ``wanted``. Returns 1 if its source, ``before`` so far, changes, else 0."""
-    changes = wanted & (row != before)
+def d_find_owner(ends, item):
+    """Return the first lane whose end is above an item; ``ends`` ascend from lane to lane, the last is above."""
+    owner = np.int32(0)
+    for step in (16, 8, 4, 2, 1):
+        is_behind = d_shuffle(ends, owner + step - 1) <= item
+        owner = np.int32(owner + np.int32(step if is_behind else 0))
+    return owner
+
+
+@device
+def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, left):
+    """All lanes share the moves of all lanes: each a run of ``left`` elements, up or down, the first into its gap.
+
+    So a leaf with many moves holds up nobody, and all their reads wait together. The bits of slots whose source changes
+    go to the lane's word on the ``board``, shared.
+    """
+    lane, ends = np.int32(d_lane()), np.int32(d_scan_lanes(left))
+    total, start = d_shuffle(ends, WARP - 1), np.int32(ends - left)
+    first = np.int32(0)
+    while first < total:  # the same in all lanes
+        item = np.int32(first + lane)
+        owner = d_find_owner(ends, item) & np.int32(31)
+        base = np.uint64(d_shuffle(leaf, owner)) << np.uint64(5)
+        number, begin = np.int32(item - d_shuffle(start, owner)), d_shuffle(gap, owner)
+        step = np.int32(-1) if d_shuffle(np.int32(is_up), owner) != 0 else np.int32(1)
+        slot = np.int32(begin + np.int32(step * number)) & np.int32(31)
+        at, origin = base + np.uint64(slot), base + np.uint64((slot + step) & np.int32(31))
+        before, row, column, weight = src[at], src[origin], dst[origin], 0
+        if is_weighted:
+            weight = weights[origin]
+        d_sync_warp()  # all have read
+        if item < total:
+            dst[at] = column
+            if is_weighted:
+                weights[at] = weight
+            if row != before:
+                src[at] = row
+                thread = cuda.threadIdx.x - lane + owner
+                cuda.atomic.or_(board, thread, np.uint32(1) << np.uint32(slot))
+        first = np.int32(first + np.int32(WARP))
+        d_sync_warp()  # all have written
+
+
+@device
+def d_shift_in(src, dst, weights, is_weighted, board, leaf, word, place, row, column, weight, wanted):
+    """Each lane that ``wanted`` it puts an edge before slot ``place`` of its leaf, which has a gap, and is its own.
+
+    Keys keep their order, and what is first in its run stays so. Returns the gap that is filled. All lanes call.
+    """
+    gap = d_find_gap(word, place) if wanted else np.int32(0)
+    is_up = wanted & (gap >= place)  # the way that elements move: up to a gap behind them, else down
+    target = place if is_up else np.int32(place - np.int32(1))
+    left = np.int32(gap - target if is_up else target - gap) if wanted else np.int32(0)
+    at = (np.uint64(leaf) << np.uint64(5)) + np.uint64(target & np.int32(31))
+    before = src[at]
+    d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, left)
     if wanted:
         dst[at] = column
         if is_weighted:
             weights[at] = weight
-    if changes:
-        src[at] = row
-    return np.uint32(changes)
-
-
-@device
-def d_shift_in(src, dst, weights, is_weighted, base, word, place, row, column, weight, changed):
-    """Put an edge before slot ``place`` of the leaf whose first slot is ``base``, uint64, which has a gap.
-
-    Keys keep their order, and what is first in its run stays so. Elements move two at a time, so that their reads wait
-    together. Returns the gap that is filled, and ``changed`` with the bits of slots that have another source now.
-    """
-    gap = d_find_gap(word, place)
-    is_up = gap >= place  # the way that elements move: up to a gap behind them, else down
-    left = np.int32(gap - place if is_up else place - np.int32(1) - gap)
-    slot, step = gap, np.int32(-1 if is_up else 1)
-    at = base + np.uint64(slot)
-    before = src[at]
-    while left > 0:
-        middle = np.int32(slot + step)
-        end = np.int32(middle + step) if left > 1 else middle
-        middle_at, end_at = base + np.uint64(middle), base + np.uint64(end)
-        middle_row, middle_column, end_row, end_column = src[middle_at], dst[middle_at], src[end_at], dst[end_at]
-        middle_weight, end_weight = weight, weight
-        if is_weighted:
-            middle_weight, end_weight = weights[middle_at], weights[end_at]
-        changes = d_write_slot(
-            src, dst, weights, is_weighted, at, middle_row, middle_column, middle_weight, before, True
-        )
-        changed = np.uint32(changed | changes << np.uint32(slot))
-        changes = d_write_slot(
-            src, dst, weights, is_weighted, middle_at, end_row, end_column, end_weight, middle_row, left > 1
-        )
-        changed = np.uint32(changed | changes << np.uint32(middle))
-        before, slot, at, left = end_row, end, end_at, np.int32(left - np.int32(2))
-    changes = d_write_slot(src, dst, weights, is_weighted, at, row, column, weight, before, True)
-    return gap, np.uint32(changed | changes << np.uint32(slot))
+        if row != before:
+            src[at] = row
+            cuda.atomic.or_(board, cuda.threadIdx.x, np.uint32(1) << np.uint32(target))
+    d_sync_warp()
+    return gap
 
 
 @device
@@ -111,26 +134,81 @@ def d_write_leaf_rows(src, offsets, base, changed, far_rows):
     return changed & AT_EDGES != 0
 
 
+@device
+def d_read_key(places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number):
+    """Return place, source, destination and weight of a leaf's key, of the last one behind it, or of any for none."""
+    at = np.uint64(begin + min(number, max(num_keys - np.int32(1), np.int32(0))))
+    key, weight = np.uint64(keys[at]) if by_key else at, 0
+    if is_weighted:
+        weight = new_weights[key]
+    return places[at], new_src[key], new_dst[key], weight
+
+
+@device
+def d_shift_keys(
+    src, dst, weights, is_weighted, valid, offsets, board, places, keys, by_key, new_src, new_dst, new_weights, leaf,
+    word, begin, num_keys, far_rows,
+):  # fmt: skip
+    """Each lane puts its keys, ascending, into a leaf of its own, leaf 0 for none; all lanes of the warp call.
+
+    Parameters
+    ----------
+    board : shared uint32 array with an entry a thread of the block
+    places : array
+        The slots that keys go before, from ``begin`` on ``num_keys`` of them.
+    keys : array
+        ``by_key``: of each place the key's number in the new columns; else that is the place's own.
+    word : uint32
+        Which slots of the leaf have an element.
+
+    Returns
+    -------
+    has_moved : bool
+        Whether the leaf's first or last row has changed: then the rows at its edges are still to be written.
+    """
+    filled, number = np.uint32(0), np.int32(0)
+    board[cuda.threadIdx.x] = 0
+    place, row, column, weight = d_read_key(
+        places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number
+    )
+    while d_ballot(number < num_keys) != 0:
+        wanted, this_row, this_column, this_weight = number < num_keys, row, column, weight
+        this_place = d_move_place(np.int32(np.int64(place) - (np.int64(leaf) << 5)), filled)
+        number = np.int32(number + np.int32(1))
+        place, row, column, weight = d_read_key(
+            places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number
+        )
+        gap = d_shift_in(
+            src, dst, weights, is_weighted, board, leaf, word, this_place, this_row, this_column, this_weight, wanted
+        )
+        if wanted:
+            word = np.uint32(word | np.uint32(1) << np.uint32(gap))
+            if gap >= this_place:
+                filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
+    changed = board[cuda.threadIdx.x]
+    if num_keys > 0:
+        valid[leaf] = word
+    return d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
+
+
 @kernel
 def k_shift_leaves(
     src, dst, weights, valid, offsets, new_src, new_dst, new_weights, first, end, low, high, places, keys, granted,
     far_rows,
 ):  # fmt: skip
-    """Threads stride over windows: one of a single leaf takes its keys, ascending, in turn. Rows at edges are left."""
-    is_weighted = weights.shape[0] > 0
-    for window in range(cuda.grid(1), granted[WINDOWS], cuda.gridsize(1)):
-        leaf = first[window]
-        if end[window] - leaf == 1:
-            base, word = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf])
-            filled, changed = np.uint32(0), np.uint32(0)
-            for i in range(low[window], high[window]):
-                key, place = keys[i], d_move_place(np.int32(places[i] - leaf * 32), filled)
-                weight = new_weights[key] if is_weighted else 0
-                gap, changed = d_shift_in(
-                    src, dst, weights, is_weighted, base, word, place, new_src[key], new_dst[key], weight, changed
-                )
-                word = np.uint32(word | np.uint32(1) << np.uint32(gap))
-                if gap >= place:
-                    filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
-            valid[leaf] = word
-            d_write_leaf_rows(src, offsets, base, changed, far_rows)
+    """Lanes stride over windows: one of a single leaf takes its keys, see ``d_shift_keys``. Rows at edges are left.
+
+    Precondition: there is a key.
+    """
+    board = cuda.shared.array(THREADS, np.uint32)
+    is_weighted, lane = weights.shape[0] > 0, d_lane()
+    for base in range(cuda.grid(1) - lane, granted[WINDOWS], cuda.gridsize(1)):
+        window = min(base + lane, granted[WINDOWS] - 1)
+        is_leaf = (base + lane == window) & (end[window] - first[window] == 1)
+        leaf = np.int64(first[window]) if is_leaf else np.int64(0)
+        num_keys = np.int32(high[window] - low[window]) if is_leaf else np.int32(0)
+        begin = np.int64(low[window]) if is_leaf else np.int64(0)
+        d_shift_keys(
+            src, dst, weights, is_weighted, valid, offsets, board, places, keys, True, new_src, new_dst, new_weights,
+            leaf, np.uint32(valid[leaf]), begin, num_keys, far_rows,
+        )  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.ordering import FEWEST_ROWS
@@ -37,13 +37,13 @@ THREADS_A_ROW = 8
 
 
 @device
-def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows):
-    """All warps share the windows of one leaf evenly, a thread each: the fewer a warp has, the fewer steps it takes."""
+def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
+    """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
     num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
     each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
         d_write_leaves(
-            src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(first + lane), lane < each
+            src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, first + lane, lane < each
         )
 
 
@@ -79,6 +79,7 @@ def k_insert_lists(
     that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    changed = cuda.shared.array(THREADS, np.uint32)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     d_list_batch(
@@ -96,7 +97,7 @@ def k_insert_lists(
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows)
+        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, changed)
         d_write_windows(
             src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
             values, before,

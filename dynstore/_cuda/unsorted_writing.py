@@ -9,7 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
-from dynstore._cuda.shifting import d_move_place, d_shift_in, d_write_leaf_rows
+from dynstore._cuda.shifting import d_shift_keys
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     END,
@@ -83,32 +83,18 @@ def d_read_window(table, window, is_listed):
 
 
 @device
-def d_write_leaf(src, dst, valid, offsets, marks, pairs, leaf, begin, num_keys, far_rows):
-    """A thread puts a leaf's keys, ascending, into it; returns whether its first or last row has changed."""
-    places, new_src, new_dst = pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
-    base, word = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf] | marks[leaf])
-    filled, changed = np.uint32(0), np.uint32(0)
-    for key in range(np.uint32(begin), np.uint32(begin + num_keys)):
-        place = d_move_place(np.int32(np.uint64(places[key]) - base), filled)
-        gap, changed = d_shift_in(src, dst, dst, False, base, word, place, new_src[key], new_dst[key], 0, changed)
-        word = np.uint32(word | np.uint32(1) << np.uint32(gap))
-        if gap >= place:
-            filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
-    valid[leaf] = word
-    return d_write_leaf_rows(src, offsets, base, changed, far_rows)
-
-
-@device
-def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, window, may_write):
-    """Each thread puts the keys of a window that is one leaf into it. All lanes of the warp call.
+def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, window, may_write):
+    """Each lane puts the keys of a window that is one leaf into it, see ``d_shift_keys``. All lanes of the warp call.
 
     None where not ``may_write``. Leaves whose first or last row changes go to a list, by an atomic add a warp: the rows
     at their edges are still to be written.
     """
-    is_listed, has_moved = may_write & (np.int64(window) < control[LISTED]), False
-    leaf, begin, num_keys = d_read_window(table, window, is_listed)
-    if num_keys > 0:
-        has_moved = d_write_leaf(src, dst, valid, offsets, marks, pairs, leaf, begin, num_keys, far_rows)
+    leaf, begin, num_keys = d_read_window(table, np.uint32(window), may_write & (window < control[LISTED]))
+    places, word = pairs[PLACES], np.uint32(valid[leaf] | marks[leaf])
+    has_moved = d_shift_keys(
+        src, dst, dst, False, valid, offsets, board, places, places, False, pairs[SOURCES], pairs[TARGETS], dst, leaf,
+        word, begin, num_keys, far_rows,
+    )  # fmt: skip
     place = d_claim(control, MOVED, has_moved)
     if has_moved:
         table[NARROW_WINDOWS, control[NARROW] + place] = window
@@ -116,12 +102,14 @@ def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 
 @kernel
 def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
-    """One thread owns one window, see ``d_write_leaves``.
+    """One lane owns one window, see ``d_write_leaves``.
 
     Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
     """
-    may_write = d_fits(control, most_new, most_leaves)
-    d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(cuda.grid(1)), may_write)
+    board, may_write = cuda.shared.array(THREADS, np.uint32), d_fits(control, most_new, most_leaves)
+    d_write_leaves(
+        src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, np.int64(cuda.grid(1)), may_write
+    )
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)

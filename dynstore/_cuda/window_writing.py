@@ -112,7 +112,7 @@ def write_windows(
     windows = plan.windows
     _gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)
-    if windows.num_leaves > windows.num_scratch_leaves:
+    if windows.num_leaves > windows.num_scratch_leaves and int(plan.keys.shape[0]) > 0:
         k_shift_leaves.launch_strided(
             windows.num_windows, pack_slots(slots).columns, slots.offsets, *new, plan.shifting
         )
