@@ -51,11 +51,11 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
     assert any(names[-len(wanted) :] == wanted for names in started)
 
 
-@pytest.mark.parametrize("directed", [True, False])
-def test_in_edges_grow_with_their_out_edges(device, directed):
+@pytest.mark.parametrize(("directed", "dtype"), [(True, np.int32), (False, np.int64)])
+def test_in_edges_grow_with_their_out_edges(device, directed, dtype):
     """Both are to be merged, from a batch that nobody has looked at, in which some edges are named twice."""
-    graphs = [DynamicGraph(device=name, directed=directed) for name in (device, "cpu")]
-    src, dst = np.divmod(7 * np.arange(900, dtype=np.int32), 90)
+    graphs = [DynamicGraph(device=name, directed=directed, vertex_dtype=dtype) for name in (device, "cpu")]
+    src, dst = np.divmod(7 * np.arange(900, dtype=dtype), 90)
     for first, end in ((0, 600), (600, 606), (606, 900)):
         batch = np.r_[src[first:end], src[first : first + 2]], np.r_[dst[first:end], dst[first : first + 2]]
         for graph in graphs:
