@@ -79,7 +79,8 @@ def read_edges(
         What to return; ``weight_dtype=None`` ignores weights.
     look : bool
         False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
-        are none of the vertex dtype become -1.
+        are none of the vertex dtype become -1. Weights that are of the weight dtype already are left so, too: there may
+        be NaN among them.
     bounds : tuple of int, optional
         What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
         columns are looked at once more.
@@ -94,13 +95,15 @@ def read_edges(
     InputError
         Naming the column and the first bad row.
     """
+    if not look and names[2] is None and _are_as_wanted(backend, edges, vertex_dtype):
+        return EdgeColumns(edges[0], edges[1], None, None)
     columns = split_columns(who, edges, names)
     (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
     raw_src = read_integers(who, backend, src_name, given_src)
     raw_dst = read_integers(who, backend, dst_name, given_dst)
     as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
     if not look and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
-        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype)
+        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype, look=False)
         if as_wanted:
             pack = backend.xp.ascontiguousarray
             return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
@@ -114,19 +117,37 @@ def read_edges(
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
 
 
+def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
+    """Whether edges are two columns that kernels take as they are, so that small batches are looked at but once.
+
+    On the device, of the dtype, of one length above 0 and one dimension, without gaps.
+    """
+    if backend.family != "cuda" or type(edges) is not tuple or len(edges) != 2:
+        return False
+    src, dst = edges
+    if not type(src) is type(dst) is backend.xp.ndarray:
+        return False
+    without_gaps = src.dtype == dst.dtype == dtype and src.strides == dst.strides == (dtype.itemsize,)
+    return without_gaps and len(src) == len(dst) > 0
+
+
 def _was_there(given: Any, array: Array) -> bool:
     """Whether a column was on the device already; of our own arrays none is asked, which would take a while."""
     return given is array or hasattr(given, "__cuda_array_interface__")
 
 
 def read_weights(
-    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None
-) -> Array | None:
-    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree."""
+    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
+    look: bool = True,
+) -> Array | None:  # fmt: skip
+    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree.
+
+    ``look``: see :func:`read_edges`.
+    """
     _same_length(who, columns[1][0], dst, columns[0][0], src)
     if weight_dtype is None or len(columns) < 3:
         return None
-    weights = _weights(who, backend, *columns[2], weight_dtype)
+    weights = _weights(who, backend, *columns[2], weight_dtype, look)
     _same_length(who, columns[2][0], weights, columns[0][0], src)
     return weights
 
@@ -208,12 +229,14 @@ def open_stream(who: str, edges: Any) -> Any:
     return reader.read_all()
 
 
-def bring_columns(backend: Backend, edges: Any) -> Any:
-    """Return a tuple of edges with NumPy's integer ids on the GPU, so that who reads it twice copies them once.
+def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
+    """Return edges that may be read twice: a stream is read, and of a tuple NumPy's integer ids are on the GPU.
 
-    All else, and what is no column, is returned as it is.
+    All else, and what is no column, is returned as it is; see :func:`open_stream`.
     """
-    if not backend.on_gpu or not isinstance(edges, tuple):
+    if not isinstance(edges, tuple):
+        return open_stream(who, edges)
+    if not backend.on_gpu or np.ndarray not in map(type, edges[:2]):
         return edges
 
     def bring(column: Any) -> Any:
@@ -339,7 +362,7 @@ def _check_ids(
     return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
-def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype, look: bool) -> Array:
     array = _to_array(who, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype)
@@ -348,6 +371,8 @@ def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype
     xp = backend.xp
     with np.errstate(over="ignore"):
         weights = xp.ascontiguousarray(array, dtype=dtype)
+    if not look and array.dtype == dtype:
+        return weights
     bad = xp.isnan(weights)
     if bool(bad.any()):
         raise InputError(f"{who}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")

@@ -50,22 +50,20 @@ class Backend:
         ``numpy`` or ``cupy``.
     family : {"cpu", "cuda"}
         The kernel packages in use: ``_cpu`` or ``_cuda``.
+    on_gpu : bool
+        Whether arrays live in GPU memory.
     """
 
     def __init__(self, name: str, xp: ModuleType, family: str) -> None:
         self.name = name
         self.xp: Any = xp
         self.family = family
+        self.on_gpu = name == "cuda"
         self._nothing: dict[np.dtype, Array] = {}
         self._kernels: dict[tuple[str, str], ModuleType] = {}
 
     def __repr__(self) -> str:
         return f"Backend({self.name!r})"
-
-    @property
-    def on_gpu(self) -> bool:
-        """Whether arrays live in GPU memory."""
-        return self.name == "cuda"
 
     def kernels(self, package: str, module: str) -> ModuleType:
         """Import ``package._cpu.module`` or ``package._cuda.module``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.slots import Located
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["MAX_INT32", "EdgeBatch", "RawEdges", "make_batch", "sort_unique"]
+__all__ = ["MAX_INT32", "EdgeBatch", "RawEdges", "UnsortedBatch", "WeightedRows", "make_batch", "sort_unique"]
 
 MAX_INT32 = int(np.iinfo(np.int32).max)
 
@@ -38,8 +39,7 @@ class EdgeBatch:
     present: tuple[Located, bool, Array] | None = None
 
     def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
-        self.weights = weights
-        self._settled: tuple[Array, Array, int] | None = (src, dst, num_loops)
+        self._settled: tuple[Array, Array, Array | None, int] | None = (src, dst, weights, num_loops)
 
     @property
     def src(self) -> Array:
@@ -50,8 +50,12 @@ class EdgeBatch:
         return self._settle()[1]
 
     @property
-    def num_loops(self) -> int:
+    def weights(self) -> Array | None:
         return self._settle()[2]
+
+    @property
+    def num_loops(self) -> int:
+        return self._settle()[3]
 
     def __len__(self) -> int:
         return int(self._settle()[0].shape[0])
@@ -68,16 +72,15 @@ class EdgeBatch:
         """Return the batch with every edge turned round."""
         return EdgeBatch(*sort_unique(backend, self.dst, self.src, self.weights), self.num_loops)
 
-    def _settle(self) -> tuple[Array, Array, int]:
+    def _settle(self) -> tuple[Array, Array, Array | None, int]:
         assert self._settled is not None
         return self._settled
 
 
-class RawEdges(EdgeBatch):
-    """Unweighted edges as they came: in any order, any of them several times. int64 ones nobody has looked at yet.
+class UnsortedBatch(EdgeBatch, ABC):
+    """Edges as they came: in any order, any of them several times. int64 ones nobody has looked at yet.
 
-    They are sorted when somebody asks for that. A plan that needs no order takes them as they are, and one that sorts
-    them may tell in passing which edges there are.
+    They are sorted when somebody asks for that. A plan that sorts them may tell in passing which edges there are.
 
     Parameters
     ----------
@@ -90,17 +93,12 @@ class RawEdges(EdgeBatch):
     Attributes
     ----------
     is_crowded : bool
-        Whether a plan has found that these edges have to be sorted for it.
+        Whether these edges have to be sorted for a plan.
     num_rows : int
         How many keys there are, mirror images included, before each is kept once.
     """
 
-    weights = None
     is_crowded = False
-    _packed: Array | None = None
-    _keys: Array | None = None
-    _keys_are_distinct = False
-    _counting: tuple[Array, Callable[[], tuple[Array, int]]] | None = None
     _settled = None
     _counts: tuple[int, int] | None = None
 
@@ -111,6 +109,54 @@ class RawEdges(EdgeBatch):
         self._backend = backend
 
     @property
+    def is_settled(self) -> bool:
+        """Whether the edges are known."""
+        return self._settled is not None
+
+    def settle(self, src: Array, dst: Array, num_loops: int, weights: Array | None = None) -> None:
+        """Take the edges from who has found them."""
+        self._settled = src, dst, weights, num_loops if self.mirrored else 0
+
+    def settle_counts(self, num_edges: int, num_loops: int) -> None:
+        """Take how many edges there are from who has counted them, and how many self-loops among them."""
+        self._counts = num_edges, num_loops if self.mirrored else 0
+
+    @property
+    def num_loops(self) -> int:
+        return super().num_loops if self._counts is None else self._counts[1]
+
+    def __len__(self) -> int:
+        return super().__len__() if self._counts is None else self._counts[0]
+
+    @abstractmethod
+    def find_bounds(self, sorting: bool) -> tuple[int, ...]:
+        """Return the lowest and the highest id of each column, where 0 is always counted as there.
+
+        By a kernel that packs the keys in passing: who asks has not found another use for the batch. With ``sorting``
+        they are being sorted when this returns.
+        """
+
+    @abstractmethod
+    def renumbered(self, src: Array, dst: Array) -> UnsortedBatch:
+        """Return the same edges under other numbers."""
+
+    def _kernels(self, module: str) -> Any:
+        return self._backend.kernels("dynstore", module)
+
+
+class RawEdges(UnsortedBatch):
+    """Unweighted edges as they came. A plan that needs no order takes them as they are.
+
+    ``is_crowded``: whether one has found that they have to be sorted for it.
+    """
+
+    weights = None
+    _packed: Array | None = None
+    _keys: Array | None = None
+    _keys_are_distinct = False
+    _counting: tuple[Array, Callable[[], tuple[Array, int]]] | None = None
+
+    @property
     def keys(self) -> Array:
         """All keys, sorted; int64: source in the high half, destination in the low one, -1 where one does not fit."""
         if self._keys is None:
@@ -118,12 +164,7 @@ class RawEdges(EdgeBatch):
         return self._keys
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        """Return the lowest and the highest id of each column, where 0 is always counted as there.
-
-        By a kernel that packs the keys in passing: who asks has not found another use for the batch. With ``sorting``
-        they are being sorted when this returns: nobody waits for that.
-        """
-        self._packed, read_bounds = self._kernels.pack_and_bound(self._backend, *self.columns, self.mirrored)
+        self._packed, read_bounds = self._kernels("runs").pack_and_bound(self._backend, *self.columns, self.mirrored)
         if sorting and self._keys is None:
             self._keys = self._sort()
         bounds: tuple[int, ...] = read_bounds()
@@ -132,16 +173,16 @@ class RawEdges(EdgeBatch):
     def _sort(self) -> Array:
         keys, self._packed = self._packed, None
         if keys is None:
-            keys = self._kernels.pack_keys(self._backend, *self.columns, self.mirrored)
-        keys.sort()
-        return keys
+            keys = self._kernels("runs").pack_keys(self._backend, *self.columns, self.mirrored)
+        sorted_keys: Array = self._kernels("sorting").sort_keys(self._backend, keys)
+        return sorted_keys
 
     def start_counting(self) -> Array:
         """Have the device count the distinct keys; return its totals, see ``_cuda/runs.py``, empty where all are."""
         if self._keys_are_distinct:
             return self._backend.nothing(np.int64)
         if self._counting is None:
-            self._counting = self._kernels.start_keeping(self._backend, self.keys)
+            self._counting = self._kernels("runs").start_keeping(self._backend, self.keys)
         return self._counting[0]
 
     def distinct_keys(self) -> Array:
@@ -158,30 +199,9 @@ class RawEdges(EdgeBatch):
             self.distinct_keys()
         return len(self)
 
-    @property
-    def is_settled(self) -> bool:
-        """Whether the edges are known."""
-        return self._settled is not None
-
-    def settle(self, src: Array, dst: Array, num_loops: int) -> None:
-        """Take the edges from who has found them."""
-        self._settled = src, dst, num_loops if self.mirrored else 0
-
-    def settle_counts(self, num_edges: int, num_loops: int) -> None:
-        """Take how many edges there are from who has counted them, and how many self-loops among them."""
-        self._counts = num_edges, num_loops if self.mirrored else 0
-
-    @property
-    def num_loops(self) -> int:
-        return self._settle()[2] if self._counts is None else self._counts[1]
-
-    def __len__(self) -> int:
-        return super().__len__() if self._counts is None else self._counts[0]
-
     def renumbered(self, src: Array, dst: Array) -> RawEdges:
-        """Return the same edges under other numbers: as crowded, since most have the numbers that they had."""
         twin = RawEdges(self._backend, src, dst, self.mirrored)
-        twin.is_crowded = self.is_crowded
+        twin.is_crowded = self.is_crowded  # most have the numbers that they had
         return twin
 
     def transposed(self, backend: Backend) -> EdgeBatch:
@@ -189,13 +209,64 @@ class RawEdges(EdgeBatch):
         twin._counts = self._counts
         return twin
 
-    @property
-    def _kernels(self) -> Any:
-        return self._backend.kernels("dynstore", "runs")
-
-    def _settle(self) -> tuple[Array, Array, int]:
+    def _settle(self) -> tuple[Array, Array, Array | None, int]:
         if self._settled is None:
-            self.settle(*self._kernels.keep_pairs(self._backend, self.keys))
+            self.settle(*self._kernels("runs").keep_pairs(self._backend, self.keys))
+        return super()._settle()
+
+
+class WeightedRows(UnsortedBatch):
+    """Weighted edges as they came. An edge of several rows has the weight of the last one, or the sum of all.
+
+    The rows of an edge and of its mirror image are the same, and are taken in the same order: their weights are equal.
+
+    Parameters
+    ----------
+    row_weights : array, shape (N,), weight dtype
+        Nobody need have looked for NaN among them, which counts as an id that does not fit.
+    adding : bool
+        Whether weights are summed, in float64.
+    """
+
+    is_crowded = True
+    _sorted: tuple[Array, Array] | None = None
+    _bounds: Array | None = None
+
+    def __init__(
+        self, backend: Backend, src: Array, dst: Array, row_weights: Array, mirrored: bool, adding: bool
+    ) -> None:
+        super().__init__(backend, src, dst, mirrored)
+        self.row_weights = row_weights
+        self.adding = adding
+
+    @property
+    def sorted_keys(self) -> tuple[Array, Array]:
+        """All keys, sorted, as :attr:`RawEdges.keys`, and of each the row that it is of; both int64.
+
+        With ``mirrored``: twice the row, and one more for a mirror image. Equal keys have ascending rows.
+        """
+        if self._sorted is None:
+            rows = *self.columns, self.row_weights, self.mirrored
+            keys, self._bounds = self._kernels("weighted_runs").pack_rows(self._backend, *rows)
+            self._sorted = self._kernels("sorting").sort_rows(self._backend, keys)
+        return self._sorted
+
+    def find_bounds(self, sorting: bool) -> tuple[int, ...]:
+        assert self.sorted_keys  # they are needed in any case
+        return tuple(self._backend.to_host(self._bounds).tolist())
+
+    def renumbered(self, src: Array, dst: Array) -> WeightedRows:
+        return WeightedRows(self._backend, src, dst, self.row_weights, self.mirrored, self.adding)
+
+    def transposed(self, backend: Backend) -> EdgeBatch:
+        twin = self.renumbered(self.columns[1], self.columns[0])
+        twin._counts = self._counts
+        return twin
+
+    def _settle(self) -> tuple[Array, Array, Array | None, int]:
+        if self._settled is None:
+            src, dst, weights, num_loops = self._kernels("weighted_runs").keep_rows(self._backend, self)
+            self.settle(src, dst, num_loops, weights)
         return super()._settle()
 
 
@@ -269,6 +340,8 @@ def make_batch(
     xp, dtype = backend.xp, src.dtype
     if weights is None and src.shape[0] and (dtype.itemsize == 4 or max_id is None):
         return _make_pairs(backend, src, dst, not directed)
+    if backend.family == "cuda" and weights is not None and src.shape[0] and (dtype.itemsize == 4 or max_id is None):
+        return WeightedRows(backend, src, dst, weights, not directed, on_duplicate != "replace")
     if dtype.itemsize == 8 and max_id is not None and 0 <= max_id < MAX_INT32:
         src, dst = src.astype(np.int32), dst.astype(np.int32)
         batch = make_batch(backend, src, dst, weights, directed, on_duplicate)

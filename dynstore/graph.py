@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
-from weakref import WeakSet
 
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, bring_columns, has_weights, open_stream
+from dynstore.arrays import EdgeColumns, bring_columns, has_weights
 from dynstore.backend import Backend, get_backend
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
-from dynstore.edge_batch import EdgeBatch, RawEdges, make_batch, sort_unique
+from dynstore.edge_batch import EdgeBatch, UnsortedBatch, make_batch, sort_unique
 from dynstore.errors import InputError, unknown_name
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.orientations import Orientations, Plans
@@ -117,7 +116,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         self._expects_new_ids = False
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
-        self._logs = WeakSet()
+        self._logs = set()
 
     @classmethod
     def from_edges(
@@ -196,19 +195,17 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         def plan(store: Store, batch: EdgeBatch) -> Plan:
             return store.plan_insert(batch, naming.num_vertices, on_duplicate)
 
-        memory_checked = MemoryChecked("insert_edges")
-        with memory_checked:
-            edges = bring_columns(self.backend, open_stream("insert_edges", edges))
+        with MemoryChecked("insert_edges"):
+            edges = bring_columns("insert_edges", self.backend, edges)
             at_once, num_vertices = self._may_write_now, self.number_of_vertices()
             reading = ("insert_edges", edges, names, weight_dtype, num_vertices)
-            columns, naming = self.ids.plan_edges(*reading, look=self._weighted or not at_once or self._expects_new_ids)
+            columns, naming = self.ids.plan_edges(*reading, not at_once or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
-        with Uninterrupted():
-            with memory_checked:
+            with Uninterrupted():
                 change = None
                 plans = self._write_now(batch, write, plan) if at_once else None
                 if plans is None and columns.max_id is None:
-                    columns, naming, batch = self._look(batch, reading)
+                    columns, naming, batch = self._look(batch, reading, on_duplicate)
                     if naming.num_vertices > num_vertices:  # why it had to be looked at
                         plans = self._write_now(batch, write, plan)
                 self._expects_new_ids = 0 < num_vertices < naming.num_vertices
@@ -217,13 +214,13 @@ class DynamicGraph(Conversions, Orientations, Tracked):
                         batch = naming.arrange(batch)
                     plans = self._plan(batch, plan)
                     change = None if plans[0].appended else self._read_change(batch, True)
-            out = plans[0]
-            replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
-            kept, deleted = num_edges, 0
-            if out.appended:
-                kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-            self._commit(plans, naming.commit, change)
-            self._num_edges += kept - replaced - deleted
+                out = plans[0]
+                replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
+                kept, deleted = num_edges, 0
+                if out.appended:
+                    kept, deleted = (part.num_edges(self._directed) for part in out.appended)
+                self._commit(plans, naming.commit, change)
+                self._num_edges += kept - replaced - deleted
         return UpdateReport(
             inserted=kept - replaced,
             replaced=replaced,
@@ -239,26 +236,24 @@ class DynamicGraph(Conversions, Orientations, Tracked):
 
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
-        memory_checked = MemoryChecked("delete_edges")
-        with memory_checked:
-            edges = bring_columns(self.backend, open_stream("delete_edges", edges))
-            reading = ("delete_edges", edges, source, destination)
-            at_once = self._may_write_now
-            columns = self._find_edges(*reading, look=not at_once)
+        with MemoryChecked("delete_edges"):
+            edges = bring_columns("delete_edges", self.backend, edges)
+            at_once, num_vertices = self._may_write_now, self.number_of_vertices()
+            names = source, destination, None
+            columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices, not at_once)
             batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
-        with Uninterrupted():
-            with memory_checked:
+            with Uninterrupted():
                 change = None
                 plans = self._write_now(batch, _delete_now, _plan_deletion) if at_once else None
                 if plans is None:
                     if columns.max_id is None and batch.present is None:
-                        columns = self._find_edges(*reading)
+                        columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices)
                         batch = make_batch(
                             self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id
                         )
                     plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
                 num_edges = batch.num_edges(self._directed)
-            return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
+                return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -353,7 +348,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
-        twin._logs = WeakSet()
+        twin._logs = set()
         return twin
 
     # ------------------------------------------------------------------ inside
@@ -371,14 +366,16 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         both = self._out.writes_now and (self._in is None or self._in.writes_now)
         return both and not self._logs
 
-    def _look(self, batch: EdgeBatch, reading: Reading) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
-        """Look at ids that nobody has looked at; return the batch under the numbers that they have.
+    def _look(
+        self, batch: EdgeBatch, reading: Reading, on_duplicate: OnDuplicate
+    ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
+        """Look at ids and weights that nobody has looked at; return the batch under the numbers that the ids have.
 
         ``reading``: the arguments that they were read with.
         """
-        if not isinstance(batch, RawEdges) or self.vertex_dtype.itemsize == 8:
+        if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
             columns, naming = self.ids.plan_edges(*reading)
-            return columns, naming, self._batch(columns, "replace")
+            return columns, naming, self._batch(columns, on_duplicate)
         if not self.ids.renumbered:  # an id is its number
             bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
             return *self.ids.plan_edges(*reading, bounds=bounds), batch

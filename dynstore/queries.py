@@ -14,7 +14,6 @@ from dynstore.snapshot import GapCSR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dynstore.arrays import EdgeColumns
     from dynstore.backend import Backend
     from dynstore.snapshot import Lease
     from dynstore.stores.base import NativeRows, Store
@@ -253,11 +252,9 @@ class Queries:
         return columns
 
     def _look_up(self, who: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
-        columns = self._find_edges(who, edges, source, destination)
+        names = source, destination, None
+        columns = self.ids.find_edges(who, edges, names, None, self.number_of_vertices())
         return self._out.look_up(columns.src, columns.dst)
-
-    def _find_edges(self, who: str, edges: Any, source: str, destination: str, look: bool = True) -> EdgeColumns:
-        return self.ids.find_edges(who, edges, (source, destination, None), None, self.number_of_vertices(), look)
 
     def _row(self, who: str, vertex: Any, transposed: bool) -> Array:
         number = self.ids.number_of(who, vertex, self.number_of_vertices())

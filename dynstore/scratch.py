@@ -9,48 +9,50 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend, Part, Together
 
-__all__ = ["KeptScratch", "make_scratch"]
+__all__ = ["KeptScratch"]
 
 Made = TypeVar("Made")
 # How many bytes are kept of one kind: such a share of those that it is for, or so many where that is more. Making what
 # an insertion of 1e5 edges works in (10 MB for 5 million edges) takes the host longer than all else that it does.
-MOST_SHARE, MOST_BYTES = 1 / 8, 1 << 26
-
-
-def make_scratch(backend: Backend, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
-    """Return ``make(*arrays)`` of what ``backend.empty_together`` returns, for one update alone."""
-    return make(*backend.empty_together(*parts, zeroed=zeroed))
+MOST_SHARE, MOST_BYTES = 1 / 4, 1 << 26
 
 
 class KeptScratch:
     """What the last updates of one structure worked in, by kind of update."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Together, Any]] = {}
+        self._kept: dict[str | None, tuple[Together, Any]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy keeps nothing yet: kernels know scratch by its addresses."""
         return KeptScratch, ()
 
     def take(
-        self, backend: Backend, kind: str, size: int, make: Callable[..., Made], *parts: Part, zeroed: int
+        self,
+        backend: Backend,
+        kind: str | None,
+        size: int,
+        make: Callable[..., Made],
+        parts: tuple[Part, ...],
+        zeroed: int = 0,
     ) -> Made:
-        """Return what :func:`make_scratch` does: the last call's, if it wanted the same.
+        """Return ``make(backend, *arrays)`` of what ``backend.together`` allocates: the last call's, if it wanted that.
 
         For what is done with by the next call of this kind, which always has as many zeroed. It is kept where it is
-        small, or small beside what it is for, of ``size`` bytes.
+        small, or small beside what it is for, of ``size`` bytes. Of the kind None nothing is: it is for who needs it
+        longer.
         """
         kept = self._kept.get(kind)
         if kept is not None and kept[0].parts == parts:
             kept[0].clear()
-        else:
-            self._kept.pop(kind, None)
-            kept = None  # to free it before the next one is made
-            scratch = backend.together(*parts, zeroed=zeroed)
-            kept = scratch, make(*scratch.arrays)
-            if scratch.nbytes <= max(MOST_SHARE * size, MOST_BYTES):
-                self._kept[kind] = kept
-        made: Made = kept[1]
+            made: Made = kept[1]
+            return made
+        self._kept.pop(kind, None)
+        kept = None  # to free it before the next one is made
+        scratch = backend.together(*parts, zeroed=zeroed)
+        made = make(backend, *scratch.arrays)
+        if kind is not None and scratch.nbytes <= max(MOST_SHARE * size, MOST_BYTES):
+            self._kept[kind] = scratch, made
         return made
 
     def leave_clear(self, kind: str) -> None:

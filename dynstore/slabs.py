@@ -177,9 +177,9 @@ class SlabTable:
         dirty[:old] = self.dirty
         self.heads, self.dirty, self.packed = heads, dirty, None
 
-    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part) -> Made:
+    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], parts: tuple[Part, ...]) -> Made:
         """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.KeptScratch.take`."""
-        return self.scratch.take(backend, kind, self.slabs.nbytes, make, *parts, zeroed=0)
+        return self.scratch.take(backend, kind, self.slabs.nbytes, make, parts)
 
     def copy(self, backend: Backend) -> SlabTable:
         """Return a deep copy, but of scratch."""

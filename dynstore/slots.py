@@ -164,9 +164,11 @@ class SlotArrays:
             self.num_edges,
         )
 
-    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], *parts: Part, zeroed: int) -> Made:
+    def take_scratch(
+        self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
+    ) -> Made:
         """Return what an update works in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
-        return self.scratch.take(backend, kind, self._num_id_bytes, make, *parts, zeroed=zeroed)
+        return self.scratch.take(backend, kind, self._num_id_bytes, make, parts, zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import ref
 
 from dynstore.delta import Change, Delta, DeltaLog, net_delta, read_change
 
@@ -29,7 +29,7 @@ class Tracked:
 
     backend: Backend
     _out: Store
-    _logs: WeakSet[DeltaLog]
+    _logs: set[ref[DeltaLog]]  # a WeakSet takes longer to be asked whether it is empty, as every update does
 
     def track(self, name: str, **params: Any) -> Any:
         """Keep an answer up to date with the graph; see ``docs/tracking.md``.
@@ -56,7 +56,7 @@ class Tracked:
     def follow(self) -> DeltaLog:
         """Return a log that every update from now on adds its change to, for as long as the caller keeps it."""
         log = DeltaLog()
-        self._logs.add(log)
+        self._logs.add(ref(log, self._logs.discard))
         return log
 
     def net_delta(self, log: DeltaLog) -> Delta | None:
@@ -71,5 +71,6 @@ class Tracked:
         """Hand a change to all who follow; None for one of everything."""
         if self._logs:
             most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges))
-            for log in self._logs:
-                log.add(change, most)
+            for log in [reference() for reference in self._logs]:
+                if log is not None:
+                    log.add(change, most)

@@ -7,7 +7,7 @@ gets is decided by the :class:`~dynstore.backend.Backend` that it also gets, nev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = ["Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
 
@@ -17,8 +17,7 @@ OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
+class UpdateReport(NamedTuple):
     """What one update did; undirected graphs count each pair once.
 
     Attributes

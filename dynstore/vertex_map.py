@@ -244,12 +244,12 @@ class MappedIds(VertexIds):
         return twin
 
     def _start_match(self, keys: KeyColumns) -> EdgeColumns | None:
-        """Return the numbers of unweighted edges that nobody waits for, -1 for unknown ids; None where one has to."""
-        usual = self._gone is None and self.dtype == np.int32 and keys.weights is None
+        """Return the numbers of edges that nobody waits for, -1 for unknown ids; None where one has to."""
+        usual = self._gone is None and self.dtype == np.int32
         if self._table is None or not usual or not keys.src.shape[0]:
             return None
         columns = self._table.start_match(keys.src, keys.dst, self.dtype)
-        return None if columns is None else EdgeColumns(columns[0], columns[1], None, None)
+        return None if columns is None else EdgeColumns(columns[0], columns[1], keys.weights, None)
 
     def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
         """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""

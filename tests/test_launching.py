@@ -76,8 +76,8 @@ def test_arrays_packed_before_make_the_same_parameters():
     strided = DeviceArray(np.arange(12)[::3])
     table = DeviceArray(np.zeros((2, 3), dtype=np.int32))
     empty = DeviceArray(np.empty(0, dtype=np.float32))
-    one_by_one = (words, True, strided, table, np.int32(-7), empty, words, 0.5)
-    packed = (Packed(words), True, Packed(strided, table), np.int32(-7), Packed(empty, words), 0.5)
+    one_by_one = (words, True, strided, table, 2**40, np.int32(-7), empty, words, 0.5)
+    packed = (Packed(words), True, Packed(strided, table, 2**40), np.int32(-7), Packed(empty, words), 0.5)
     blocks, signatures = [], []
     for arguments in (one_by_one, packed, packed):
         kinds, values = describe_arguments(arguments)
@@ -87,7 +87,7 @@ def test_arrays_packed_before_make_the_same_parameters():
         signatures.append(signature)
     assert signatures[0] == signatures[1]
     assert blocks[0] == blocks[1] == blocks[2]
-    numbers = struct.unpack("@7q?7q9qi7q7qd", blocks[0])
+    numbers = struct.unpack("@7q?7q9qqi7q7qd", blocks[0])
     assert numbers[2:7] == (5, 4, words.data.ptr, 5, 4)
     assert numbers[7:15] == (True, 0, 0, 4, 8, strided.data.ptr, 4, 24)
     assert numbers[-1] == 0.5

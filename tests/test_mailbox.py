@@ -149,11 +149,11 @@ def test_memory_is_used_again_once_the_last_kernel_has_posted(gpu: Backend) -> N
 
 def test_a_copy_of_scratch_has_no_part_in_it(gpu: Backend) -> None:
     class Scratch:
-        def __init__(self, words: np.ndarray) -> None:
-            self.words, self.mailbox = words, Mailbox(gpu)
+        def __init__(self, backend: Backend, words: np.ndarray) -> None:
+            self.words, self.mailbox = words, Mailbox(backend)
 
     kept = KeptScratch()
-    kept.take(gpu, "kind", 1 << 20, Scratch, (4, np.int64), zeroed=1)
+    kept.take(gpu, "kind", 1 << 20, Scratch, ((4, np.int64),), zeroed=1)
     assert kept.nbytes > 0
     for twin in (copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):
         assert twin.nbytes == 0

@@ -49,6 +49,8 @@ __all__ = [
 SHORT_SLOTS = 16 if SIMULATED else 32  # at most 32: their bits fit a word
 PIECE_BITS = 6 if SIMULATED else 10
 PIECE_SLOTS = 1 << PIECE_BITS
+# Rows that a thread cuts: so few blocks wait for each other's atomic add.
+CUT_ROWS = 2 if SIMULATED else 8
 # What is added to the span of a piece, its first position and 32 times its last one, where its row has other pieces.
 SPLIT_SPAN = 32 << PIECE_BITS
 # Slots that a warp reads at once, four a lane: their loads wait together.
@@ -276,32 +278,39 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
 
 @kernel
 def k_cut_rows(offsets, rows, begins, spans, split, lengths):
-    """One thread a row: append its pieces to ``rows``, ``begins``, ``spans``; itself to ``split`` if it has several.
+    """A thread takes some rows: append their pieces to ``rows``, ``begins``, ``spans``, those of several to ``split``.
 
     Atomics: one add a block on ``lengths[0]``, pieces above and split rows below.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
-    row = int(cuda.grid(1))
-    begin = 0
-    end = 0
-    if row < offsets.shape[0] - 1:
+    threads = int(cuda.blockDim.x)
+    top = int(cuda.blockIdx.x) * threads * CUT_ROWS + int(cuda.threadIdx.x)
+    stop = min(top + threads * CUT_ROWS, offsets.shape[0] - 1)
+    amount = 0
+    for row in range(top, stop, threads):
+        pieces = d_count_pieces(int(offsets[row]), int(offsets[row + 1]))
+        amount += pieces << 32
+        if pieces > 1:
+            amount += 1
+    start = d_reserve(amount, board, lengths, 0)
+    place = start >> 32
+    split_place = start & LOW_BITS
+    for row in range(top, stop, threads):
         begin = int(offsets[row])
         end = int(offsets[row + 1])
-    pieces = d_count_pieces(begin, end)
-    amount = pieces << 32
-    if pieces > 1:
-        amount += 1
-    start = d_reserve(amount, board, lengths, 0)
-    d_write_pieces(row, begin, pieces, rows, begins, start >> 32)
-    first = begin & 31
-    left = end - (begin & -32)  # from where the piece starts reading
-    for place in range(start >> 32, (start >> 32) + pieces):
-        span = first + 32 * (min(left, PIECE_SLOTS) - 1)
-        spans[place] = span if pieces == 1 else span + SPLIT_SPAN
-        first = 0
-        left -= PIECE_SLOTS
-    if pieces > 1:
-        split[start & LOW_BITS] = row
+        pieces = d_count_pieces(begin, end)
+        d_write_pieces(row, begin, pieces, rows, begins, place)
+        first = begin & 31
+        left = end - (begin & -32)  # from where the piece starts reading
+        for piece in range(place, place + pieces):
+            span = first + 32 * (min(left, PIECE_SLOTS) - 1)
+            spans[piece] = span if pieces == 1 else span + SPLIT_SPAN
+            first = 0
+            left -= PIECE_SLOTS
+        place += pieces
+        if pieces > 1:
+            split[split_place] = row
+            split_place += 1
 
 
 def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
@@ -338,6 +347,6 @@ class CutRows:
         self.split, rows, begins = make_lists(backend, csr)
         lengths = backend.zeros(1, np.int64)
         self.spans = backend.empty(rows.shape[0], np.int32)
-        k_cut_rows.launch(csr.num_vertices, csr.offsets, rows, begins, self.spans, self.split, lengths)
+        k_cut_rows.launch(-(-csr.num_vertices // CUT_ROWS), csr.offsets, rows, begins, self.spans, self.split, lengths)
         self.pieces = (rows, begins, lengths)
         self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))

@@ -43,17 +43,22 @@ def d_share_rank(rank, weight, shares, vertex):
 
 
 @kernel
-def k_share_ranks(ranks, out_weights, shares, history):
-    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block.
+def k_share_ranks(start, out_weights, ranks, shares, next_shares, sums, history):
+    """Stride over the vertices: copy the ranks, write the shares, clear the sums, and the items behind all shares.
 
-    Notes that no iteration was before.
+    Adds up the dangling rank by one atomic add a block. Notes that no iteration was before.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     if cuda.grid(1) == 0:
         history[CHANGE] = np.inf
+        shares[start.shape[0]] = 0
+        next_shares[start.shape[0]] = 0
     dangling = 0.0
-    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
+    for vertex in range(int(cuda.grid(1)), start.shape[0], int(cuda.gridsize(1))):
+        rank = start[vertex]
+        dangling += d_share_rank(rank, out_weights[vertex], shares, vertex)
+        ranks[vertex] = rank
+        sums[vertex] = 0.0
     d_add_block(dangling, board, history, DANGLING)
 
 
@@ -112,9 +117,8 @@ def iterate_ranks(
 ) -> tuple[Array, int, float]:
     """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration."""
     num_vertices = start.shape[0]
-    ranks = start.copy()
-    shares, next_shares = (backend.zeros(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
-    sums = backend.zeros(num_vertices, np.float64)
+    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
+    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
@@ -124,7 +128,7 @@ def iterate_ranks(
         block = min(block, max_iter - iterations)
         history = backend.zeros(2 * (block + 1), np.float64)
         if last is None:
-            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
+            k_share_ranks.launch_strided(num_vertices, start, out_weights, ranks, shares, next_shares, sums, history)
         else:
             history[:2] = last[-2:]
         for iteration in range(block):

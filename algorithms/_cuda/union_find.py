@@ -9,7 +9,7 @@ from dynstore._cuda.compiler import cuda, device, kernel
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["d_unite", "flatten_trees"]
+__all__ = ["d_flatten", "d_unite", "flatten_trees"]
 
 
 @device
@@ -50,20 +50,27 @@ def d_unite(parents, first, second):
             second = d_find_root(parents, low)
 
 
-@kernel
-def k_flatten_trees(parents):
-    """One thread a vertex: point it at its root, going on from where other threads have pointed its ancestors.
+@device
+def d_flatten(parents, vertex):
+    """Point a vertex at its root, going on from where other threads have pointed its ancestors; return the root.
 
     A pointer that others have just moved may be read either way: both are ancestors, and roots stay.
     """
+    parent = int(parents[vertex])
+    above = int(parents[parent])
+    while above != parent:
+        parents[vertex] = above
+        parent = above
+        above = int(parents[parent])
+    return parent
+
+
+@kernel
+def k_flatten_trees(parents):
+    """One thread a vertex: point it at its root."""
     vertex = int(cuda.grid(1))
     if vertex < parents.shape[0]:
-        parent = int(parents[vertex])
-        above = int(parents[parent])
-        while above != parent:
-            parents[vertex] = above
-            parent = above
-            above = int(parents[parent])
+        d_flatten(parents, vertex)
 
 
 def flatten_trees(parents: Array) -> None:

@@ -107,17 +107,19 @@ def _find_in_leaf(src, dst, leaf, row, key):
 def shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
     """Put an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
 
-    Keys keep their order, and what is first in its run stays so. Only rows that begin at the slots written, or right
-    behind them, get new starts.
+    Of two gaps as near that before the place. Keys keep their order, and what is first in its run stays so. Only rows
+    that begin at the slots written, or right behind them, get new starts.
     """
-    word, end = np.uint32(valid[leaf]), leaf * 32 + 32
-    gap, target, step = place, place, -1
-    while gap < end and (word >> np.uint32(gap & 31)) & np.uint32(1):
-        gap += 1
-    if gap == end:  # no gap from the place on: fill the one before it
-        gap, target, step = place - 1, place - 1, 1
-        while (word >> np.uint32(gap & 31)) & np.uint32(1):
-            gap -= 1
+    word, begin, end = np.uint32(valid[leaf]), leaf * 32, leaf * 32 + 32
+    before, after = place - 1, place
+    while before >= begin and (word >> np.uint32(before & 31)) & np.uint32(1):
+        before -= 1
+    while after < end and (word >> np.uint32(after & 31)) & np.uint32(1):
+        after += 1
+    if before < begin or (after < end and after - place < place - 1 - before):
+        gap, target, step = after, place, -1
+    else:
+        gap, target, step = before, place - 1, 1
     for slot in range(gap, target, step):
         src[slot], dst[slot] = src[slot + step], dst[slot + step]
         if weights.shape[0] > 0:

@@ -132,9 +132,10 @@ class Kernel:
             self._compiled[blocks, self.threads](*map(_writable, _unpacked(args)))
             return
         entry, values = found
-        stream = _cupy().cuda.get_current_stream()
+        cuda = _cupy().cuda
+        stream = cuda.get_current_stream()
         if resident:
-            _resident_order().start(entry, min(blocks, entry.resident_blocks), self.threads, stream, values)
+            _resident_order(cuda).start(entry, min(blocks, entry.resident_blocks), self.threads, stream, values)
         else:
             start_entry(entry, blocks, self.threads, stream.ptr, values)
 
@@ -212,8 +213,7 @@ def _cupy() -> Any:
 _resident_orders: dict[int, ResidentOrder] = {}  # by GPU
 
 
-def _resident_order() -> ResidentOrder:
-    cuda = _cupy().cuda
+def _resident_order(cuda: Any) -> ResidentOrder:
     gpu = cuda.runtime.getDevice()
     order = _resident_orders.get(gpu)
     return _resident_orders.setdefault(gpu, ResidentOrder(cuda)) if order is None else order

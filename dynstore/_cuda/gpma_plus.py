@@ -6,7 +6,6 @@ PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,8 +34,7 @@ from dynstore._cuda.windows import (
     NUM_WINDOWS,
     no_windows,
 )
-from dynstore.edge_batch import RawEdges
-from dynstore.scratch import make_scratch
+from dynstore.edge_batch import RawEdges, UnsortedBatch
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
@@ -73,10 +71,11 @@ def plan_insert(
         unsorted = plan_lists(backend, slots, batch, limits)
         if unsorted is not None:
             return unsorted
-    plan = start_plan(backend, slots, batch, limits, partial(make_scratch, backend, partial(Insertion, backend)), int)
+    plan = start_plan(backend, slots, batch, limits, None)
     totals = plan.mailbox.read(backend, plan.ticket)
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        batch.settle(plan.edge_src[: totals[RUNS]], plan.edge_dst[: totals[RUNS]], totals[RUN_LOOPS])
+    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
+        batch.settle(src, dst, totals[RUN_LOOPS], None if isinstance(batch, RawEdges) else weights)
     num_keys = len(batch)
     located = Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
     if slots.num_edges + num_keys - located.found > limits[-1] * slots.num_slots:
@@ -99,8 +98,7 @@ def plan_delete(
         return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
-    allocate = partial(make_scratch, backend, partial(Packing, backend))
-    plan = start_packing(slots, marks, num_rows, limits, allocate, size)
+    plan = start_packing(backend, slots, marks, num_rows, limits, None, size)
     return located, _reserve(backend, slots, plan, plan.mailbox.read(backend, plan.ticket))
 
 

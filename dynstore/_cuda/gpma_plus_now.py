@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dynstore._cuda.compiler import prepare
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE
 from dynstore._cuda.packed_slots import with_room, with_weights
-from dynstore._cuda.packing import Packing, start_packing
-from dynstore._cuda.planning import Insertion, start_plan
+from dynstore._cuda.packing import start_packing
+from dynstore._cuda.planning import start_plan
 from dynstore._cuda.present import delete_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.window_writing import write_windows
 from dynstore._cuda.windows import GRANTED, NUM_LEAVES
-from dynstore.edge_batch import RawEdges
+from dynstore.edge_batch import UnsortedBatch
 from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
@@ -47,26 +46,26 @@ def insert_now(
     None, and nothing is written, also where that takes more scratch than there is. What was found is of the sorted
     batch, and to be used before the next insertion.
     """
-    raw = batch if isinstance(batch, RawEdges) else None
-    num_rows = len(batch) if raw is None else raw.num_rows
-    allocate = partial(slots.take_scratch, backend, "sorted insertion", partial(Insertion, backend))
+    unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
+    num_rows = len(batch) if unsorted is None else unsorted.num_rows
     most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
     scratch_leaves = _most_scratch(slots, num_rows)
-    plan = start_plan(backend, slots, batch, limits, allocate, with_room, (most_new, most_leaves), scratch_leaves)
-    edges = (batch.src, batch.dst, batch.weights) if raw is None else (plan.edge_src, plan.edge_dst, None)
-    prepare(write_windows, slots, with_weights(*edges), plan.positions, plan.states, plan.writing, True, add)()
+    plan = start_plan(backend, slots, batch, limits, "sorted insertion", (most_new, most_leaves), scratch_leaves)
+    columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
+    prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
     is_merged = totals[ABSENT] + totals[DEAD] > most_new or totals[NUM_LEAVES] > most_leaves
     if totals[STRANGE] or not (totals[GRANTED] or is_merged):
         return None
-    if raw is not None:
-        raw.settle_counts(totals[RUNS], totals[RUN_LOOPS])
+    if unsorted is not None:
+        unsorted.settle_counts(totals[RUNS], totals[RUN_LOOPS])
     located = Located(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS])
     if not is_merged:
         return located, True
     num_keys = len(batch)
-    if raw is not None:
-        raw.settle(plan.edge_src[:num_keys], plan.edge_dst[:num_keys], totals[RUN_LOOPS])
+    if unsorted is not None:
+        src, dst, weights = (column[:num_keys] for column in plan.edge_columns)
+        unsorted.settle(src, dst, totals[RUN_LOOPS], None if slots.weights is None else weights)
     return replace(located, positions=plan.positions[:num_keys], states=plan.states[:num_keys]), False
 
 
@@ -104,10 +103,9 @@ def delete_now(
 def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
     """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
     located, _, marks = search.present
-    allocate = partial(slots.take_scratch, backend, "packing", partial(Packing, backend))
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
-    plan = start_packing(slots, marks, num_rows, limits, allocate, size, most_leaves, scratch_leaves)
+    plan = start_packing(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
     prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
     return bool(plan.mailbox.read(backend, plan.ticket)[GRANTED])

@@ -23,7 +23,7 @@ __all__ = ["start_match"]
 class _Numbers:
     """Columns of numbers that a look-up nobody waits for writes, and how its kernel is passed them."""
 
-    def __init__(self, record: Array, nothing: Array, first: Array, second: Array) -> None:
+    def __init__(self, _: Backend, record: Array, nothing: Array, first: Array, second: Array) -> None:
         self.first, self.second = first, second
         self.packed = Packed(first, second, *[nothing] * 4, record)
 
@@ -40,7 +40,7 @@ def start_match(
     room = with_room(count)
     numbers = scratch.take(
         backend, "look-up", table.cells.nbytes, _Numbers,
-        (3, np.int64), (0, np.int64), (room, dtype), (room, dtype), zeroed=0,
+        ((3, np.int64), (0, np.int64), (room, dtype), (room, dtype)),
     )  # fmt: skip
     k_match_keys.launch(2 * count, table.cells, table.shift, first, second, 0, numbers.packed)
     return numbers.first[:count], numbers.second[:count]

@@ -12,8 +12,8 @@ import ctypes
 import logging
 import struct
 import threading
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +34,7 @@ __all__ = [
 # CUDA driver API: cuLaunchKernel's `extra` list.
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 EXTRA = struct.Struct("@5PQ")
+PARAMETERS_AT = EXTRA.size  # of a block
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
 ParameterBlock = tuple["ctypes.Array[ctypes.c_char]", int]  # and its address
@@ -55,23 +56,34 @@ class Entry:
         self.blocks: list[ParameterBlock] = []  # as many as there ever were launches at once
 
 
-class PackedKinds(NamedTuple):
-    """The kinds of neighbouring arguments that are packed already."""
+class PackedKinds:
+    """The kinds of neighbouring arguments that are packed already; :func:`_pack_kinds` has one of each.
 
-    kinds: tuple[Any, ...]
+    So they are the same if and only if they are one object, and launches that look for their kernel hash no others.
+    """
+
+    __slots__ = ("kinds",)
+
+    def __init__(self, kinds: tuple[Any, ...]) -> None:
+        self.kinds = kinds
+
+
+@cache
+def _pack_kinds(kinds: tuple[Any, ...]) -> PackedKinds:
+    return PackedKinds(kinds)
 
 
 class Packed:
-    """Arrays that launches come with again and again: looked at once, and packed once.
+    """Arrays, and integers, that launches come with again and again: looked at once, and packed once.
 
     To a kernel they are its parameters as always. Each must stay what it is: the same memory, shape and dtype.
     """
 
-    __slots__ = ("_described", "arrays")
+    __slots__ = ("arrays", "described")
 
     def __init__(self, *arrays: Any) -> None:
         self.arrays = arrays
-        self._described: tuple[PackedKinds, bytes] | None = None
+        self.described: tuple[PackedKinds, bytes] | None = None  # by the first launch
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy has arrays of its own, at other addresses."""
@@ -79,10 +91,10 @@ class Packed:
 
     def describe(self) -> tuple[PackedKinds, bytes]:
         """Return kinds and values as :func:`describe_arguments` does, each in one piece."""
-        if self._described is None:
+        if self.described is None:
             kinds, values = describe_arguments(self.arrays)
-            self._described = PackedKinds(kinds), struct.pack(f"@{len(values)}q", *values)
-        return self._described
+            self.described = _pack_kinds(kinds), struct.pack(f"@{len(values)}q", *values)
+        return self.described
 
 
 def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
@@ -104,15 +116,15 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
             kinds.append(kind)
             values.append(argument)
         elif kind is Packed:
-            packed, block = argument.describe()
+            packed, block = argument.described or argument.describe()
             kinds.append(packed)
             values.append(block)
-        elif getattr(argument, "ndim", 0) == 0:
+        elif argument.ndim == 0:
             kinds.append(np.dtype(kind))
             values.append(argument)
         else:
             size, item, strides = argument.size, argument.itemsize, argument.strides
-            if argument.ndim == 1 and (size < 2 or strides[0] == item):
+            if strides == (item,) or (size < 2 and argument.ndim == 1):
                 kinds.append(argument.dtype.char)
                 values += (0, 0, size, item, argument.data.ptr, size, item)
             else:
@@ -199,7 +211,7 @@ def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: li
     except IndexError:  # the first launch, or all others are in the hands of other threads
         block = make_block(entry.layout.size)
     buffer, start = block
-    entry.layout.pack_into(buffer, EXTRA.size, *values)
+    entry.layout.pack_into(buffer, PARAMETERS_AT, *values)
     result = _driver().cuLaunchKernel(entry.handle, blocks, 1, 1, threads, 1, 1, 0, stream, 0, start)
     entry.blocks.append(block)
     if result[0] != 0:

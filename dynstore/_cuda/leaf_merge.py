@@ -1,15 +1,13 @@
-"""Merging new keys into single leaves on CUDA, in registers: what nearly all windows of a random batch are."""
+"""Merging new keys into a leaf on CUDA, in registers: a warp spreads both evenly."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, cuda, device, kernel
-from dynstore._cuda.leaves import d_write_rows_by_warp
+from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
-from dynstore._cuda.windows import WINDOWS
 
-__all__ = ["d_merge_leaf", "d_take_shown", "k_merge_leaves"]
+__all__ = ["d_merge_leaf", "d_take_shown"]
 
 
 @device
@@ -58,37 +56,3 @@ def d_take_shown(source, value, key_value):
     """
     shown, key_shown = d_shuffle(value, source & 31), d_shuffle(key_value, source & 31)
     return key_shown if source > 31 else shown
-
-
-@kernel
-def k_merge_leaves(
-    src, dst, weights, valid, offsets, new_src, new_dst, new_weights, first, end, low, high, places, keys, granted,
-    far_rows,
-):  # fmt: skip
-    """Warps stride over windows; one of a single leaf is merged with its keys and spread as in ``k_spread_edges``.
-
-    Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
-    then each slot gets its own from the lane that has it.
-    """
-    origin = cuda.shared.array(THREADS, np.int32)
-    lane = d_lane()
-    for window in range(cuda.grid(1) >> 5, granted[WINDOWS], cuda.gridsize(1) >> 5):
-        if end[window] - first[window] == 1:
-            leaf, begin = first[window], low[window]
-            slot, num_keys = leaf * 32 + lane, high[window] - low[window]
-            word, row, column = np.uint32(valid[leaf]), src[slot], dst[slot]
-            place, key_row, key_column, key = np.int64(64), row, column, np.int64(0)
-            if lane < num_keys:
-                place, key = places[begin + lane] - leaf * 32, keys[begin + lane]
-                key_row, key_column = new_src[key], new_dst[key]
-            source, shown = d_merge_leaf(origin, word, place, num_keys)
-            row, column = d_take_shown(source, row, key_row), d_take_shown(source, column, key_column)
-            if weights.shape[0] > 0:
-                weight, key = d_shuffle(weights[slot], source & 31), d_shuffle(key, source & 31)
-                weights[slot] = new_weights[key] if source > 31 else weight
-            src[slot] = row
-            dst[slot] = column
-            if lane == 0:
-                valid[leaf] = shown
-            row_before = d_shuffle(row, (lane - 1) & 31)
-            d_write_rows_by_warp(offsets, np.int64(row_before if lane > 0 else row), np.int64(row), slot, far_rows)

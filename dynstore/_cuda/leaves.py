@@ -24,6 +24,7 @@ __all__ = [
     "d_list_ranges",
     "d_write_edge_rows",
     "d_write_far_rows",
+    "d_write_rows",
     "d_write_rows_by_warp",
     "far_rows_size",
     "k_clear_located",
@@ -111,6 +112,23 @@ def d_list_ranges(far_rows, low, high, slot):
         place = np.uint32(FAR_START + 3 * cuda.atomic.add(far_rows, FAR_RANGES, 1))
     if length > WARP:
         far_rows[place], far_rows[np.uint32(place + 1)], far_rows[np.uint32(place + 2)] = low, high, slot
+
+
+@device
+def d_write_rows(offsets, low, high, slot, far_rows):
+    """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range as there."""
+    length = np.int64(high) - np.int64(low)
+    if length <= WARP:
+        row = np.uint64(high)
+        while row != np.uint64(low):
+            offsets[row] = slot
+            row -= np.uint64(1)
+    else:
+        if length < FAR_ROWS:
+            place = far_rows.shape[0] - 3 - 3 * cuda.atomic.add(far_rows, LONG_RANGES, 1)
+        else:
+            place = FAR_START + 3 * cuda.atomic.add(far_rows, FAR_RANGES, 1)
+        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
 
 
 @device

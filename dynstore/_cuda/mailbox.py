@@ -60,10 +60,10 @@ def d_post_when_last(control, mailbox, ticket, arrivals):
 class _Row:
     """One mailbox's memory, as kernels get it and as the host looks at it, and the last ticket that was for it."""
 
-    __slots__ = ("seen", "ticket", "words")
+    __slots__ = ("lock", "seen", "ticket", "words")
 
     def __init__(self, words: Array, seen: memoryview) -> None:
-        self.words, self.seen, self.ticket = words, seen, 0
+        self.words, self.seen, self.ticket, self.lock = words, seen, 0, Lock()
 
 
 _free_rows: list[_Row] = []
@@ -127,7 +127,7 @@ class Mailbox:
             backend.synchronize()
             if seen[TOTALS] != ticket:
                 raise RuntimeError("the kernels have ended, and none has posted its totals")
-        _order_reads()
+        _order_reads(self._row.lock)
         return seen[:TOTALS].tolist()
 
 
@@ -142,8 +142,9 @@ def _arrives(seen: memoryview, ticket: int) -> bool:
             return False
 
 
-def _order_reads() -> None:
+def _order_reads(lock: Lock) -> None:
     """Nothing that is read after this is older than what was read before; x86 orders reads by itself, others do not."""
-    for _ in range(2):  # giving one back and taking the next one
-        with Lock():
-            pass
+    lock.acquire()
+    lock.release()  # giving it back, then taking it again, is what orders
+    lock.acquire()
+    lock.release()

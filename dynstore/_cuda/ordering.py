@@ -242,7 +242,7 @@ class Ordered:
 
     shift: int
 
-    def __init__(self, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
+    def __init__(self, _: Backend, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
         self.written, self.searched = Packed(control, totals, starts, pairs), Packed(starts, pairs)
         self.starts = starts
         halves = pairs.view(np.int32)
@@ -263,8 +263,8 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
     if not FEWEST_ROWS <= num_rows <= MAX_INT32:
         return None
     ordered = slots.take_scratch(
-        backend, KIND, Ordered, (CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32),
-        (with_room(num_rows), np.int64), zeroed=2,
+        backend, KIND, Ordered,
+        ((CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32), (with_room(num_rows), np.int64)), 2,
     )  # fmt: skip
     ordered.shift = _choose_shift(slots)
     k_order_rows.launch_resident(

@@ -16,11 +16,14 @@ __all__ = ["PackedSlots", "pack_slots", "with_room", "with_weights"]
 class PackedSlots(NamedTuple):
     """The arrays of slots: those that a search reads, those that writing edges takes, and columns with the bits.
 
-    Where there are no weights, the last have some of length 0.
+    Where there are no weights, the last have some of length 0. ``located`` and ``inserted`` are the first two with the
+    number of vertices, and of leaves.
     """
 
     searched: Packed
+    located: Packed
     written: Packed
+    inserted: Packed
     columns: Packed
 
 
@@ -28,9 +31,13 @@ def pack_slots(slots: SlotArrays) -> PackedSlots:
     """Return the arrays of some slots, packed once."""
     packed = slots.packed
     if packed is None:
+        searched = slots.offsets, slots.dst, slots.valid
+        written = slots.src, slots.dst, slots.valid, slots.offsets
         packed = slots.packed = PackedSlots(
-            Packed(slots.offsets, slots.dst, slots.valid),
-            Packed(slots.src, slots.dst, slots.valid, slots.offsets),
+            Packed(*searched),
+            Packed(*searched, slots.num_vertices),
+            Packed(*written),
+            Packed(*written, slots.num_vertices, slots.num_slots >> 5),
             Packed(*with_weights(slots.src, slots.dst, slots.weights), slots.valid),
         )
     return packed
@@ -43,5 +50,5 @@ def with_weights(src: Array, dst: Array, weights: Array | None) -> tuple[Array, 
 
 def with_room(count: int) -> int:
     """Return for how many rows scratch is kept: up to an eighth more, so that batches of about one size share it."""
-    step = 1 << max(count.bit_length() - 4, 0)
+    step = (1 << count.bit_length() >> 4) or 1
     return -(-count // step) * step

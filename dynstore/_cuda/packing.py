@@ -29,8 +29,6 @@ from dynstore._cuda.windows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Backend
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -158,16 +156,17 @@ def k_plan_packing(
 
 
 def start_packing(
+    backend: Backend,
     slots: SlotArrays,
     marks: Array,
     num_rows: int,
     limits: np.ndarray,
-    allocate: Callable[..., Packing],
+    kind: str | None,
     size: int,
     most_leaves: int = ANY_NUMBER,
     scratch_leaves: int | None = None,
 ) -> Packing:
-    """Start the kernel that chooses the windows to pack, with room for so many.
+    """Start the kernel that chooses the windows to pack, with scratch of a kind and room for ``size`` of them.
 
     Parameters
     ----------
@@ -181,13 +180,14 @@ def start_packing(
         As in :func:`~.planning.start_plan`.
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    plan = allocate(
+    parts = (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(slots.num_vertices), np.int64, FAR_START),
         (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
         (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
-        *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
+        *scratch_parts(slots, scratch_leaves or 0),
     )  # fmt: skip
+    plan = slots.take_scratch(backend, kind, Packing, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     k_plan_packing.launch_resident(
         max(num_leaves >> 3, 1),

@@ -12,9 +12,10 @@ from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.packed_slots import pack_slots
+from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.weighted_runs import start_keeping
 from dynstore._cuda.window_writing import Writing, scratch_parts
 from dynstore._cuda.windows import (
     GRANT_SIZE,
@@ -29,12 +30,10 @@ from dynstore._cuda.windows import (
     d_grant,
     d_scan_counts,
 )
-from dynstore.edge_batch import RawEdges
+from dynstore.edge_batch import RawEdges, UnsortedBatch, WeightedRows
 from dynstore.slots import ABSENT, DEAD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
@@ -49,7 +48,8 @@ NUM_LISTS = 4
 class Insertion:
     """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
 
-    ``edge_src``, ``edge_dst``: the distinct edges of a batch of keys. ``ticket``: of what is posted next.
+    ``edge_columns``: the distinct edges of a batch of keys, with weights of one of rows; ``ends``: where the runs of
+    the latter end. ``ticket``: of what is posted next.
     """
 
     def __init__(
@@ -67,10 +67,13 @@ class Insertion:
         heights: Array,
         edge_src: Array,
         edge_dst: Array,
+        edge_weights: Array,
+        ends: Array,
         *scratch: Array,
     ) -> None:
         self.mailbox, self.ticket = Mailbox(backend), 0
-        self.positions, self.states, self.edge_src, self.edge_dst = positions, states, edge_src, edge_dst
+        self.positions, self.states, self.control, self.ends = positions, states, control, ends
+        self.edge_columns = edge_src, edge_dst, edge_weights
         first, end, low, high, start, count = windows
         numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
         self.writing = Writing(
@@ -90,14 +93,15 @@ class Insertion:
 
 @kernel
 def k_plan_update(
-    offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, low, high, top, most_new, most_leaves,
-    most_scratch_leaves, ticket, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high, out_start,
-    out_count, positions, states, heights, before, marks, granted, control, mailbox,
+    offsets, dst, valid, num_vertices, sorted_keys, is_counted, edge_src, edge_dst, low, high, top, most_new,
+    most_leaves, most_scratch_leaves, ticket, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high,
+    out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
 
-    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once. Nothing is granted where an id is no
-    vertex, or where the update comes to more new edges or leaves than so many. Atomics: see the phases.
+    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once; ``is_counted``: another kernel has
+    written these, and left how many in ``control``. Nothing is granted where an id is no vertex, or where the update
+    comes to more new edges or leaves than so many. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
     count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
@@ -109,6 +113,8 @@ def k_plan_update(
         count = control[RUNS]
         d_sync_grid(control, 2)
         waits = 2
+    elif is_counted:
+        count = control[RUNS]
     d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, waits + 1)
@@ -138,8 +144,7 @@ def start_plan(
     slots: SlotArrays,
     batch: EdgeBatch,
     limits: np.ndarray,
-    allocate: Callable[..., Insertion],
-    room: Callable[[int], int],
+    kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
     scratch_leaves: int | None = None,
 ) -> Insertion:
@@ -149,30 +154,39 @@ def start_plan(
     ----------
     limits : array
         The density that no window of each height may pass, linear in it.
-    room : callable
-        For how many rows there is to be room, from how many there are.
+    kind : str or None
+        Of the scratch; what is kept has room for some more rows.
     most : pair of int
         Where more new edges or leaves are concerned, nothing is granted.
     scratch_leaves : int, optional
         For how many leaves there is to be scratch, beyond which nothing is granted. None, and no limit, by default:
         whoever reads what is planned sees to it.
     """
-    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.nothing(np.int64)
-    num_keys = int(sorted_keys.shape[0])
-    num_rows, num_leaves, top = num_keys or len(batch), slots.num_slots >> 5, len(limits) - 1
-    size, kept, dtype = room(num_rows), room(num_keys), slots.src.dtype
-    plan = allocate(
+    unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
+    rows = unsorted if isinstance(unsorted, WeightedRows) else None
+    sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
+    num_rows = len(batch) if unsorted is None else unsorted.num_rows
+    num_leaves, top = slots.num_slots >> 5, len(limits) - 1
+    room = int if kind is None else with_room
+    size, dtype = room(num_rows), slots.src.dtype
+    kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
+    weight_dtype = dtype if rows is None else rows.row_weights.dtype
+    parts = (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(slots.num_vertices), np.int64, FAR_START),
         ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (kept, dtype), (kept, dtype), *scratch_parts(slots, scratch_leaves or 0), zeroed=4,
+        (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64),
+        *scratch_parts(slots, scratch_leaves or 0),
     )  # fmt: skip
+    plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
-    edges = plan.edges if num_keys else Packed(batch.src, batch.dst)
+    edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
+    if rows is not None:
+        start_keeping(rows, plan.ends, *plan.edge_columns, plan.control)
     k_plan_update.launch_resident(
         max(num_rows, num_leaves >> 3, 1),
-        pack_slots(slots).searched, slots.num_vertices, sorted_keys, edges, float(limits[0]), float(limits[-1]), top,
+        pack_slots(slots).located, sorted_keys, rows is not None, edges, float(limits[0]), float(limits[-1]), top,
         *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan

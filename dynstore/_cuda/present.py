@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,13 +20,10 @@ from dynstore._cuda.present_rows import FOUND, FOUND_LOOPS, MISSING, SPARSE, k_f
 from dynstore._cuda.search import SEARCHERS, locate_edges
 from dynstore.bits import unpack_bits
 from dynstore.edge_batch import MAX_INT32, RawEdges
-from dynstore.scratch import make_scratch
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -50,6 +47,12 @@ class _Scratch:
     def __init__(self, backend: Backend, control: Array, marks: Array, positions: Array, states: Array) -> None:
         self.marks, self.positions, self.states, self.mailbox = marks, positions, states, Mailbox(backend)
         self.packed = Packed(marks, positions, states, control, self.mailbox.words)
+
+
+@lru_cache
+def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
+    """Return what a search of so many rows works in."""
+    return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int64), (size, np.uint8)
 
 
 class Found(NamedTuple):
@@ -80,29 +83,27 @@ def _find(
     batch: EdgeBatch,
     bound: float,
     most: int,
-    allocate: Callable[..., _Scratch],
-    room: Callable[[int], int],
+    kind: str | None,
 ) -> Found:
-    """Start the kernel; return what it found."""
+    """Start the kernel, with scratch of this kind; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
     num_rows = len(batch) if raw is None else raw.num_rows
-    size = room(num_rows)
-    scratch = allocate(
-        (CONTROL_SIZE, np.int64), (slots.num_slots >> 5, np.uint32), (size, np.int64), (size, np.uint8), zeroed=2
-    )
+    size = num_rows if kind is None else with_room(num_rows)
+    scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
-    searched, limits = pack_slots(slots).searched, (bound, most, ticket)
+    packed = pack_slots(slots)
     ordered = None if raw is None else order_batch(backend, slots, raw)
     if ordered is not None and fits_pieces(slots, num_rows):
         num_pieces = count_pieces(slots)
         k_find_pieces.launch_resident(
-            num_pieces * THREADS, searched, ordered.shift, num_pieces, *limits, ordered.searched, scratch.packed
-        )
+            num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, most, ticket, ordered.searched,
+            scratch.packed,
+        )  # fmt: skip
     else:
-        rows = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
+        src, dst, mirrored = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
         k_find_present.launch_resident(
             max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
-            searched, slots.num_vertices, *rows, *limits, scratch.packed,
+            packed.located, src, dst, mirrored, bound, most, ticket, scratch.packed,
         )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
@@ -131,8 +132,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
         return batch.present
     if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
         return _find_among_many(backend, slots, batch, bound)
-    allocate = partial(make_scratch, backend, partial(_Scratch, backend))
-    return _find(backend, slots, batch, bound, -1, allocate, int).present
+    return _find(backend, slots, batch, bound, -1, None).present
 
 
 def _find_among_many(
@@ -170,8 +170,7 @@ def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound:
         Where more than ``most`` are found, or some leave a leaf too empty, nothing is deleted. It lies in scratch, kind
         "deletion". None, and nothing is deleted, where an edge is not there.
     """
-    allocate = partial(slots.take_scratch, backend, "deletion", partial(_Scratch, backend))
-    found = _find(backend, slots, batch, bound, most, allocate, with_room)
+    found = _find(backend, slots, batch, bound, most, "deletion")
     if found.misses:
         return None
     if not found.is_sparse and found.found <= most:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,11 +64,14 @@ def _pack_table(table: SlabTable) -> Packed:
     return packed
 
 
-def _take_scratch(backend: Backend, table: SlabTable, kind: str, room: int, repeats: bool, *lists: Part) -> _Scratch:
+@lru_cache
+def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
     """Return what an update of so many edges works in: the table of claims, the places, and lists."""
     num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
-    parts = ((num_claims, np.int64), (room, np.int64), *lists)
-    return table.take_scratch(backend, kind, partial(_Scratch, backend), *parts)
+    claims_and_places = (num_claims, np.int64), (room, np.int64)
+    if kind == "insert":
+        return *claims_and_places, ((2, room), np.int32), (room, np.int64)
+    return *claims_and_places, (room, np.int64)
 
 
 def _read_totals(backend: Backend, batch: EdgeBatch, scratch: _Scratch, ticket: int) -> list[int] | None:
@@ -103,11 +106,11 @@ def insert_now(
         As in :class:`~dynstore.slabs.Probe`. None in place of both, and the table is as it was, where that has to be
         planned: because of an id, a chain that would get too long, or slabs that are not there.
     """
-    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > min(most, MOST_TASKS):
         return None
     room = with_room(count)
-    scratch = _take_scratch(backend, table, "insert", room, repeats, ((2, room), np.int32), (room, np.int64))
+    scratch = table.take_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_insert_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
@@ -125,11 +128,11 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
 
     None, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
-    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > MOST_TASKS:
         return None
     room = with_room(count)
-    scratch = _take_scratch(backend, table, "delete", room, repeats, (room, np.int64))
+    scratch = table.take_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,

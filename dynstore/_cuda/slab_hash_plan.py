@@ -235,19 +235,16 @@ def k_plan_update(
         cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
 
 
-def read_edges(backend: Backend, batch: EdgeBatch) -> tuple[Array, Array, int, bool, bool]:
+def read_edges(batch: EdgeBatch) -> tuple[Array, Array, int, bool, bool]:
     """Return a batch's columns, how many tasks they are, whether edges may repeat, and whether loops are counted."""
     if not isinstance(batch, RawEdges) or batch.is_settled:
         return batch.src, batch.dst, len(batch), False, batch.num_loops > 0
-    src, dst = batch.columns
-    if not (src.flags.c_contiguous and dst.flags.c_contiguous):
-        src, dst = backend.xp.ascontiguousarray(src), backend.xp.ascontiguousarray(dst)
-    return src, dst, batch.num_rows, True, batch.mirrored
+    return *batch.columns, batch.num_rows, True, batch.mirrored
 
 
 def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
     """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
-    src, dst, count, repeats, counts_loops = read_edges(backend, batch)
+    src, dst, count, repeats, counts_loops = read_edges(batch)
     inserting = max_chain > 0
     num_slots = 1 << (2 * count - 1).bit_length() if count else 1
     control, slots, places, listed = backend.empty_together(

@@ -6,18 +6,17 @@ found stays on the device, and is written once the host has looked at it, or at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, THREADS, prepare
+from dynstore._cuda.compiler import THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox
-from dynstore._cuda.ordering import order_batch, rows_of
+from dynstore._cuda.ordering import Ordered, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
@@ -45,21 +44,16 @@ from dynstore._cuda.unsorted_listing import k_list_rows
 from dynstore._cuda.unsorted_pieces import k_list_pieces
 from dynstore._cuda.unsorted_planning import k_choose_windows, k_plan_lists
 from dynstore._cuda.unsorted_writing import k_merge_wide, k_write_leaves, k_write_windows
-from dynstore.scratch import make_scratch
 from dynstore.slots import Located
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
 __all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
 
-# A warp writes two more leaves after the others for each so many, up to eight. (For fewer in the simulator.)
-LEAVES_A_STEP, MAX_STEPS = (8 if SIMULATED else 1 << 15), 4
 # The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
 MOST_ROWS = 1 << 30
 
@@ -98,8 +92,7 @@ class _Scratch:
         self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
 
 
-@dataclass(frozen=True, slots=True)
-class ListPlan:
+class ListPlan(NamedTuple):
     """What writing the lists takes, all of it on the device; see ``_make_plan``.
 
     ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
@@ -112,27 +105,35 @@ class ListPlan:
     num_leaves: int = 0
 
 
-def _make_plan(
-    slots: SlotArrays, batch: RawEdges, limits: np.ndarray, allocate: Callable[..., _Scratch], room: int
-) -> ListPlan:
-    """Take scratch with ``room`` for so many rows."""
-    num_leaves, dtype, top = slots.num_slots >> 5, slots.src.dtype, len(limits) - 1
+@lru_cache
+def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype: np.dtype) -> tuple[Part, ...]:
+    """Return what an insertion of so many rows works in; the first five are zeroed."""
+    num_leaves = num_slots >> 5
     # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows.
-    scratch = allocate(
+    num_far_rows = far_rows_size(num_vertices, min(room, num_leaves))
+    return (
         (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32),
-        ((num_leaves, 2), np.int32), (far_rows_size(slots.num_vertices, min(room, num_leaves)), np.int64, FAR_START),
+        ((num_leaves, 2), np.int32), (num_far_rows, np.int64, FAR_START),
         (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
         (room, np.int32), ((TABLE_ROWS, room), np.int32), ((KEY_ROWS, room + room // 2), dtype),
-        ((2, min(32 << MAX_GIANT_HEIGHT, slots.num_slots)), dtype), (room, np.uint8),
-        zeroed=5,
+        ((2, min(32 << MAX_GIANT_HEIGHT, num_slots)), dtype), (room, np.uint8),
     )  # fmt: skip
-    return ListPlan(scratch, batch.num_rows, top, scratch.mailbox.next_ticket())
 
 
-def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, plan: ListPlan) -> None:
-    """Start the kernels that plan."""
+def _make_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, kind: str | None) -> ListPlan:
+    """Take scratch of a kind."""
+    num_rows, top = batch.num_rows, len(limits) - 1
+    room = num_rows if kind is None else with_room(num_rows)
+    parts = _scratch_parts(slots.num_slots, slots.num_vertices, top, room, slots.src.dtype)
+    scratch = slots.take_scratch(backend, kind, _Scratch, parts, 5)
+    return ListPlan(scratch, num_rows, top, scratch.mailbox.next_ticket())
+
+
+def _start_plan(
+    slots: SlotArrays, batch: RawEdges, ordered: Ordered | None, limits: np.ndarray, plan: ListPlan
+) -> None:
+    """Start the kernels that plan; the batch may be ``ordered``, or be about to."""
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
-    ordered = order_batch(backend, slots, batch)
     if ordered is not None and fits_pieces(slots, plan.num_rows):
         num_pieces = count_pieces(slots)
         k_list_pieces.launch_resident(
@@ -144,7 +145,7 @@ def _start_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np
         )
         return
     rows = rows_of(batch, ordered)
-    k_list_rows.launch_resident(plan.num_rows, pack_slots(slots).searched, slots.num_vertices, *rows, scratch.listing)
+    k_list_rows.launch_resident(plan.num_rows, pack_slots(slots).located, *rows, scratch.listing)
     k_plan_lists.launch_resident(
         4 * plan.num_rows, slots.valid, num_leaves, *rows, *densities, plan.top, scratch.planning, plan.ticket
     )
@@ -194,8 +195,9 @@ def plan_lists(
     """
     if not _may_plan(slots, batch):
         return None
-    plan = _make_plan(slots, batch, limits, partial(make_scratch, backend, partial(_Scratch, backend)), batch.num_rows)
-    _start_plan(backend, slots, batch, limits, plan)
+    ordered = order_batch(backend, slots, batch)
+    plan = _make_plan(backend, slots, batch, limits, None)
+    _start_plan(slots, batch, ordered, limits, plan)
     most_new = _most_new(slots, limits)
     planned = _read_plan(backend, batch, plan, most_new)
     if planned is None:
@@ -203,15 +205,14 @@ def plan_lists(
     located, totals = planned
     if totals[REVIVED] + totals[ADDED] > most_new:
         return located, None
-    return located, replace(plan, num_leaves=totals[LEAVES])
+    return located, plan._replace(num_leaves=totals[LEAVES])
 
 
 def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, most_leaves: int = ANY_NUMBER) -> None:
     """Write the planned lists, where they come to no more new edges and leaves than so many."""
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    each = 2 * min(max(num_windows // LEAVES_A_STEP, 1), MAX_STEPS)
-    k_write_leaves.launch_warps(-(-num_windows // each), columns, scratch.leaves, *limits, each)
+    k_write_leaves.launch(num_windows, columns, scratch.leaves, *limits)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
         max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
@@ -244,19 +245,19 @@ def insert_now(
     """
     if not _may_plan(slots, batch):
         return None
-    allocate = partial(slots.take_scratch, backend, KIND, partial(_Scratch, backend))
-    plan = _make_plan(slots, batch, limits, allocate, with_room(batch.num_rows))
+    ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
+    plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = _most_new(slots, limits)
     fused = plan.num_rows <= MOST_FUSED
     if fused:
+        src, dst = batch.columns
         k_insert_lists.launch_resident(
             THREADS_A_ROW * plan.num_rows,
-            pack_slots(slots).written, slots.num_vertices, slots.num_slots >> 5, *batch.columns, batch.mirrored,
-            float(limits[0]), float(limits[-1]), plan.top, plan.scratch.all, plan.ticket, most_new,
-            most_leaves, plan.num_rows,
+            pack_slots(slots).inserted, src, dst, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
+            plan.scratch.all, plan.ticket, most_new, most_leaves, plan.num_rows,
         )  # fmt: skip
     else:
-        _start_plan(backend, slots, batch, limits, plan)
+        _start_plan(slots, batch, ordered, limits, plan)
         prepare(write_lists, slots, plan, most_new, most_leaves)()
     planned = _read_plan(backend, batch, plan, most_new)
     if planned is None:

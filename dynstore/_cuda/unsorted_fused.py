@@ -24,13 +24,8 @@ from dynstore._cuda.unsorted_layout import (
 )
 from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
 from dynstore._cuda.unsorted_planning import d_plan_windows
-from dynstore._cuda.unsorted_writing import (
-    ALL_NARROW_ENDS,
-    ALL_NARROW_SLOTS,
-    LEAF_BOARDS,
-    d_write_leaves,
-    d_write_windows,
-)
+from dynstore._cuda.unsorted_writing import ALL_NARROW_ENDS, ALL_NARROW_SLOTS, d_write_leaves, d_write_windows
+from dynstore._cuda.warp import d_lane
 
 __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
@@ -42,13 +37,13 @@ THREADS_A_ROW = 8
 
 
 @device
-def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
-    """Warps share all windows, and merge those of one leaf."""
-    num_listed, warps = control[LISTED], np.int64(cuda.gridsize(1) >> 5)
+def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows):
+    """All warps share the windows of one leaf evenly, a thread each: the fewer a warp has, the fewer steps it takes."""
+    num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
     each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
         d_write_leaves(
-            src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(first), each, True, board
+            src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(first + lane), lane < each
         )
 
 
@@ -84,7 +79,6 @@ def k_insert_lists(
     that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    merged = cuda.shared.array(LEAF_BOARDS, np.int64)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     d_list_batch(
@@ -102,7 +96,7 @@ def k_insert_lists(
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, merged)
+        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows)
         d_write_windows(
             src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
             values, before,

@@ -8,8 +8,9 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaves import d_list_ranges, d_write_far_rows, d_write_rows_by_warp
-from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
+from dynstore._cuda.shifting import d_move_place, d_shift_in, d_write_leaf_rows
+from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
     END,
     FIRST,
@@ -35,13 +36,12 @@ from dynstore._cuda.unsorted_layout import (
     d_node_height,
 )
 from dynstore._cuda.unsorted_merging import NARROW_ENDS, d_merge_giant, d_merge_window
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore.slots import DEAD
 
 __all__ = [
     "ALL_NARROW_ENDS",
     "ALL_NARROW_SLOTS",
-    "LEAF_BOARDS",
     "d_write_leaves",
     "d_write_windows",
     "k_merge_wide",
@@ -49,14 +49,9 @@ __all__ = [
     "k_write_windows",
 ]
 
-# Behind all slots of a leaf.
-NO_PLACE = np.int32(64)
 # What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
 MAX_ENDS, MAX_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT
 ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << NARROW_HEIGHT
-# What half a warp needs of it for a leaf: a place for each element, and one for what is none; and a block for all.
-LEAF_ROOM = 33
-LEAF_BOARDS = LEAF_ROOM * (THREADS // 16)
 # Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
 # wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
 MAX_REGISTERS = 64
@@ -88,190 +83,45 @@ def d_read_window(table, window, is_listed):
 
 
 @device
-def d_read_leaf(src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys):
-    """Return a leaf's words, the two slots of it that the lane has, and the lane's key; one without gets the first key.
-
-    A leaf has 16 lanes. Nothing is done with what is read, which would wait for it.
-    """
-    lane = np.uint32(np.uint32(d_lane()) & np.uint32(15))
-    slot, key = np.uint64(np.uint32(np.uint32(leaf << np.uint32(5)) + lane)), np.uint32(begin)
-    other = slot + np.uint64(16)
-    if np.int32(lane) < num_keys:
-        key = np.uint32(begin + lane)
-    return (
-        valid[leaf], marks[leaf], src[slot], dst[slot], src[other], dst[other], places[key], new_src[key], new_dst[key]
-    )  # fmt: skip
-
-
-@device
-def d_start_board():
-    """Return where the part of the board begins that is for the leaf of this half of a warp."""
-    return np.uint32(np.uint32(np.uint32(cuda.threadIdx.x) >> np.uint32(4)) * np.uint32(LEAF_ROOM))
-
-
-@device
-def d_send(board, start, rank, row, column, wanted):
-    """Send an element to its rank on a leaf's part of the board; one that is not wanted behind all."""
-    at = np.uint32(start + (np.uint32(rank) if wanted else np.uint32(32)))
-    board[at] = (np.int64(row) << 32) | np.uint32(column)
-
-
-@device
-def d_rank_key(word, place, number):
-    """Return the rank of a leaf's key of that number: the edges before its place, and the keys before."""
-    return np.uint32(number + np.uint32(cuda.popc(word) if place > 31 else d_count_lower(word, place)))
-
-
-@device
-def d_send_leaf(
-    board, places, new_src, new_dst, leaf, begin, num_keys, word, row, column, other_row, other_column, place, key_row,
-    key_column,
-):  # fmt: skip
-    """Send a leaf's edges and keys, as ``d_read_leaf`` returned them, to their ranks on the leaf's part of the board.
-
-    Returns how many they are; 1 for none.
-    """
-    lane, half = np.int32(d_lane() & 15), np.int32(d_lane() & 16)
-    other_lane, base, start = np.int32(lane + np.int32(16)), np.uint32(leaf << np.uint32(5)), d_start_board()
-    edges, from_lane = np.uint32(cuda.popc(word)), np.uint32(word >> np.uint32(lane))
-    from_other = np.uint32(from_lane >> np.uint32(16))
-    rank = np.uint32(edges - np.uint32(cuda.popc(from_lane)))
-    other_rank = np.uint32(edges - np.uint32(cuda.popc(from_other)))
-    mine = np.int32(np.uint32(place) - base) if lane < num_keys else NO_PLACE
-    below, number = d_shuffle(mine, half), np.int32(1)
-    rank += np.uint32(below <= lane)
-    other_rank += np.uint32(below <= other_lane)
-    d_send(board, start, d_rank_key(word, mine, np.uint32(lane)), key_row, key_column, lane < num_keys)
-    while d_ballot(number < num_keys) != 0:  # of either leaf; mostly it has one
-        if number == 16:
-            key = np.uint32(begin)
-            if other_lane < num_keys:
-                key = np.uint32(begin + np.uint32(other_lane))
-            mine = np.int32(np.uint32(places[key]) - base) if other_lane < num_keys else NO_PLACE
-            rank_of_key = d_rank_key(word, mine, np.uint32(other_lane))
-            d_send(board, start, rank_of_key, new_src[key], new_dst[key], other_lane < num_keys)
-        below = d_shuffle(mine, half | (number & np.int32(15)))
-        rank += np.uint32(below <= lane)
-        other_rank += np.uint32(below <= other_lane)
-        number = np.int32(number + np.int32(1))
-    d_send(board, start, rank, row, column, from_lane & np.uint32(1) != 0)
-    d_send(board, start, other_rank, other_row, other_column, from_other & np.uint32(1) != 0)
-    return np.uint32(max(np.uint32(edges + np.uint32(num_keys)), np.uint32(1)))
-
-
-@device
-def d_write_leaf_rows(offsets, row, other_row, slot, far_rows):
-    """Let the rows that begin in a leaf, not at its first slot, start there; the lane's two slots show those rows."""
-    lane, half = np.int32(d_lane() & 15), np.int32(d_lane() & 16)
-    left = half | ((lane - np.int32(1)) & np.int32(15))  # of the first lane the last: its slot is before the other one
-    before, other_before = d_shuffle(row, left), d_shuffle(other_row, left)
-    if lane == 0:
-        before, other_before = row, before
-    other_slot = np.int32(slot + np.int32(16))
-    length, other_length = np.int32(row - before), np.int32(other_row - other_before)
-    while d_ballot(max(length, other_length) > WARP) != 0:  # mostly never, twice at most
-        is_first = length > WARP
-        low, high, at = (before, row, slot) if is_first else (other_before, other_row, other_slot)
-        d_list_ranges(far_rows, low, high, at)
-        if is_first:
-            length = np.int32(0)
-        elif other_length > WARP:
-            other_length = np.int32(0)
-    while d_ballot(max(length, other_length) > 0) != 0:
-        if length > 0:
-            offsets[np.uint32(before + length)] = slot
-        if other_length > 0:
-            offsets[np.uint32(other_before + other_length)] = other_slot
-        length, other_length = np.int32(length - np.int32(1)), np.int32(other_length - np.int32(1))
-
-
-@device
-def d_write_leaf(src, dst, valid, offsets, board, leaf, elements, exists, row, other_row, far_rows):
-    """Spread a leaf's elements as ``d_merge_leaf`` does, from the board to the slots that show them, if it ``exists``.
-
-    ``row``, ``other_row``: of the lane's two slots, before. Returns, in the leaf's first lane, whether its first or
-    last row has changed. All lanes of the warp call.
-    """
-    lane, half, start = np.int32(d_lane() & 15), np.uint32(d_lane() & 16), d_start_board()
-    slot = np.uint64(np.uint32(np.uint32(leaf << np.uint32(5)) + np.uint32(lane)))
-    other, has_moved = slot + np.uint64(16), False
-    following = np.uint32(np.uint32(np.uint32(lane) * elements) + np.uint32(elements - np.uint32(1)))
-    other_following = np.uint32(following + np.uint32(elements << np.uint32(4)))
-    value = board[np.uint32(start + np.uint32(following >> np.uint32(5)))]
-    other_value = board[np.uint32(start + np.uint32(other_following >> np.uint32(5)))]
-    shown = d_ballot((following & np.uint32(31)) < elements)
-    other_shown = d_ballot((other_following & np.uint32(31)) < elements)
-    new_row = np.int32(value >> 32) if exists else np.int32(0)
-    new_other_row = np.int32(other_value >> 32) if exists else np.int32(0)
-    changed, other_changed = exists and new_row != row, exists and new_other_row != other_row
-    if changed:
-        src[slot] = new_row
-    if other_changed:
-        src[other] = new_other_row
-    if exists:
-        dst[slot], dst[other] = np.int32(value & 0xFFFFFFFF), np.int32(other_value & 0xFFFFFFFF)
-    if exists and lane == 0:
-        first = np.uint32(np.uint32(shown >> half) & np.uint32(0xFFFF))
-        valid[leaf] = np.uint32(first | np.uint32(np.uint32(other_shown >> half) << np.uint32(16)))
-    if d_ballot(changed | other_changed | (new_row != new_other_row)) != 0:  # else each has one row, and had it before
-        d_write_leaf_rows(offsets, new_row, new_other_row, np.int32(slot), far_rows)
-        moved = d_ballot((lane == 0 and changed) or (lane == 15 and other_changed))
-        has_moved = lane == 0 and np.uint32(moved >> half) & np.uint32(0xFFFF) != 0
-    return has_moved
-
-
-@device
-def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board):
-    """The warp merges those of ``each`` windows, at most 32, from ``first`` on, that are one leaf with its keys.
-
-    None where not ``may_write``. Two at a time; the next two are read once these are on the ``board``, shared, see
-    ``LEAF_BOARDS``. Leaves whose first or last row changes go to a list, by an atomic add: the rows at their edges are
-    still to be written.
-    """
+def d_write_leaf(src, dst, valid, offsets, marks, pairs, leaf, begin, num_keys, far_rows):
+    """A thread puts a leaf's keys, ascending, into it; returns whether its first or last row has changed."""
     places, new_src, new_dst = pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
-    window = np.uint32(first + np.uint32(d_lane()))
-    is_listed = (d_lane() < each) & (np.int64(window) < control[LISTED]) & may_write
-    leaves, begins, counts = d_read_window(table, window, is_listed)
-    pending, owner = d_ballot(counts > 0), np.int32(d_lane() >> 4)
-    if pending == 0:
-        return
-    leaf, begin = np.uint32(d_shuffle(leaves, owner)), np.uint32(d_shuffle(begins, owner))
-    num_keys = d_shuffle(counts, owner)
-    word, more, row, column, other_row, other_column, place, key_row, key_column = d_read_leaf(
-        src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys
-    )
-    while pending != 0:
-        elements = d_send_leaf(
-            board, places, new_src, new_dst, leaf, begin, num_keys, np.uint32(word | more), row, column, other_row,
-            other_column, place, key_row, key_column,
-        )  # fmt: skip
-        this, exists, row_before, other_row_before = leaf, num_keys > 0, row, other_row
-        this_window = np.uint32(first + np.uint32(owner))
-        owner = np.int32(owner + np.int32(2))
-        leaf, begin = np.uint32(d_shuffle(leaves, owner)), np.uint32(d_shuffle(begins, owner))  # 0 behind the last
-        num_keys = d_shuffle(counts, owner)
-        word, more, row, column, other_row, other_column, place, key_row, key_column = d_read_leaf(
-            src, dst, valid, marks, places, new_src, new_dst, leaf, begin, num_keys
-        )
-        d_sync_warp()
-        has_moved = d_write_leaf(
-            src, dst, valid, offsets, board, this, elements, exists, row_before, other_row_before, far_rows
-        )
-        if has_moved:
-            table[NARROW_WINDOWS, control[NARROW] + cuda.atomic.add(control, MOVED, 1)] = this_window
-        d_sync_warp()  # what is on the board has been read
-        pending = np.uint32(pending >> np.uint32(2))
+    base, word = np.uint64(leaf) << np.uint64(5), np.uint32(valid[leaf] | marks[leaf])
+    filled, changed = np.uint32(0), np.uint32(0)
+    for key in range(np.uint32(begin), np.uint32(begin + num_keys)):
+        place = d_move_place(np.int32(np.uint64(places[key]) - base), filled)
+        gap, changed = d_shift_in(src, dst, dst, False, base, word, place, new_src[key], new_dst[key], 0, changed)
+        word = np.uint32(word | np.uint32(1) << np.uint32(gap))
+        if gap >= place:
+            filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
+    valid[leaf] = word
+    return d_write_leaf_rows(src, offsets, base, changed, far_rows)
+
+
+@device
+def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, window, may_write):
+    """Each thread puts the keys of a window that is one leaf into it. All lanes of the warp call.
+
+    None where not ``may_write``. Leaves whose first or last row changes go to a list, by an atomic add a warp: the rows
+    at their edges are still to be written.
+    """
+    is_listed, has_moved = may_write & (np.int64(window) < control[LISTED]), False
+    leaf, begin, num_keys = d_read_window(table, window, is_listed)
+    if num_keys > 0:
+        has_moved = d_write_leaf(src, dst, valid, offsets, marks, pairs, leaf, begin, num_keys, far_rows)
+    place = d_claim(control, MOVED, has_moved)
+    if has_moved:
+        table[NARROW_WINDOWS, control[NARROW] + place] = window
 
 
 @kernel
-def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves, each):
-    """One warp owns ``each`` windows, see ``d_write_leaves``.
+def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
+    """One thread owns one window, see ``d_write_leaves``.
 
     Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
     """
-    board = cuda.shared.array(LEAF_BOARDS, np.int64)
-    first, may_write = np.uint32(np.uint32(cuda.grid(1) >> 5) * np.uint32(each)), d_fits(control, most_new, most_leaves)
-    d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, first, each, may_write, board)
+    may_write = d_fits(control, most_new, most_leaves)
+    d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, np.uint32(cuda.grid(1)), may_write)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaf_merge import k_merge_leaves
 from dynstore._cuda.leaves import k_gather_windows, k_spread_edges, k_write_edge_rows
 from dynstore._cuda.packed_slots import pack_slots, with_weights
+from dynstore._cuda.shifting import k_shift_leaves
 
 if TYPE_CHECKING:
     from dynstore._cuda.windows import Windows
@@ -56,7 +56,7 @@ class Writing:
         first, end, low, high, start = windows.first, windows.end, windows.low, windows.high, windows.start
         self.gathering = Packed(before, places, keys, first, end, low, high, start, granted, *scratch)
         self.spreading = Packed(first, end, start, windows.count, granted, far_rows, *scratch)
-        self.merging = Packed(first, end, low, high, places, keys, granted, far_rows)
+        self.shifting = Packed(first, end, low, high, places, keys, granted, far_rows)
         self.edges = Packed(first, end, granted, far_rows)
 
     def resized(self, num_windows: int, num_leaves: int, num_scratch_leaves: int, scratch: Columns) -> Writing:
@@ -108,12 +108,12 @@ def write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
 def write_windows(
     slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
 ) -> None:
-    """Write an update: the windows of one leaf are merged in registers, all others through scratch."""
+    """Write an update: windows of one leaf take their keys where they lie, all others are merged by way of scratch."""
     windows = plan.windows
     _gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)
     if windows.num_leaves > windows.num_scratch_leaves:
-        k_merge_leaves.launch_strided(
-            windows.num_windows * WARP, pack_slots(slots).columns, slots.offsets, *new, plan.merging
+        k_shift_leaves.launch_strided(
+            windows.num_windows, pack_slots(slots).columns, slots.offsets, *new, plan.shifting
         )
     write_edge_rows(slots, plan)

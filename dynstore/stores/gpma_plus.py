@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dynstore.config import check_share
-from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges
+from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges, UnsortedBatch
 from dynstore.errors import unknown_name
 from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan
@@ -33,6 +33,9 @@ STRATEGIES = {"one-pass": "gpma_plus", "level": "level"}
 class GPMAPlusOptions(DensityOptions):
     """Densities, when everything is merged instead, and how windows are found and written.
 
+    A leaf may fill up, and be emptied but for one edge, which the paper (figure 3: 0.92, 0.08) does not allow: whatever
+    there is room for is shifted in, and fewer windows of several leaves are to be spread.
+
     Attributes
     ----------
     merge_cost : float
@@ -40,10 +43,13 @@ class GPMAPlusOptions(DensityOptions):
     strategy : {"one-pass", "level"}
         "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
         algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
-        by their size. The slots are the same.
+        by their size. The windows are the same, and on the host all slots; on CUDA a leaf that is a window by itself is
+        spread, into which "one-pass" shifts its keys.
     """
 
     who = "store 'gpma+'"
+    leaf_upper: float = 1.0
+    leaf_lower: float = 1 / 32
     merge_cost: float = 2.0
     strategy: Literal["one-pass", "level"] = "one-pass"
 
@@ -84,7 +90,7 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def writes_now(self) -> bool:
         slots = self.slots
-        fits = max(slots.num_slots, slots.num_vertices) <= MAX_INT32  # what unsorted updates number
+        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what unsorted updates number
         return fits and self.backend.family == "cuda" and self.options.strategy == "one-pass"
 
     def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
@@ -138,7 +144,7 @@ class GPMAPlusStore(PackedArrayStore):
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
         slots = self.slots
-        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, RawEdges) or len(batch) > 0)
+        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, UnsortedBatch) or len(batch) > 0)
 
     def _written(self, slots: SlotArrays, found: int, found_loops: int, change: int) -> Plan:
         """Return the plan of an update that is written; ``change``: how many more edges there are."""

@@ -378,19 +378,35 @@ def test_components_of_long_chains_in_any_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("density", [1.0, 0.6])
-@pytest.mark.parametrize("nth", [0, 1, 2])
-def test_gaps_do_not_count_among_the_edges_that_components_begin_with(density: float, nth: int) -> None:
-    """What the ``nth`` edge of each row unites is the same with gaps and without."""
+@pytest.mark.parametrize("size", [80, 20], ids=["one large tree", "four trees"])
+def test_components_of_whole_chunks(size: int, density: float) -> None:
+    """Many edges are within trees, some lead to leaves that no edge leaves from, a few rows are of neither."""
+    rng = np.random.default_rng(2)
+    src, dst = np.divmod(rng.choice(80 * size, 900, replace=False), size)
+    src = np.concatenate([src, np.arange(400) % 10 + 5, [81, 82, 83, 84]])
+    dst = np.concatenate([dst + src[:900] // size * size, np.arange(400) // 10 + 90, [82, 83, 85, 10]])
+    edges = Edges("chunks", src, dst, 132)
+    problem = Problem(edges, (True, density, np.int32, np.float32))
+    labels = host(kernels("components")[0].label_components(problem.out))
+    for component in nx.connected_components(edges.networkx(False)):
+        assert labels[list(component)].tolist() == [min(component)] * len(component)
+
+
+@pytest.mark.parametrize("density", [1.0, 0.6])
+def test_gaps_do_not_count_among_the_edges_that_components_begin_with(density: float) -> None:
+    """What the first two edges of each row unite is the same with gaps and without."""
     edges = drawn("sampled", 40, 130, 6)
     problem = Problem(edges, (True, density, np.int32, np.float32), seed=3)
     components, packed = kernels("components")[0], problem.host_out.compact()
     offsets, indices = packed.offsets.tolist(), packed.indices.tolist()
     wanted = nx.Graph()
     wanted.add_nodes_from(range(40))
-    wanted.add_edges_from((v, indices[offsets[v] + nth]) for v in range(40) if offsets[v] + nth < offsets[v + 1])
+    wanted.add_edges_from((v, u) for v in range(40) for u in indices[offsets[v] : offsets[v + 1]][:2])
     out = problem.out
-    parents = BACKEND.xp.arange(40, dtype=np.int32)
-    components.k_unite_nth_edges.launch(40, out.offsets, out.indices, out.valid, nth, parents)
+    parents = BACKEND.empty(40, np.int32)
+    components.k_hook_rows.launch(40, out.offsets, out.indices, out.valid, parents)
+    components.flatten_trees(parents)
+    components.k_unite_neighbours.launch(40, out.offsets, out.indices, out.valid, parents)
     components.flatten_trees(parents)
     labels = host(parents)
     for component in nx.connected_components(wanted):

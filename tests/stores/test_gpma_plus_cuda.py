@@ -59,7 +59,7 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
     report = graph.delete_edges((rows[400:700], columns[400:700]))
     assert (report.deleted, report.path) == (300, "in-place")
     valid = graph.backend.to_host(graph.snapshot().mask()).reshape(-1, 32).sum(axis=1)
-    assert valid.min() >= 0.08 * 32
+    assert valid.min() >= 1
     check_graph(graph)
 
 

@@ -10,8 +10,9 @@ from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 
-WRITING = ["k_gather_windows", "k_spread_edges", "k_merge_leaves", "k_write_edge_rows"]
-SORTING = ["k_pack_keys", "k_plan_update"]
+WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
+SORTING = ["k_pack_keys", "k_rank_keys", "k_plan_update"]
+SORTING_ROWS = ["k_pack_rows", "k_rank_keys", "k_keep_rows", "k_plan_update"]
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def update_both(launches):
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, directed, dtype):
     """An insertion that is sorted, and a deletion that empties leaves, which is not; as where they are planned."""
-    graph, twin = twins(dtype, directed=directed)
+    graph, twin = twins(dtype, directed=directed, leaf_lower=0.08)
     for hub in (3, 5, 3):
         columns = np.full(100, hub, dtype), np.roll(1 + 2 * np.arange(100, dtype=dtype), 7)
         batch = tuple(map(graph.backend.asarray, columns))
@@ -113,7 +114,7 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         batch = np.r_[np.full(100, hub, np.int32), there[0]], np.r_[1 + 2 * np.arange(100, dtype=np.int32), there[1]]
         edges = *batch, rng.random(120).astype(np.float32)
         started = update_both(graph, twin, "insert_edges", edges, on_duplicate=on_duplicate)
-        assert started == ["k_find_bounds", "k_plan_update", *WRITING]
+        assert started == [*SORTING_ROWS, *WRITING]
         update_both(graph, twin, "delete_edges", batch)
 
 
@@ -128,6 +129,8 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     graph._out._num_untried = 1
     started = update_both(graph, twin, "insert_edges", tuple(map(graph.backend.asarray, batch)))
     assert graph._out.slots.num_slots == twin._out.slots.num_slots
-    looking = ["k_find_bounds", "k_plan_update"] if graph.is_weighted() else SORTING
+    sorting = [
+        name for name in (SORTING_ROWS if graph.is_weighted() else SORTING) if name != "k_rank_keys"
+    ]  # not so few
     weighing = ["k_update_weights"] if graph.is_weighted() else []
-    assert started == [*looking, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
+    assert started == [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]

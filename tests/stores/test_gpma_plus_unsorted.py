@@ -183,7 +183,7 @@ def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkey
     lengths = np.resize([1, 31, 32, 33, 63, 64, 65], 200 * wide)
     lengths[::67], lengths[5::71] = leaves.FAR_ROWS - 1, leaves.FAR_ROWS
     rows = np.cumsum(lengths)
-    graph = DynamicGraph.from_edges((rows, rows % 5), device=device, merge_cost=0.0)
+    graph = DynamicGraph.from_edges((rows, rows % 5), device=device, merge_cost=0.0, leaf_upper=0.92)
     graph.insert_vertices(rows[-1:] + 511)
     twin = graph.copy()
     for first, count in ((0, 1), (30, 12), (60 * wide, 6 * wide), (120 * wide, 12 * wide)):

@@ -14,7 +14,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.edge_batch import EdgeBatch
 from dynstore.errors import InputError
 from dynstore.slots import SlotArrays
-from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.invariants import check_graph, host_arrays, live_edges
 from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import same_arrays
 from tests.conftest import DEVICES
@@ -27,11 +27,19 @@ def random_batch(rng: np.random.Generator, num_vertices: int, size: int) -> tupl
     return rng.integers(0, num_vertices, size), rng.integers(0, num_vertices, size), rng.random(size)
 
 
+def assert_same(graphs: list[DynamicGraph]) -> None:
+    """Assert that graphs have the same edges; on the host in the same slots (on CUDA one-pass shifts keys)."""
+    snapshots = [graph.snapshot() for graph in graphs]
+    assert live_edges(snapshots[0]) == live_edges(snapshots[1])
+    if graphs[0].backend.family == "cpu":
+        assert same_arrays(*map(host_arrays, snapshots))
+
+
 @pytest.mark.parametrize("options", [{}, TIGHT], ids=["default", "tight"])
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_both_strategies_write_the_same_slots(
+def test_both_strategies_keep_the_same_edges(
     options: dict[str, Any], device: str, vertex_dtype: str, weighted: bool
 ) -> None:
     rng = np.random.default_rng(1)
@@ -52,7 +60,7 @@ def test_both_strategies_write_the_same_slots(
         gone = (np.r_[batch[0][::2], np.full(vertices, row)], np.r_[batch[1][::2], np.arange(vertices)])
         reports = [graph.delete_edges(gone) for graph in graphs]
         assert reports[0] == reports[1]
-        assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
+        assert_same(graphs)
     check_graph(graphs[1])
 
 
@@ -81,11 +89,11 @@ def test_a_hub_goes_into_windows_of_every_kind(
     assert launches.count("k_merge_by_warps") == 1
     assert launches.count("k_merge_by_blocks") == (kind == "block")
     assert launches.count("k_spread_items") == (kind == "device")
-    assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
+    assert_same(graphs)
     rows = np.repeat(np.arange(20, 40), 30)
     for graph in graphs:
         graph.delete_edges((rows, np.tile(np.arange(30), 20)))
-    assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
+    assert_same(graphs)
     check_graph(graphs[0])
 
 

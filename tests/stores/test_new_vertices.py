@@ -12,7 +12,7 @@ from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 
 UNSORTED = ["k_insert_lists"]
-WRITING = ["k_gather_windows", "k_spread_edges", "k_merge_leaves", "k_write_edge_rows"]
+WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
 
 
 @pytest.fixture
@@ -88,7 +88,9 @@ def test_many_new_vertices_are_inserted_sorted(twins, insert_into_both, options)
         src, dst = first + np.arange(80), np.arange(80)
         report, started = insert_into_both(graph, twin, src, dst, *([np.arange(80)] if "weighted" in options else []))
         assert (report.path, graph.number_of_vertices()) == ("in-place", len(graph.vertex_ids()))
-        assert [name for name in started if name in WRITING] == WRITING
+        # A weighted batch is tried before anybody has looked at its ids; nothing is written then.
+        tries = 2 if "weighted" in options and first == 400 else 1
+        assert [name for name in started if name in WRITING] == tries * WRITING
         assert started[-1] == "sort" or options.keys() & {"weighted", "vertex_dtype"}
 
 
@@ -110,7 +112,7 @@ def test_a_new_vertex_that_there_is_no_memory_for_leaves_no_trace(twins, monkeyp
             patch.setattr(SlotArrays, "with_vertices", fail)
         else:
             patch.setattr(type(graph._out), "_most_in_place", 0)  # the device refuses
-            patch.setattr(type(graph._out), "plan_insert", fail)
+            patch.setattr(type(graph._out), "_plan_merge", fail)
         with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
             graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))
     assert same_arrays(host_arrays(graph.snapshot()), before)

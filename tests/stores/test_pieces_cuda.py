@@ -218,7 +218,7 @@ def test_ids_that_are_no_vertices_yet(device, pieces, compare):
 @pytest.mark.parametrize("keys", [13, 14, 15])
 def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, pieces, compare, keys, revived):
     """That in its first slot. A leaf takes 29 edges; one that is taken to be full without that edge is not."""
-    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS
+    graph, first = make_hub(device, pieces, leaf_upper=0.92), pieces.PIECE_SLOTS
     dead, after = edges_of_slots(graph, [first]), slice(first + LEAF, first + 2 * LEAF)
     compare("delete_edges", graph, dead)
     neighbour = host_arrays(graph.snapshot())["indices"][after]
@@ -233,7 +233,7 @@ def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, piece
 @pytest.mark.parametrize("others", ["none", "of the piece", "of the leaf"])
 def test_a_leaf_is_left_too_empty_by_a_deletion_of_its_first_slot(device, pieces, compare, others, left):
     """Which the piece before finds. A leaf has to have three edges."""
-    graph, first = make_hub(device, pieces), pieces.PIECE_SLOTS
+    graph, first = make_hub(device, pieces, leaf_lower=0.08), pieces.PIECE_SLOTS
     there = edges_of_slots(graph, np.arange(first, first + 4 * LEAF, 2))
     compare("delete_edges", graph, there[:, left : LEAF // 2])
     also = {"none": there[:, :0], "of the piece": there[:, 50:51], "of the leaf": there[:, 1:2]}[others]

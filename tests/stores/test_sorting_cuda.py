@@ -1,0 +1,32 @@
+"""Sorting keys on CUDA against NumPy's stable sort."""
+
+import numpy as np
+import pytest
+
+from dynstore.backend import get_backend
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 255, 256, 257, 300, 301, 1000])
+@pytest.mark.parametrize("distinct", [1, 7, 1 << 40])
+def test_few_and_many_keys_are_sorted_and_their_rows_are_known(device, size, distinct):
+    backend, rng = get_backend(device), np.random.default_rng(size)
+    kernels = backend.kernels("dynstore", "sorting")
+    keys = rng.integers(-1, distinct, size)
+    expected = np.argsort(keys, kind="stable")
+    found, rows = kernels.sort_rows(backend, backend.asarray(keys))
+    assert backend.to_host(rows).tolist() == expected.tolist()
+    assert backend.to_host(found).tolist() == keys[expected].tolist()
+    assert backend.to_host(kernels.sort_keys(backend, backend.asarray(keys.copy()))).tolist() == keys[expected].tolist()
+
+
+def test_as_many_keys_as_are_counted(device):
+    if device != "cuda":
+        pytest.skip("too many for the simulator")
+    from dynstore._cuda.sorting import MOST_COUNTED
+
+    backend = get_backend(device)
+    keys = np.random.default_rng(1).integers(0, MOST_COUNTED, MOST_COUNTED + 1)
+    for size in (MOST_COUNTED, MOST_COUNTED + 1):
+        some, rows = backend.kernels("dynstore", "sorting").sort_rows(backend, backend.asarray(keys[:size]))
+        assert (backend.to_host(rows) == np.argsort(keys[:size], kind="stable")).all()
+        assert (backend.to_host(some) == np.sort(keys[:size])).all()
