@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.slots import Located
     from dynstore.typing import Array, OnDuplicate
@@ -152,6 +154,7 @@ class RawEdges(UnsortedBatch):
     _packed: Array | None = None
     _keys: Array | None = None
     _keys_are_distinct = False
+    _counting: tuple[Array, Callable[[], tuple[Array, int]]] | None = None
 
     @property
     def keys(self) -> Array:
@@ -174,11 +177,20 @@ class RawEdges(UnsortedBatch):
         sorted_keys: Array = self._kernels("sorting").sort_keys(self._backend, keys)
         return sorted_keys
 
+    def start_counting(self) -> Array:
+        """Have the device count the distinct keys; return its totals, see ``_cuda/runs.py``, empty where all are."""
+        if self._keys_are_distinct:
+            return self._backend.nothing(np.int64)
+        if self._counting is None:
+            self._counting = self._kernels("runs").start_keeping(self._backend, self.keys)
+        return self._counting[0]
+
     def distinct_keys(self) -> Array:
         """Return :attr:`keys`, of which each is there once from then on; tells in passing how many edges there are."""
-        if not self._keys_are_distinct:
-            self._keys, num_loops = self._kernels("runs").keep_keys(self._backend, self.keys)
-            self._keys_are_distinct = True
+        self.start_counting()
+        if self._counting is not None:
+            self._keys, num_loops = self._counting[1]()
+            self._counting, self._keys_are_distinct = None, True
             self.settle_counts(int(self._keys.shape[0]), num_loops)
         return self.keys
 

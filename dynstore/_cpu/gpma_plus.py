@@ -17,6 +17,8 @@ from dynstore._cpu.window_loops import choose_windows, group_by_leaf
 from dynstore.slots import Located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
@@ -122,9 +124,11 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
     return words
 
 
-def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Scratch:
-    """Reserve what spreading a batch over fresh slots needs: nothing."""
-    return batch.src, batch.dst, or_none(batch.weights)
+def plan_build(
+    backend: Backend, batch: EdgeBatch, reserve: Callable[[int], SlotArrays]
+) -> tuple[SlotArrays, Scratch | None]:
+    """Reserve fresh slots for a batch by ``reserve(num_edges)``; return what is spread over them, None for nothing."""
+    return reserve(len(batch)), (batch.src, batch.dst, or_none(batch.weights)) if len(batch) else None
 
 
 def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:

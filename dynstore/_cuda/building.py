@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,13 @@ import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.leaves import d_divide, d_write_far_rows, d_write_rows_by_warp, far_rows_size
+from dynstore._cuda.runs import RUNS
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
+from dynstore.errors import LimitError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import RawEdges
     from dynstore.slots import SlotArrays
@@ -27,10 +32,14 @@ ZERO, STEP_1, STEP_2, STEP_3 = np.uint64(0), np.uint64(WARP), np.uint64(2 * WARP
 
 @dataclass(frozen=True, slots=True)
 class Building:
-    """Sorted and distinct keys, and what writing them takes; ``far_rows``: see ``d_write_rows_by_warp``."""
+    """Sorted keys, and what writing them takes; ``far_rows``: see ``d_write_rows_by_warp``.
+
+    ``counted``: totals that say how many are distinct, once the device knows; empty where all are.
+    """
 
     keys: Array
     far_rows: Array
+    counted: Array
 
 
 @device
@@ -65,14 +74,16 @@ def d_write_rows(offsets, low, high, slot):
 
 
 @kernel
-def k_spread_keys(keys, src, dst, valid, offsets, far_rows):
+def k_spread_keys(keys, src, dst, valid, offsets, far_rows, counted):
     """Warps stride over neighbouring leaves; slot s of c shows element floor(((s + 1) n - 1) / c) of the n keys.
 
     It is the first to show it, and so valid, where the remainder is below n; quotient and remainder come from those of
     a slot before. The first warp also writes the rows behind the last key; ranges of rows that are too long for a warp
     all blocks write together, after a wait. Unsigned indices save a test for negative ones: what a slot costs is its
-    instructions.
+    instructions. Nothing is written where not all keys are counted as distinct.
     """
+    if counted.shape[0] > 0 and counted[RUNS] < keys.shape[0]:  # the same in all threads
+        return
     lane, num_slots, num_keys = d_lane(), np.int64(src.shape[0]), np.int64(keys.shape[0])
     if cuda.grid(1) < WARP:
         row = np.int64(d_row_of(keys[num_keys - 1])) if lane == 0 else np.int64(0)
@@ -138,14 +149,33 @@ def k_spread_keys(keys, src, dst, valid, offsets, far_rows):
     d_write_far_rows(offsets, far_rows, 1)
 
 
-def plan_keys(backend: Backend, batch: RawEdges, new: SlotArrays) -> Building:
-    """Reserve what spreading a batch's keys over fresh slots needs."""
-    return Building(batch.distinct_keys(), backend.zeros(far_rows_size(new.num_vertices), np.int64))
+def plan_keys(
+    backend: Backend, batch: RawEdges, reserve: Callable[[int], SlotArrays]
+) -> tuple[SlotArrays, Building | None]:
+    """Reserve slots for a batch's edges, and what spreading its keys over them needs.
+
+    They are reserved for all rows while the device sorts and counts these. Where all are distinct, as in most builds,
+    the slots, which nobody sees yet, are being written when this returns, and nothing is left to do.
+    """
+    counted, keys, new = batch.start_counting(), batch.keys, None
+    with suppress(LimitError):  # for all rows; edges may be few enough
+        new = reserve(int(keys.shape[0]))
+        spread_keys(new, _plan_spread(backend, new, keys, counted))
+    distinct = batch.distinct_keys()
+    if new is not None and distinct.shape == keys.shape:
+        return new, None
+    new = None  # to free it before the next ones are made
+    new = reserve(int(distinct.shape[0]))
+    return new, _plan_spread(backend, new, distinct, backend.nothing(np.int64))
+
+
+def _plan_spread(backend: Backend, new: SlotArrays, keys: Array, counted: Array) -> Building:
+    return Building(keys, backend.zeros(far_rows_size(new.num_vertices), np.int64), counted)
 
 
 def spread_keys(new: SlotArrays, plan: Building) -> None:
     """Write the keys evenly over all slots, and the offsets of all rows."""
     k_spread_keys.launch_resident(
         max(-(-new.num_slots // LEAVES), new.num_vertices >> 6),
-        plan.keys, new.src, new.dst, new.valid, new.offsets, plan.far_rows,
+        plan.keys, new.src, new.dst, new.valid, new.offsets, plan.far_rows, plan.counted,
     )  # fmt: skip

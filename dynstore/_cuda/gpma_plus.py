@@ -38,6 +38,8 @@ from dynstore.edge_batch import RawEdges, UnsortedBatch
 from dynstore.slots import PRESENT, Located
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
@@ -107,11 +109,17 @@ def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, tot
     return plan.writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)
 
 
-def plan_build(backend: Backend, batch: EdgeBatch, new: SlotArrays) -> Writing | Building:
-    """Reserve what spreading a batch over fresh slots needs."""
+def plan_build(
+    backend: Backend, batch: EdgeBatch, reserve: Callable[[int], SlotArrays]
+) -> tuple[SlotArrays, Writing | Building | None]:
+    """Reserve fresh slots for a batch by ``reserve(num_edges)``, and what spreading it over them needs.
+
+    None for that where there is nothing to write, or nothing left, see :func:`~.building.plan_keys`.
+    """
     if isinstance(batch, RawEdges) and not batch.is_settled:
-        return plan_keys(backend, batch, new)
-    return plan_spread(backend, new, with_weights(batch.src, batch.dst, batch.weights))
+        return plan_keys(backend, batch, reserve)
+    new = reserve(len(batch))
+    return new, plan_spread(backend, new, with_weights(batch.src, batch.dst, batch.weights)) if len(batch) else None
 
 
 def insert_in_place(

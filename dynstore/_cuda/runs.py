@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["RUNS", "RUN_LOOPS", "d_count_runs", "d_keep_runs", "keep_keys", "keep_pairs", "pack_and_bound", "pack_keys"]
+__all__ = [
+    "RUNS",
+    "RUN_LOOPS",
+    "d_count_runs",
+    "d_keep_runs",
+    "keep_pairs",
+    "pack_and_bound",
+    "pack_keys",
+    "start_keeping",
+]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
 RUNS, RUN_LOOPS = 8, 9
@@ -217,25 +226,45 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
     control, first, second = backend.empty_together(
         (CONTROL_SIZE, np.int64), (count, np.int32), (count, np.int32), zeroed=1
     )
-    num_runs, num_loops = _keep(backend, keys, backend.nothing(np.int64), first, second, control)
+    num_runs, num_loops = _start(backend, keys, backend.nothing(np.int64), first, second, control)()
     return first[:num_runs], second[:num_runs], num_loops
 
 
-def keep_keys(backend: Backend, keys: Array) -> tuple[Array, int]:
-    """Return the distinct ones of sorted int64 keys, the same array where all are; how many have equal halves."""
+def start_keeping(backend: Backend, keys: Array) -> tuple[Array, Callable[[], tuple[Array, int]]]:
+    """Start to keep each of sorted int64 keys once.
+
+    Returns
+    -------
+    totals : array
+        On the device; ``totals[RUNS]`` are distinct.
+    finish : callable
+        Waits for these, but not for work that is started later; returns the distinct keys, the same array where all
+        are, and how many of them have equal halves.
+    """
     count = int(keys.shape[0])
     control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     halves = backend.nothing(np.int32)
-    num_runs, num_loops = _keep(backend, keys, kept, halves, halves, control)
-    return keys if num_runs == count else kept[:num_runs], num_loops
+    read_counts = _start(backend, keys, kept, halves, halves, control)
+
+    def finish() -> tuple[Array, int]:
+        num_runs, num_loops = read_counts()
+        return keys if num_runs == count else kept[:num_runs], num_loops
+
+    return control, finish
 
 
-def _keep(backend: Backend, keys: Array, kept: Array, first: Array, second: Array, control: Array) -> tuple[int, int]:
-    """Start the kernel; return how many keys are distinct, and how many of these have equal halves."""
+def _start(
+    backend: Backend, keys: Array, kept: Array, first: Array, second: Array, control: Array
+) -> Callable[[], tuple[int, int]]:
+    """Start the kernel; return what waits for how many keys are distinct, and how many of these have equal halves."""
     if not keys.shape[0]:
-        return 0, 0
+        return lambda: (0, 0)
     mailbox = Mailbox(backend)
     ticket = mailbox.next_ticket()
     k_keep_runs.launch_resident(keys.shape[0], keys, kept, first, second, control, mailbox.words, ticket)
-    totals = mailbox.read(backend, ticket)
-    return totals[RUNS], totals[RUN_LOOPS]
+
+    def read_counts() -> tuple[int, int]:
+        totals = mailbox.read(backend, ticket)
+        return totals[RUNS], totals[RUN_LOOPS]
+
+    return read_counts

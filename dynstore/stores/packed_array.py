@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -109,11 +109,9 @@ class PackedArrayStore(Store):
 
     def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
         """Plan to spread a batch over fresh slots, nothing else being there."""
-        new = self._fresh(batch.count_edges(), num_vertices)
         kernels, backend = self._kernels, self.backend
-        write = None
-        if new.num_edges:
-            write = backend.prepare(kernels.build, backend, new, kernels.plan_build(backend, batch, new))
+        new, left = kernels.plan_build(backend, batch, partial(self._fresh, num_vertices=num_vertices))
+        write = None if left is None else backend.prepare(kernels.build, backend, new, left)
 
         def commit() -> None:
             if write is not None:

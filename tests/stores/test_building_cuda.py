@@ -8,9 +8,13 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.edge_batch import RawEdges
+from dynstore.errors import LimitError
+from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph
+from dynstore.testing.pair import Pair
 
 DENSE = {"build_density": 0.99, "root_upper": 1.0, "leaf_upper": 1.0}
+SORTING = ["k_pack_keys", "k_rank_keys"]
 THIN = {"build_density": 0.06, "root_lower": 0.05, "leaf_lower": 0.05}
 
 
@@ -99,10 +103,13 @@ def test_both_orientations_and_what_changed(device, directed):
 
 @pytest.mark.parametrize("repeated", [False, True])
 def test_a_build_is_three_kernels(device, launches, repeated):
-    """Keys and bounds of the ids, each key once, slots; the sort is the array module's."""
+    """Keys and bounds of the ids, each key once, slots; beside them the sort, the array module's if there are many.
+
+    Slots for all rows are written as soon as the device has found these to be distinct; else there is a second try.
+    """
     rows = np.arange(100, dtype=np.int32)
     DynamicGraph.from_edges((np.r_[rows, rows[:repeated]], np.r_[rows, rows[:repeated]]), device=device)
-    assert launches == ["k_pack_keys", "k_keep_runs", "k_spread_keys"]
+    assert launches == [*SORTING, "k_keep_runs", "k_spread_keys", *["k_spread_keys"] * repeated]
 
 
 def test_a_batch_counts_its_keys_before_it_splits_them(device, launches):
@@ -113,7 +120,7 @@ def test_a_batch_counts_its_keys_before_it_splits_them(device, launches):
     assert batch.num_loops == 1
     assert not batch.is_settled
     assert backend.to_host(batch.distinct_keys()).tolist() == [1 << 32 | 2, 2 << 32 | 1, 3 << 32 | 3]
-    assert launches == ["k_pack_keys", "k_keep_runs"]
+    assert launches == [*SORTING, "k_keep_runs"]
     assert backend.to_host(batch.src).tolist() == [1, 2, 3]
     assert backend.to_host(batch.dst).tolist() == [2, 1, 3]
     assert len(batch) == 3
@@ -131,7 +138,9 @@ def test_keys_are_kept_once(device, size, most):
     halves = np.unique(halves) if most == 10**6 else halves
     values = (halves << 32) | np.where(halves % 3 == 0, halves, halves + 1)
     keys = backend.asarray(values)
-    kept, num_loops = runs.keep_keys(backend, keys)
+    totals, finish = runs.start_keeping(backend, keys)
+    kept, num_loops = finish()
+    assert size == 0 or backend.to_host(totals)[runs.RUNS] == kept.shape[0]
     wanted = np.unique(values)
     assert backend.to_host(kept).tolist() == wanted.tolist()
     assert num_loops == np.count_nonzero(wanted >> 32 == wanted & 0xFFFFFFFF)
@@ -159,3 +168,31 @@ def test_divisions_are_exact_beyond_what_a_float_holds(device):
     quotients = backend.empty(64, np.int64)
     k_divide.launch(64, backend.asarray(dividends), backend.asarray(divisors), quotients)
     assert backend.to_host(quotients).tolist() == (dividends // divisors).tolist()
+
+
+def test_a_build_of_more_rows_than_there_can_be_slots(device, launches, monkeypatch):
+    """Its edges, of which some are named twice, are few enough; those of the next one are not."""
+    from dynstore.stores.gpma_plus import GPMAPlusStore
+
+    def check(store, num_slots):
+        if num_slots > 160:
+            raise LimitError(f"{num_slots} slots")
+
+    monkeypatch.setattr(GPMAPlusStore, "_check_num_slots", check)
+    rows = np.arange(100, dtype=np.int32)
+    graph = DynamicGraph(device=device)
+    assert graph.insert_edges((np.r_[rows, rows[:20]], np.r_[rows, rows[:20]])).duplicates == 20
+    assert launches == [*SORTING, "k_keep_runs", "k_spread_keys"]
+    check_graph(graph)
+    with pytest.raises(LimitError, match="192 slots"):
+        DynamicGraph(device=device).insert_edges((np.r_[rows, rows[:20]], np.r_[rows, rows[:20] + 9]))
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_build_that_fails_leaves_the_graph_as_it_was(device, monkeypatch, repeated):
+    """Whichever allocation fails, or kernel that is to be loaded, and where slots are reserved twice."""
+    rows = np.arange(90, dtype=np.int32)
+    for check in (for_every_allocation, for_every_kernel):
+        pair = Pair(device=device, transposed=True)
+        batch = np.r_[rows, rows[: 30 * repeated]], np.r_[rows, rows[: 30 * repeated]]
+        assert check(monkeypatch, pair, "insert_edges", batch) > 0

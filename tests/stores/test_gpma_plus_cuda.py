@@ -231,7 +231,7 @@ def test_a_deletion_that_cannot_be_counted_leaves_the_graph_as_it_was(device, mo
         raise MemoryError("no room")
 
     monkeypatch.setattr(runs, "keep_pairs", fail)
-    monkeypatch.setattr(runs, "keep_keys", fail)
+    monkeypatch.setattr(runs, "start_keeping", fail)
     monkeypatch.setattr(runs, "pack_keys", fail)
     with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
         graph.delete_edges((src[:9], np.r_[dst[:8], dst[8] + np.int32(1)]))

