@@ -252,7 +252,7 @@ class WeightedRows(UnsortedBatch):
         return self._sorted
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        assert self.sorted_keys  # they are needed in any case
+        _ = self.sorted_keys  # they are needed in any case
         return tuple(self._backend.to_host(self._bounds).tolist())
 
     def renumbered(self, src: Array, dst: Array) -> WeightedRows:

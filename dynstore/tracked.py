@@ -71,6 +71,6 @@ class Tracked:
         """Hand a change to all who follow; None for one of everything."""
         if self._logs:
             most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges))
-            for log in [reference() for reference in self._logs]:
+            for log in [reference() for reference in list(self._logs)]:  # one may end meanwhile
                 if log is not None:
                     log.add(change, most)

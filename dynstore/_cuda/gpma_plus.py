@@ -1,4 +1,4 @@
-"""GPMA+ on CUDA: plan in a constant number of launches, merge by rank, write back evenly.
+"""GPMA+ on CUDA: plan in a constant number of launches, shift keys into leaves, merge wider windows by rank.
 
 Structure and update: M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs",
 PVLDB 11(1), 2017, sections 4 and 5; ``docs/design.md`` says where we differ.

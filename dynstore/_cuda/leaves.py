@@ -209,7 +209,7 @@ def d_place_key(
 ):  # fmt: skip
     """Send the pending key ``i`` to its rank in scratch: its index in the window, and the edges below it.
 
-    With ``merged`` those in windows of one leaf are left to who merges these in registers.
+    With ``merged`` those in windows of one leaf are left to who shifts these in.
     """
     window = d_find_window(low, num_windows, i)
     if merged and end[window] - first[window] == 1:

@@ -144,7 +144,7 @@ def _arrives(seen: memoryview, ticket: int) -> bool:
 
 def _order_reads(lock: Lock) -> None:
     """Nothing that is read after this is older than what was read before; x86 orders reads by itself, others do not."""
-    lock.acquire()
-    lock.release()  # giving it back, then taking it again, is what orders
-    lock.acquire()
-    lock.release()
+    with lock:
+        pass
+    with lock:  # giving it back, then taking it again, is what orders
+        pass

@@ -73,7 +73,7 @@ class Windows:
     low, high : array
         The first pending key and the last + 1.
     start : array
-        Where its scratch begins, in leaves. A window of one leaf has none, where it is merged in registers.
+        Where its scratch begins, in leaves. A window of one leaf has none, where keys are shifted into it.
     count : array
         How many edges it will hold.
     num_windows : int
