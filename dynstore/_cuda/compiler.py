@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ __all__ = [
     "around_launches",
     "cuda",
     "device",
+    "intrinsic",
     "kernel",
     "prepare",
     "unavailable",
@@ -56,6 +58,9 @@ if SIMULATED:
             return getattr(_numba_cuda if launch is None else launch, name)
 
     cuda = _RunningLaunch()
+
+# What defines instructions that Numba has no words for; the simulator compiles nothing.
+intrinsic: Any = None if SIMULATED else import_module("numba.cuda.extending").intrinsic
 
 WARP = 32
 THREADS = WARP if SIMULATED else 256

@@ -28,7 +28,7 @@ from dynstore.caches import cache_folder
 __all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
 
 # What they hold is told by their versions.
-LIBRARIES = ("math", "numba", "numpy")
+LIBRARIES = ("llvmlite", "math", "numba", "numpy")
 COMPILERS = (
     *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
     *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
@@ -86,6 +86,8 @@ def describe_function(function: FunctionType) -> list[str] | None:
             if hasattr(value, "targetoptions"):  # a device function
                 parts.append(repr(sorted(value.targetoptions.items())))
                 value = value.py_func
+            elif not isinstance(value, FunctionType):  # an intrinsic stands for the function that defines it
+                value = getattr(value, "__wrapped__", value)
             if isinstance(value, FunctionType):
                 if value not in found:
                     found.append(value)

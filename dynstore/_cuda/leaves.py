@@ -44,13 +44,13 @@ FAR_RANGES, LONG_RANGES = range(2)
 FAR_START = SUMS
 
 
-def far_rows_size(num_vertices: int, num_twice: int = 0) -> int:
+def far_rows_size(num_vertices: int, num_again: int = 0) -> int:
     """Return how many int64 entries the lists of ranges of so many rows, or of some more, need.
 
-    Up to ``num_twice`` ranges are listed twice. The first ``FAR_START`` entries are to be zeros.
+    Up to ``num_again`` ranges are listed three times. The first ``FAR_START`` entries are to be zeros.
     """
     num_ranges = num_vertices // (WARP + 1) + 1
-    return FAR_START + 3 * with_room(num_ranges + min(num_ranges, num_twice))
+    return FAR_START + 3 * with_room(num_ranges + 2 * min(num_ranges, num_again))
 
 
 @device

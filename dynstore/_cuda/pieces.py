@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore._cuda.async_copy import COPIED, d_start_copy
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device
 from dynstore._cuda.ordering import PIECE_BITS, d_choose_range
 
@@ -23,6 +24,7 @@ __all__ = [
     "PIECE_LEAVES",
     "TOLD",
     "count_pieces",
+    "d_claim_piece",
     "d_find_in_piece",
     "d_first_leaf",
     "d_first_slot",
@@ -77,11 +79,15 @@ def d_rows_of_piece(starts, piece, shift):
 
 @device
 def d_hold_piece(dst, piece, held):
-    """Read the destinations of a piece's slots, and of the one behind it; what is behind all slots is undefined."""
-    base, last, at = d_first_slot(piece), np.uint32(dst.shape[0] - 1), np.uint32(cuda.threadIdx.x)
-    for _ in range(PIECE_SLOTS // THREADS):
-        held[at] = dst[min(np.uint32(base + at), last)]
-        at = np.uint32(at + np.uint32(THREADS))
+    """Start to read the destinations of a piece's slots, and of the one behind it; wait with ``d_await_copies``.
+
+    What is behind all slots is undefined.
+    """
+    base, last = d_first_slot(piece), np.uint32(dst.shape[0] - 1)
+    at, last_copy = np.uint32(np.uint32(COPIED) * np.uint32(cuda.threadIdx.x)), np.uint32(dst.shape[0] - COPIED)
+    for _ in range(PIECE_SLOTS // (COPIED * THREADS)):
+        d_start_copy(held, at, dst, min(np.uint32(base + at), last_copy))
+        at = np.uint32(at + np.uint32(COPIED * THREADS))
     if cuda.threadIdx.x == 0:
         held[PIECE_SLOTS] = dst[min(np.uint32(base + np.uint32(PIECE_SLOTS)), last)]
 
@@ -119,9 +125,25 @@ def d_find_in_piece(held, low, high, column, piece):
 
 
 @device
-def d_tell_marks(told, piece, marks):
-    """Set the bits of the slots that a piece's rows have told (atomic or): the last may be another piece's first."""
-    first = d_first_leaf(piece)
-    for word in range(cuda.threadIdx.x, TOLD, THREADS):
-        if told[word] != 0:
-            cuda.atomic.or_(marks, np.uint32(first + np.uint32(word)), told[word])
+def d_tell_marks(told, piece, marks, wanted):
+    """A thread has a leaf: if wanted, set the bits in ``marks`` of the slots that the piece's rows have told.
+
+    Of the slot behind the piece, another one's first, too: so the words of first leaves take an atomic or.
+    """
+    leaf, thread = d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
+    if 0 < thread < PIECE_LEAVES and wanted and told[thread] != 0:
+        marks[np.uint32(leaf + thread)] = told[thread]
+    elif thread == 0:
+        if wanted and told[0] != 0:
+            cuda.atomic.or_(marks, leaf, told[0])
+        if told[PIECE_LEAVES] != 0:
+            cuda.atomic.or_(marks, np.uint32(leaf + np.uint32(PIECE_LEAVES)), told[PIECE_LEAVES])
+
+
+@device
+def d_claim_piece(counter, index):
+    """Thread 0 of the block claims the next piece that nobody has; others get 0. Beyond the first of each block."""
+    claimed = np.int64(0)
+    if cuda.threadIdx.x == 0:
+        claimed = np.int64(cuda.atomic.add(counter, index, np.int64(1)))
+    return claimed

@@ -6,12 +6,15 @@ from functools import partial
 
 import numpy as np
 
+from dynstore._cuda.async_copy import COPY_ALIGNMENT, d_await_copies
 from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.pieces import (
     HELD,
+    PIECE_LEAVES,
     TOLD,
+    d_claim_piece,
     d_find_in_piece,
     d_first_leaf,
     d_first_slot,
@@ -27,6 +30,8 @@ from dynstore.slots import ABSENT, PRESENT
 
 __all__ = ["k_find_pieces"]
 
+# The entry of ``control`` that counts the pieces which blocks have claimed.
+CLAIMED = ARRIVALS + 2
 # Six blocks have room in a multiprocessor's shared memory, and then in its registers.
 MAX_REGISTERS = 40
 
@@ -72,16 +77,17 @@ def d_find_rows(
 
 @device
 def d_is_left_sparse(valid, told, piece, bound):
-    """Return whether a leaf of the thread's has fewer than ``bound`` edges without those told, if any were.
+    """Return whether the thread's leaf has fewer than ``bound`` edges without those told, if any were.
 
     That in a piece's first slot is told by a row of the piece before, which looks at the leaf for it. Here it does not
     count: that piece does not know what else is told of the leaf, nor this one whether the first slot is.
     """
-    is_sparse, first = False, d_first_leaf(piece)
-    for word in range(cuda.threadIdx.x, TOLD, THREADS):
-        if told[word] != 0:
-            others = np.uint32(told[word] | np.uint32(word == 0))
-            is_sparse |= cuda.popc(valid[np.uint32(first + np.uint32(word))] & ~others) < bound
+    is_sparse, leaf, thread = False, d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
+    if thread < PIECE_LEAVES and told[thread] != 0:
+        others = np.uint32(told[thread] | np.uint32(thread == 0))
+        is_sparse = cuda.popc(valid[np.uint32(leaf + thread)] & ~others) < bound
+    if thread == 0 and told[PIECE_LEAVES] != 0:
+        is_sparse |= cuda.popc(valid[np.uint32(leaf + np.uint32(PIECE_LEAVES))] & ~told[PIECE_LEAVES]) < bound
     return is_sparse
 
 
@@ -90,24 +96,30 @@ def k_find_pieces(
     offsets, dst, valid, shift, num_pieces, bound, most, ticket, starts, ordered, marks, positions, states, control,
     mailbox,
 ):  # fmt: skip
-    """Do as ``k_find_present`` with a batch in the order of the slots: blocks stride over the pieces.
+    """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
 
     A leaf may be said to be left too empty that has one more edge.
     """
-    held = cuda.shared.array(HELD, np.int32)
+    held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     told = cuda.shared.array(TOLD, np.uint32)
+    following = cuda.shared.array(2, np.int64)  # in turns, so that nobody waits before it is written again
     board = cuda.shared.array(BOARD, np.int64)
     num_leaves = np.uint32(marks.shape[0])
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
-    for piece in range(cuda.blockIdx.x, num_pieces, cuda.gridDim.x):
+    piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
+    while piece < num_pieces:
+        claimed = d_claim_piece(control, CLAIMED)  # waited for at the end
         begin, end = d_rows_of_piece(starts, piece, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
-            for word in range(cuda.threadIdx.x, TOLD, THREADS):
-                told[word] = 0
+            if cuda.threadIdx.x < PIECE_LEAVES:
+                told[cuda.threadIdx.x] = 0
+            if cuda.threadIdx.x == 0:
+                told[PIECE_LEAVES] = 0
+            d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
                 offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, positions, states
@@ -116,8 +128,11 @@ def k_find_pieces(
             missing |= some_missing
             cuda.syncthreads()
             sparse |= d_is_left_sparse(valid, told, piece, bound)
-            d_tell_marks(told, piece, marks)
-            cuda.syncthreads()  # all has been read
+            d_tell_marks(told, piece, marks, True)
+        if cuda.threadIdx.x == 0:
+            following[turn] = cuda.gridDim.x + claimed
+        cuda.syncthreads()  # all has been read
+        piece, turn = following[turn], np.uint32(turn ^ np.uint32(1))
     d_leave_found(control, found, loops, missing, sparse, board)
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:

@@ -79,7 +79,7 @@ class _Shared:
     """``cuda.shared``: one array for each place in the source that asks for one, and block."""
 
     @staticmethod
-    def array(shape: int, dtype: Any) -> np.ndarray:
+    def array(shape: int, dtype: Any, alignment: int = 0) -> np.ndarray:
         caller = sys._getframe(1)
         place = caller.f_code.co_filename, caller.f_lineno
         arrays: dict[tuple[str, int], np.ndarray] = getcurrent().block.arrays

@@ -6,7 +6,7 @@ found stays on the device, and is written once the host has looked at it, or at 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.ordering import Ordered, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
+from dynstore._cuda.taking_back import take_back
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (
     ADDED,
@@ -62,7 +63,12 @@ KIND = "insertion"
 
 
 class _Scratch:
-    """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed."""
+    """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
+
+    ``is_loaded``: whether the kernels of a large batch have been found for it.
+    """
+
+    is_loaded = False
 
     def __init__(
         self,
@@ -83,7 +89,7 @@ class _Scratch:
         self.mailbox = Mailbox(backend)
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
-        self.pieces = Packed(marks, lists, table, states, pairs, control)
+        self.pieces = Packed(marks, lists, table, states, pairs, control, far_rows)
         self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, table, pairs, control, far_rows)
@@ -109,7 +115,8 @@ class ListPlan(NamedTuple):
 def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype: np.dtype) -> tuple[Part, ...]:
     """Return what an insertion of so many rows works in; the first five are zeroed."""
     num_leaves = num_slots >> 5
-    # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows.
+    # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows; where
+    # both leaves have moved before, in one window with others, its merge does so, too.
     num_far_rows = far_rows_size(num_vertices, min(room, num_leaves))
     return (
         (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32),
@@ -130,15 +137,23 @@ def _make_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.
 
 
 def _start_plan(
-    slots: SlotArrays, batch: RawEdges, ordered: Ordered | None, limits: np.ndarray, plan: ListPlan
+    slots: SlotArrays,
+    batch: RawEdges,
+    ordered: Ordered | None,
+    limits: np.ndarray,
+    plan: ListPlan,
+    writes: bool = False,
 ) -> None:
-    """Start the kernels that plan; the batch may be ``ordered``, or be about to."""
+    """Start the kernels that plan; the batch may be ``ordered``, or be about to.
+
+    ``writes``: that leaves with room get their keys at once, where it is searched piece by piece.
+    """
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
     if ordered is not None and fits_pieces(slots, plan.num_rows):
         num_pieces = count_pieces(slots)
         k_list_pieces.launch_resident(
-            num_pieces * THREADS, pack_slots(slots).searched, ordered.shift, num_pieces, densities[0],
-            ordered.searched, scratch.pieces,
+            num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32), writes,
+            ordered.listed, scratch.pieces,
         )  # fmt: skip
         k_choose_windows.launch_resident(
             plan.num_rows, slots.valid, num_leaves, *densities, plan.top, scratch.choosing, plan.ticket
@@ -151,17 +166,16 @@ def _start_plan(
     )
 
 
-def _read_plan(backend: Backend, batch: RawEdges, plan: ListPlan, most_new: int) -> tuple[Located, list[int]] | None:
-    """Return what was found and the totals, and tell the batch its counts; None where it cannot be planned like this.
+def _tell_batch(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: int) -> Located | None:
+    """Return what was found, and tell the batch its counts; None where it cannot be planned like this.
 
     With more than ``most_new`` new edges all is merged, however wide a window would be.
     """
-    totals = plan.scratch.mailbox.read(backend, plan.ticket)
     if totals[STOPPED] or (totals[TOO_WIDE] and totals[REVIVED] + totals[ADDED] <= most_new):
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
     batch.settle_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
-    return Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS]), totals
+    return Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
 
 
 def _most_new(slots: SlotArrays, limits: np.ndarray) -> int:
@@ -199,24 +213,33 @@ def plan_lists(
     plan = _make_plan(backend, slots, batch, limits, None)
     _start_plan(slots, batch, ordered, limits, plan)
     most_new = _most_new(slots, limits)
-    planned = _read_plan(backend, batch, plan, most_new)
-    if planned is None:
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    located = _tell_batch(batch, plan, totals, most_new)
+    if located is None:
         return None
-    located, totals = planned
     if totals[REVIVED] + totals[ADDED] > most_new:
         return located, None
     return located, plan._replace(num_leaves=totals[LEAVES])
 
 
-def write_lists(slots: SlotArrays, plan: ListPlan, most_new: int = ANY_NUMBER, most_leaves: int = ANY_NUMBER) -> None:
-    """Write the planned lists, where they come to no more new edges and leaves than so many."""
+def write_lists(
+    slots: SlotArrays,
+    plan: ListPlan,
+    most_new: int = ANY_NUMBER,
+    most_leaves: int = ANY_NUMBER,
+    num_pieces: int = 0,
+) -> None:
+    """Write the planned lists, where they come to no more new edges and leaves than so many.
+
+    ``num_pieces``: of which leaves have been written while planning.
+    """
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
-    num_windows = min(plan.num_rows, slots.num_slots >> 5)  # at most; so the kernel's 32 bits number its threads
-    k_write_leaves.launch(num_windows, columns, scratch.leaves, *limits)
+    k_write_leaves.launch_resident(plan.num_rows, columns, scratch.leaves, *limits)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
-        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, *limits
-    )
+        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, num_pieces,
+        *limits,
+    )  # fmt: skip
 
 
 def insert_now(
@@ -248,25 +271,73 @@ def insert_now(
     ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = _most_new(slots, limits)
-    fused = plan.num_rows <= MOST_FUSED
-    if fused:
-        src, dst = batch.columns
-        k_insert_lists.launch_resident(
-            THREADS_A_ROW * plan.num_rows,
-            pack_slots(slots).inserted, src, dst, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
-            plan.scratch.all, plan.ticket, most_new, most_leaves, plan.num_rows,
-        )  # fmt: skip
-    else:
-        _start_plan(slots, batch, ordered, limits, plan)
-        prepare(write_lists, slots, plan, most_new, most_leaves)()
-    planned = _read_plan(backend, batch, plan, most_new)
-    if planned is None:
+    if plan.num_rows <= MOST_FUSED:
+        return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
+    # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
+    num_pieces = 0
+    if ordered is not None and fits_pieces(slots, plan.num_rows) and plan.num_rows <= most_new:
+        num_pieces = count_pieces(slots)
+    start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
+    undo = partial(_take_back, slots, ordered, plan, num_pieces > 0)
+    if not plan.scratch.is_loaded:  # so that whatever is started next can be
+        prepare(start)
+        prepare(undo)
+        plan.scratch.is_loaded = True
+    start()
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    is_written = fits(totals, most_new, most_leaves)
+    if not is_written and totals[STOPPED] != STRANGE:
+        undo()
+    located = _tell_batch(batch, plan, totals, most_new)
+    # Where edges that were dead are after what has been taken back, nobody knows.
+    return None if located is None or (num_pieces > 0 and not is_written) else (located, is_written)
+
+
+def _start_all(
+    slots: SlotArrays,
+    batch: RawEdges,
+    ordered: Ordered | None,
+    limits: np.ndarray,
+    plan: ListPlan,
+    num_pieces: int,
+    most_new: int,
+    most_leaves: int,
+) -> None:
+    """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
+    _start_plan(slots, batch, ordered, limits, plan, num_pieces > 0)
+    write_lists(slots, plan, most_new, most_leaves, num_pieces)
+
+
+def _take_back(slots: SlotArrays, ordered: Ordered | None, plan: ListPlan, is_written: bool) -> None:
+    """Take back what has been written while planning, if anything is."""
+    if ordered is not None and is_written:
+        take_back(slots, ordered, plan.scratch.states, plan.num_rows)
+
+
+def _insert_fused(
+    backend: Backend,
+    slots: SlotArrays,
+    batch: RawEdges,
+    limits: np.ndarray,
+    plan: ListPlan,
+    most_new: int,
+    most_leaves: int,
+) -> tuple[Located, bool] | None:
+    """Do as :func:`insert_now` by one kernel, but for windows too wide for a warp."""
+    src, dst = batch.columns
+    k_insert_lists.launch_resident(
+        THREADS_A_ROW * plan.num_rows,
+        pack_slots(slots).inserted, src, dst, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
+        plan.scratch.all, plan.ticket, most_new, most_leaves, plan.num_rows,
+    )  # fmt: skip
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    located = _tell_batch(batch, plan, totals, most_new)
+    if located is None:
         return None
-    located, totals = planned
     if not fits(totals, most_new, most_leaves):
         return located, False
-    if fused and totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
+    if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
-    elif fused:
+    else:
         slots.scratch.leave_clear(KIND)
     return located, True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.grid import d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.ordering import FEWEST_ROWS
@@ -15,17 +15,23 @@ from dynstore._cuda.unsorted_layout import (
     GIANT,
     HEAD,
     HEAP_ROWS,
-    LISTED,
     POSITIONS,
     POST_ARRIVALS,
+    REVIVED,
     STOPPED,
     WIDE,
     d_fits,
 )
 from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
 from dynstore._cuda.unsorted_planning import d_plan_windows
-from dynstore._cuda.unsorted_writing import ALL_NARROW_ENDS, ALL_NARROW_SLOTS, d_write_leaves, d_write_windows
-from dynstore._cuda.warp import d_lane
+from dynstore._cuda.unsorted_writing import (
+    ALL_NARROW_ENDS,
+    ALL_NARROW_SLOTS,
+    d_merge_narrow,
+    d_revive_keys,
+    d_write_all_leaves,
+    d_write_starts,
+)
 
 __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
@@ -34,17 +40,6 @@ __all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 MOST_FUSED = FEWEST_ROWS - 1
 # How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
 THREADS_A_ROW = 8
-
-
-@device
-def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
-    """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
-    num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
-    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
-    for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
-        d_write_leaves(
-            src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, first + lane, lane < each
-        )
 
 
 @device
@@ -98,8 +93,8 @@ def k_insert_lists(
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
         d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, changed)
-        d_write_windows(
-            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
-            values, before,
-        )  # fmt: skip
+        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values, before)
+        if control[REVIVED] > 0:
+            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
+        d_write_starts(src, offsets, table, control, far_rows)
         d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)

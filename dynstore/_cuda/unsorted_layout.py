@@ -80,8 +80,9 @@ FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = range(13, 20)
 # Why planning stopped.
 CROWDED, STRANGE = 1, 2
 # Rows of the table: of each window its first and last + 1 leaf, and of its keys, if it is one leaf; the windows of
-# several leaves, giants from the end; leaves that cannot take their keys, then in their place the narrow windows,
-# behind those leaves whose first or last row has changed; of each row of the batch the slot where it is or belongs.
+# several leaves, giants from the end; leaves that cannot take their keys, then in their place the narrow windows, from
+# the end the numbers of leaves whose first or last row has changed; of each row of the batch the slot where it is or
+# belongs.
 TABLE_ROWS = 7
 FIRST, END, LOW, HIGH, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
 # Rows of the pairs: of each key its source and destination, and the slot that it goes before. First that of each list's

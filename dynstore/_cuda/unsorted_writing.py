@@ -9,6 +9,7 @@ import numpy as np
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
+from dynstore._cuda.pieces import d_first_leaf
 from dynstore._cuda.shifting import d_shift_keys
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (
@@ -42,8 +43,10 @@ from dynstore.slots import DEAD
 __all__ = [
     "ALL_NARROW_ENDS",
     "ALL_NARROW_SLOTS",
-    "d_write_leaves",
-    "d_write_windows",
+    "d_merge_narrow",
+    "d_revive_keys",
+    "d_write_all_leaves",
+    "d_write_starts",
     "k_merge_wide",
     "k_write_leaves",
     "k_write_windows",
@@ -55,6 +58,8 @@ ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << 
 # Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
 # wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
 MAX_REGISTERS = 64
+# The most leaves that a warp writes at a time, a lane each; all lanes share the moves of edges.
+MOST_EACH = WARP
 WIDE_THREADS = WARP if SIMULATED else 1024
 
 
@@ -97,19 +102,29 @@ def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
     )  # fmt: skip
     place = d_claim(control, MOVED, has_moved)
     if has_moved:
-        table[NARROW_WINDOWS, control[NARROW] + place] = window
+        table[NARROW_WINDOWS, table.shape[1] - 1 - place] = leaf
+
+
+@device
+def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
+    """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
+    num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
+    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(MOST_EACH))
+    for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
+        d_write_leaves(
+            src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, first + lane, lane < each
+        )
 
 
 @kernel
 def k_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, most_new, most_leaves):
-    """One lane owns one window, see ``d_write_leaves``.
+    """Write windows that are one leaf, see ``d_write_all_leaves``.
 
     Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
     """
-    board, may_write = cuda.shared.array(THREADS, np.uint32), d_fits(control, most_new, most_leaves)
-    d_write_leaves(
-        src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, np.int64(cuda.grid(1)), may_write
-    )
+    board = cuda.shared.array(THREADS, np.uint32)
+    if d_fits(control, most_new, most_leaves):  # the same in all threads
+        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)
@@ -139,35 +154,52 @@ def k_merge_wide(
 
 
 @device
-def d_write_edge_rows(src, offsets, table, control, far_rows):
-    """Two lanes own a window of several leaves, or a leaf that has moved, one each edge: the rows that begin there.
-
-    Both windows at an edge between two write the same.
-    """
-    lane, room, giants = d_lane(), table.shape[1], control[GIANT]
-    several = giants + control[WIDE]
-    for base in range(cuda.grid(1) - lane, 2 * (several + control[NARROW] + control[MOVED]), cuda.gridsize(1)):
-        item, low, high, slot = (base + lane) >> 1, np.int64(0), np.int64(0), np.int64(0)
-        if item < several + control[NARROW] + control[MOVED]:
-            if item < several:
-                window = table[WIDE_WINDOWS, room - 1 - item if item < giants else item - giants]
-            else:
-                window = table[NARROW_WINDOWS, item - several]
-            slot = np.int64(table[END if lane & 1 else FIRST, window]) * 32
-            low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
-            high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
-        d_write_rows_by_warp(offsets, low, high, slot, far_rows)
+def d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, at_end):
+    """Return the rows before and behind an edge of a window, or of a leaf that has moved, and its slot."""
+    room, several = table.shape[1], giants + wide
+    if item < several + narrow:
+        if item < several:
+            window = table[WIDE_WINDOWS, room - 1 - item if item < giants else item - giants]
+        else:
+            window = table[NARROW_WINDOWS, item - several]
+        slot = np.int64(table[END if at_end else FIRST, window]) * 32
+    else:
+        slot = (np.int64(table[NARROW_WINDOWS, room - 1 - (item - several - narrow)]) + np.int64(at_end)) * 32
+    low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
+    high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+    return low, high, slot
 
 
 @device
-def d_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, values,
-    before,
-):  # fmt: skip
-    """Warps merge narrow windows; then the rows at all windows' edges, and those of long ranges, are written.
+def d_write_starts(src, offsets, table, control, far_rows):
+    """Write the rows that begin at edges of windows, two lanes each, then long ranges of rows: a grid-wide wait before.
 
-    A grid-wide wait before each of the two. Windows have 2 to 32 leaves, so each warp that is done takes the next one.
+    Both windows at an edge between two write the same; so do those that have not been merged.
     """
+    d_sync_grid(far_rows, 1)
+    lane, giants, wide, narrow = d_lane(), control[GIANT], control[WIDE], control[NARROW]
+    count = giants + wide + narrow + control[MOVED]
+    for base in range(cuda.grid(1) - lane, 2 * count, cuda.gridsize(1)):
+        item, low, high, slot = (base + lane) >> 1, np.int64(0), np.int64(0), np.int64(0)
+        if item < count:
+            low, high, slot = d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, lane & 1 != 0)
+        d_write_rows_by_warp(offsets, low, high, slot, far_rows)
+    d_write_far_rows(offsets, far_rows, 2)
+
+
+@device
+def d_revive_first(valid, marks, lists, nodes, top, num_pieces):
+    """Do as ``d_revive_keys`` for edges in the first slots of pieces: threads stride over the pieces."""
+    for piece in range(1 + cuda.grid(1), num_pieces, cuda.gridsize(1)):
+        leaf = np.int64(d_first_leaf(piece))
+        is_told = marks[leaf] & np.uint32(1) != 0
+        if is_told and lists[leaf, HEAD] == 0 and d_node_height(nodes, leaf, top) == 0:
+            cuda.atomic.or_(valid, leaf, np.uint32(1))
+
+
+@device
+def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values, before):
+    """Warps merge narrow windows; these have 2 to 32 leaves, so each warp that is done takes the next one."""
     i, warps = np.int64(cuda.grid(1) >> 5), np.int64(cuda.gridsize(1) >> 5)
     while i < control[NARROW]:
         window = table[NARROW_WINDOWS, i]
@@ -175,23 +207,26 @@ def d_write_windows(
         if d_lane() == 0:
             i = warps + cuda.atomic.add(control, TAKEN, 1)
         i = d_shuffle(i, 0)
-    if control[REVIVED] > 0:
-        d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
-    d_sync_grid(far_rows, 1)
-    d_write_edge_rows(src, offsets, table, control, far_rows)
-    d_write_far_rows(offsets, far_rows, 2)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, most_new,
-    most_leaves,
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top, num_pieces,
+    most_new, most_leaves,
 ):  # fmt: skip
-    """Write what leaves by themselves and windows too wide for a warp leave to be written, see ``d_write_windows``."""
+    """Write what leaves by themselves and windows too wide for a warp leave to be written.
+
+    Where pieces have been written, ``num_pieces`` else 0, rows begin at their leaves' edges whatever has become of
+    other leaves; and only dead edges in first slots of pieces have no bits yet.
+    """
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
-    if d_fits(control, most_new, most_leaves):  # the same in all threads
-        d_write_windows(
-            src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, top,
-            values, before,
-        )  # fmt: skip
+    may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
+    if may_write:
+        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values, before)
+        if control[REVIVED] > 0 and num_pieces > 0:
+            d_revive_first(valid, marks, lists, nodes, top, num_pieces)
+        elif control[REVIVED] > 0:
+            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
+    if may_write or num_pieces > 0:
+        d_write_starts(src, offsets, table, control, far_rows)

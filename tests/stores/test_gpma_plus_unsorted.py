@@ -145,14 +145,13 @@ def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, insert_
     """Neighbouring leaves that all get more than they can take; others beside them, and dead keys inside."""
     from dynstore._cuda import unsorted, unsorted_layout
 
-    giants, read = [], unsorted._read_plan
+    giants, read = [], unsorted._tell_batch
 
-    def spy(backend, batch, plan, most_new):
-        totals = read(backend, batch, plan, most_new)
-        giants.append(int(plan.scratch.control[unsorted_layout.GIANT]))
-        return totals
+    def spy(batch, plan, totals, most_new):
+        giants.append(totals[unsorted_layout.GIANT])
+        return read(batch, plan, totals, most_new)
 
-    monkeypatch.setattr(unsorted, "_read_plan", spy)
+    monkeypatch.setattr(unsorted, "_tell_batch", spy)
     wide = 1 << unsorted_layout.MAX_HEIGHT
     columns = 8 * np.arange(400 * wide)
     graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
@@ -171,14 +170,14 @@ def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkey
     """Ranges for a lane, for a warp and for all blocks, mixed in each leaf; new rows begin inside some of them."""
     from dynstore._cuda import leaves, unsorted, unsorted_layout
 
-    windows, read = [], unsorted._read_plan
+    windows, read = [], unsorted._tell_batch
 
-    def spy(backend, batch, plan, most_new):
-        totals, control = read(backend, batch, plan, most_new), plan.scratch.control
+    def spy(batch, plan, *told):
+        control = plan.scratch.control
         windows.append([int(control[getattr(unsorted_layout, kind)]) for kind in ("NARROW", "WIDE", "GIANT")])
-        return totals
+        return read(batch, plan, *told)
 
-    monkeypatch.setattr(unsorted, "_read_plan", spy)
+    monkeypatch.setattr(unsorted, "_tell_batch", spy)
     wide = 1 << unsorted_layout.MAX_HEIGHT
     lengths = np.resize([1, 31, 32, 33, 63, 64, 65], 200 * wide)
     lengths[::67], lengths[5::71] = leaves.FAR_ROWS - 1, leaves.FAR_ROWS
