@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,7 +35,7 @@ from dynstore.edge_batch import RawEdges, UnsortedBatch, WeightedRows
 from dynstore.slots import ABSENT, DEAD
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
@@ -139,6 +140,17 @@ def k_plan_update(
         d_post_totals(control, mailbox, ticket)
 
 
+@lru_cache
+def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
+    """Return what the plan of so many rows works in, but for columns of edges; the first four are zeroed."""
+    return (
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(num_vertices), np.int64, FAR_START),
+        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
+    )  # fmt: skip
+
+
 def start_plan(
     backend: Backend,
     slots: SlotArrays,
@@ -171,14 +183,9 @@ def start_plan(
     size, dtype = room(num_rows), slots.src.dtype
     kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
-    parts = (
-        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
-        (far_rows_size(slots.num_vertices), np.int64, FAR_START),
-        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
-        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64),
-        *scratch_parts(slots, scratch_leaves or 0),
-    )  # fmt: skip
+    edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64)
+    scratch = scratch_parts(slots, scratch_leaves or 0)
+    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts, *scratch
     plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
