@@ -78,7 +78,7 @@ def plan_insert(
         batch.settle(src, dst, totals[RUN_LOOPS], None if isinstance(batch, RawEdges) else weights)
     num_keys = len(batch)
     located = Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
-    if slots.num_edges + num_keys - located.found > limits[-1] * slots.num_slots:
+    if num_keys - located.found > slots.room_at(limits[-1]):
         return located, None
     return located, _reserve(backend, slots, plan, totals)
 

@@ -48,7 +48,7 @@ def insert_now(
     """
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
-    most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
+    most_new = slots.room_at(limits[-1])
     scratch_leaves = _most_scratch(slots, num_rows)
     plan = start_plan(backend, slots, batch, limits, "sorted insertion", (most_new, most_leaves), scratch_leaves)
     columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
