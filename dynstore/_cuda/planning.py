@@ -11,10 +11,10 @@ from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
-from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
+from dynstore._cuda.located import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
+from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.weighted_runs import start_keeping
 from dynstore._cuda.window_writing import Writing, scratch_parts
@@ -32,7 +32,7 @@ from dynstore._cuda.windows import (
     d_scan_counts,
 )
 from dynstore.edge_batch import RawEdges, UnsortedBatch, WeightedRows
-from dynstore.slots import ABSENT, DEAD
+from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "start_plan"]
+__all__ = ["Insertion", "settle_batch", "start_plan"]
 
 # Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
 NUM_LISTS = 4
@@ -197,3 +197,12 @@ def start_plan(
         *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan
+
+
+def settle_batch(plan: Insertion, batch: EdgeBatch, totals: list[int]) -> Located:
+    """Return what a plan has found of each edge of a batch; the batch learns which these are, if it was sorted here."""
+    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
+        batch.settle(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
+    num_keys = len(batch)
+    return Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
