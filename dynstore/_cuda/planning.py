@@ -179,8 +179,7 @@ def start_plan(
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    room = int if kind is None else with_room
-    size, dtype = room(num_rows), slots.src.dtype
+    size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
     kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
     edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64)
