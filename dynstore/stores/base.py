@@ -25,7 +25,7 @@ __all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Store", "StoreOption
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
-# Where edges are spread evenly on CUDA, a place is a quotient: a rank times the number of slots has to fit int64.
+# Where a place is computed as a quotient, the dividend, a rank times the number of slots, has to fit int64.
 MOST_SPREAD = isqrt(np.iinfo(np.int64).max)
 
 
@@ -104,7 +104,7 @@ class Store(ABC):
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
-    most_cuda_slots: ClassVar[int] = int(np.iinfo(np.int64).max)  # that CUDA kernels can write
+    divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
         self,
@@ -266,15 +266,15 @@ class Store(ABC):
         self.slots = slots
 
     def _check_num_slots(self, num_slots: int) -> None:
-        """Refuse more slots than the offsets' dtype can number (also cuDF's and cuGraph's limit), or CUDA kernels."""
+        """Refuse more slots than the offsets' dtype can number (also cuDF's and cuGraph's limit), or kernels divide."""
         limit = int(np.iinfo(self.vertex_dtype).max)
         if num_slots > limit:
             raise LimitError(
                 f"store {self.name!r}: {num_slots} slots are needed, {self.vertex_dtype} offsets go to {limit}; "
                 'use vertex_dtype="int64"'
             )
-        if self.backend.family == "cuda" and num_slots > self.most_cuda_slots:
+        if self.backend.family in self.divides and num_slots > MOST_SPREAD:
             raise LimitError(
-                f"store {self.name!r}: {num_slots} slots are needed, on CUDA there can be {self.most_cuda_slots}; "
-                "use store 'merge'"
+                f"store {self.name!r}: {num_slots} slots are needed, on {self.backend.name!r} there can be "
+                f"{MOST_SPREAD}; use store 'merge'"
             )

@@ -18,7 +18,7 @@ from dynstore.edge_batch import EdgeBatch, RawEdges
 from dynstore.errors import InputError, unknown_name
 from dynstore.levels import SEGMENT, Levels
 from dynstore.slots import OFFSET_SLACK, SlotArrays
-from dynstore.stores.base import MOST_SPREAD, Plan, Store, StoreOptions
+from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["Chooser", "LPMAOptions", "LPMAStore"]
@@ -112,7 +112,7 @@ class LPMAStore(Store):
     name: ClassVar[str] = "lpma"
     Options = LPMAOptions
     appends = True
-    most_cuda_slots = MOST_SPREAD
+    divides = ("cuda",)
     options: LPMAOptions
 
     _levels: Levels

@@ -13,7 +13,7 @@ from dynstore.config import check_share
 from dynstore.edge_batch import EdgeBatch
 from dynstore.errors import InputError
 from dynstore.slots import Located, SlotArrays
-from dynstore.stores.base import MOST_SPREAD, Plan, Store, StoreOptions
+from dynstore.stores.base import Plan, Store, StoreOptions
 
 __all__ = ["LEAF", "DensityOptions", "PackedArrayStore"]
 
@@ -59,7 +59,7 @@ class PackedArrayStore(Store):
     """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
 
     Options: ClassVar[type[DensityOptions]] = DensityOptions
-    most_cuda_slots = MOST_SPREAD
+    divides: ClassVar[tuple[str, ...]] = ("cuda",)
     options: DensityOptions
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
