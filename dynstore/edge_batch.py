@@ -164,9 +164,11 @@ class RawEdges(UnsortedBatch):
         return self._keys
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        self._packed, read_bounds = self._kernels("runs").pack_and_bound(self._backend, *self.columns, self.mirrored)
-        if sorting and self._keys is None:
-            self._keys = self._sort()
+        packed, read_bounds = self._kernels("runs").pack_and_bound(self._backend, *self.columns, self.mirrored)
+        if self._keys is None:  # else there is nothing left to sort
+            self._packed = packed
+            if sorting:
+                self._keys = self._sort()
         bounds: tuple[int, ...] = read_bounds()
         return bounds
 

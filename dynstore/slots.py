@@ -164,6 +164,10 @@ class SlotArrays:
             self.num_edges,
         )
 
+    def room_at(self, density: float) -> int:
+        """Return how many more edges there may be at a density, below 0 where there are too many."""
+        return int(density * self.num_slots) - self.num_edges
+
     def take_scratch(
         self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
     ) -> Made:

@@ -43,7 +43,7 @@ def plan_rounds(
     ``limits``: the highest density of each height. No rounds where the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
-    if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
+    if len(batch) - located.found > slots.room_at(limits[-1]):
         return located, None
     keys = np.flatnonzero(located.states == ABSENT)
     climbing, leaves = (backend.empty(keys.shape[0], np.int64) for _ in range(2))

@@ -73,7 +73,7 @@ def plan_insert(
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
-    if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
+    if len(batch) - located.found > slots.room_at(limits[-1]):
         return located, None
     return located, _choose(backend, slots, located, limits, inserting=True)
 

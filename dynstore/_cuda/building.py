@@ -66,7 +66,7 @@ def d_write_slot(src, dst, slot, row, key):
 
 
 @device
-def d_write_rows(offsets, low, high, slot):
+def d_write_few_rows(offsets, low, high, slot):
     """Let the few rows in (low, high] start at ``slot``."""
     while low < high:
         offsets[np.uint32(high)] = slot
@@ -135,10 +135,10 @@ def k_spread_keys(keys, src, dst, valid, offsets, far_rows, counted):
             max(np.int32(row_2 - before_2), np.int32(row_3 - before_3)),
         )
         if d_ballot(longest > WARP) == 0:
-            d_write_rows(offsets, before_0, row_0, slot)
-            d_write_rows(offsets, before_1, row_1, slot_1)
-            d_write_rows(offsets, before_2, row_2, slot_2)
-            d_write_rows(offsets, before_3, row_3, slot_3)
+            d_write_few_rows(offsets, before_0, row_0, slot)
+            d_write_few_rows(offsets, before_1, row_1, slot_1)
+            d_write_few_rows(offsets, before_2, row_2, slot_2)
+            d_write_few_rows(offsets, before_3, row_3, slot_3)
         else:
             d_write_rows_by_warp(offsets, np.int64(before_0), np.int64(row_0), np.int64(slot), far_rows)
             d_write_rows_by_warp(offsets, np.int64(before_1), np.int64(row_1), np.int64(slot_1), far_rows)

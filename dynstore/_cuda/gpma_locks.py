@@ -185,7 +185,7 @@ def plan_rounds(
     ``limits``: the highest density of each height. No rounds where the root would be denser.
     """
     located, absent, num_absent = _locate(backend, slots, batch)
-    if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
+    if len(batch) - located.found > slots.room_at(limits[-1]):
         return located, None
     size, kind = len(batch), np.int64
     locks, counters, next_keys, climbing, climbing_on, leaves, heights = backend.empty_together(

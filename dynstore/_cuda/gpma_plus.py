@@ -12,13 +12,11 @@ import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
 from dynstore._cuda.leaves import k_clear_located
-from dynstore._cuda.located import FOUND_LOOPS
 from dynstore._cuda.merging import Merging, merge, plan_merge, plan_spread
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.packing import Packing, start_packing
-from dynstore._cuda.planning import Insertion, start_plan
+from dynstore._cuda.planning import Insertion, settle_batch, start_plan
 from dynstore._cuda.present import find_present, lowest_count
-from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.unsorted import ListPlan, plan_lists, write_lists
 from dynstore._cuda.window_writing import (
     Columns,
@@ -34,8 +32,8 @@ from dynstore._cuda.windows import (
     NUM_WINDOWS,
     no_windows,
 )
-from dynstore.edge_batch import RawEdges, UnsortedBatch
-from dynstore.slots import PRESENT, Located
+from dynstore.edge_batch import RawEdges
+from dynstore.slots import Located
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,12 +71,8 @@ def plan_insert(
             return unsorted
     plan = start_plan(backend, slots, batch, limits, None)
     totals = plan.mailbox.read(backend, plan.ticket)
-    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
-        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
-        batch.settle(src, dst, totals[RUN_LOOPS], None if isinstance(batch, RawEdges) else weights)
-    num_keys = len(batch)
-    located = Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
-    if slots.num_edges + num_keys - located.found > limits[-1] * slots.num_slots:
+    located = settle_batch(plan, batch, totals)
+    if len(batch) - located.found > slots.room_at(limits[-1]):
         return located, None
     return located, _reserve(backend, slots, plan, totals)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynstore._cuda.compiler import prepare
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE
 from dynstore._cuda.packed_slots import with_room, with_weights
 from dynstore._cuda.packing import start_packing
-from dynstore._cuda.planning import start_plan
+from dynstore._cuda.planning import settle_batch, start_plan
 from dynstore._cuda.present import delete_present, lowest_count
 from dynstore._cuda.runs import RUN_LOOPS, RUNS
 from dynstore._cuda.window_writing import write_windows
@@ -48,7 +47,7 @@ def insert_now(
     """
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
-    most_new = int(limits[-1] * slots.num_slots) - slots.num_edges
+    most_new = slots.room_at(limits[-1])
     scratch_leaves = _most_scratch(slots, num_rows)
     plan = start_plan(backend, slots, batch, limits, "sorted insertion", (most_new, most_leaves), scratch_leaves)
     columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
@@ -59,14 +58,9 @@ def insert_now(
         return None
     if unsorted is not None:
         unsorted.settle_counts(totals[RUNS], totals[RUN_LOOPS])
-    located = Located(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS])
-    if not is_merged:
-        return located, True
-    num_keys = len(batch)
-    if unsorted is not None:
-        src, dst, weights = (column[:num_keys] for column in plan.edge_columns)
-        unsorted.settle(src, dst, totals[RUN_LOOPS], None if slots.weights is None else weights)
-    return replace(located, positions=plan.positions[:num_keys], states=plan.states[:num_keys]), False
+    if is_merged:
+        return settle_batch(plan, batch, totals), False
+    return Located(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS]), True
 
 
 def delete_now(

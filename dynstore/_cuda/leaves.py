@@ -116,7 +116,10 @@ def d_list_ranges(far_rows, low, high, slot):
 
 @device
 def d_write_rows(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range as there."""
+    """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range.
+
+    As ``d_list_ranges`` does, but with an atomic add each.
+    """
     length = np.int64(high) - np.int64(low)
     if length <= WARP:
         row = np.uint64(high)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +30,7 @@ from dynstore._cuda.windows import (
 )
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -155,6 +156,17 @@ def k_plan_packing(
         d_post_totals(control, mailbox, ticket)
 
 
+@lru_cache
+def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
+    """Return what choosing so many windows works in; the first four are zeroed."""
+    return (
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(num_vertices), np.int64, FAR_START),
+        (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
+        (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
+    )  # fmt: skip
+
+
 def start_packing(
     backend: Backend,
     slots: SlotArrays,
@@ -180,13 +192,7 @@ def start_packing(
         As in :func:`~.planning.start_plan`.
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    parts = (
-        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
-        (far_rows_size(slots.num_vertices), np.int64, FAR_START),
-        (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
-        (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
-        *scratch_parts(slots, scratch_leaves or 0),
-    )  # fmt: skip
+    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *scratch_parts(slots, scratch_leaves or 0)
     plan = slots.take_scratch(backend, kind, Packing, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     k_plan_packing.launch_resident(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,10 +11,10 @@ from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
-from dynstore._cuda.located import STRANGE, d_list_keys, d_locate_keys
+from dynstore._cuda.located import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.packed_slots import pack_slots, with_room
-from dynstore._cuda.runs import RUNS, d_count_runs, d_keep_runs
+from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.weighted_runs import start_keeping
 from dynstore._cuda.window_writing import Writing, scratch_parts
@@ -31,15 +32,15 @@ from dynstore._cuda.windows import (
     d_scan_counts,
 )
 from dynstore.edge_batch import RawEdges, UnsortedBatch, WeightedRows
-from dynstore.slots import ABSENT, DEAD
+from dynstore.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.edge_batch import EdgeBatch
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "start_plan"]
+__all__ = ["Insertion", "settle_batch", "start_plan"]
 
 # Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
 NUM_LISTS = 4
@@ -139,6 +140,17 @@ def k_plan_update(
         d_post_totals(control, mailbox, ticket)
 
 
+@lru_cache
+def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
+    """Return what the plan of so many rows works in, but for columns of edges; the first four are zeroed."""
+    return (
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(num_vertices), np.int64, FAR_START),
+        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
+    )  # fmt: skip
+
+
 def start_plan(
     backend: Backend,
     slots: SlotArrays,
@@ -167,18 +179,12 @@ def start_plan(
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    room = int if kind is None else with_room
-    size, dtype = room(num_rows), slots.src.dtype
+    size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
     kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
-    parts = (
-        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
-        (far_rows_size(slots.num_vertices), np.int64, FAR_START),
-        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
-        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
-        (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64),
-        *scratch_parts(slots, scratch_leaves or 0),
-    )  # fmt: skip
+    edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64)
+    scratch = scratch_parts(slots, scratch_leaves or 0)
+    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts, *scratch
     plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
@@ -190,3 +196,12 @@ def start_plan(
         *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan
+
+
+def settle_batch(plan: Insertion, batch: EdgeBatch, totals: list[int]) -> Located:
+    """Return what a plan has found of each edge of a batch; the batch learns which these are, if it was sorted here."""
+    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
+        batch.settle(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
+    num_keys = len(batch)
+    return Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])

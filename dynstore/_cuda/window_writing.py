@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, THREADS, WARP
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_gather_windows, k_spread_edges, k_write_edge_rows
-from dynstore._cuda.packed_slots import pack_slots, with_weights
+from dynstore._cuda.packed_slots import pack_slots
 from dynstore._cuda.shifting import k_shift_leaves
 
 if TYPE_CHECKING:
@@ -67,12 +67,10 @@ class Writing:
         return Writing(windows, self.granted, self.before, self.keys, self.places, scratch, self.far_rows)
 
 
-def scratch_parts(slots: SlotArrays, num_leaves: int) -> list[Part]:
-    """Return shapes and dtypes of scratch for the edges of so many leaves."""
-    size = num_leaves << 5
-    return [
-        (size if column.shape[0] else 0, column.dtype) for column in with_weights(slots.src, slots.dst, slots.weights)
-    ]
+def scratch_parts(slots: SlotArrays, num_leaves: int) -> tuple[Part, Part, Part]:
+    """Return shapes and dtypes of scratch for the edges of so many leaves: columns as ``with_weights`` returns them."""
+    size, dtype, weights = num_leaves << 5, slots.src.dtype, slots.weights
+    return (size, dtype), (size, dtype), (0, dtype) if weights is None else (size, weights.dtype)
 
 
 def _stride_warps(num_leaves: int) -> int:

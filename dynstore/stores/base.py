@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import isqrt
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -20,10 +21,12 @@ from dynstore.errors import InputError, LimitError
 from dynstore.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["Columns", "NativeRows", "Plan", "Store", "StoreOptions"]
+__all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Store", "StoreOptions"]
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
+# Where a place is computed as a quotient, the dividend, a rank times the number of slots, has to fit int64.
+MOST_SPREAD = isqrt(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Store(ABC):
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
+    divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
         self,
@@ -262,10 +266,15 @@ class Store(ABC):
         self.slots = slots
 
     def _check_num_slots(self, num_slots: int) -> None:
-        """Refuse more slots than the offsets' dtype can number (also cuDF's and cuGraph's limit)."""
+        """Refuse more slots than the offsets' dtype can number (also cuDF's and cuGraph's limit), or kernels divide."""
         limit = int(np.iinfo(self.vertex_dtype).max)
         if num_slots > limit:
             raise LimitError(
                 f"store {self.name!r}: {num_slots} slots are needed, {self.vertex_dtype} offsets go to {limit}; "
                 'use vertex_dtype="int64"'
+            )
+        if self.backend.family in self.divides and num_slots > MOST_SPREAD:
+            raise LimitError(
+                f"store {self.name!r}: {num_slots} slots are needed, on {self.backend.name!r} there can be "
+                f"{MOST_SPREAD}; use store 'merge'"
             )

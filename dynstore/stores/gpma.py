@@ -45,6 +45,7 @@ class GPMAStore(PackedArrayStore):
     """Edges in a gapped sorted array; in each round a segment takes one key, the others try again in the next."""
 
     name = "gpma"
+    divides = ("cpu", "cuda")
     Options = GPMAOptions
     options: GPMAOptions
 

@@ -112,6 +112,7 @@ class LPMAStore(Store):
     name: ClassVar[str] = "lpma"
     Options = LPMAOptions
     appends = True
+    divides = ("cuda",)
     options: LPMAOptions
 
     _levels: Levels

@@ -59,6 +59,7 @@ class PackedArrayStore(Store):
     """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
 
     Options: ClassVar[type[DensityOptions]] = DensityOptions
+    divides: ClassVar[tuple[str, ...]] = ("cuda",)
     options: DensityOptions
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:

@@ -32,6 +32,7 @@ class PMAStore(PackedArrayStore):
     name = "pma"
     Options = PMAOptions
     families = ("cpu",)
+    divides = ("cpu",)
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         loops, add = self._loops, on_duplicate == "add"

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dynstore.testing.arrays import gapped_csr, random_edges
 
-__all__ = ["DENSITIES", "DTYPES", "GRAPHS", "Edges", "assert_valid_predecessors", "by_vertex"]
+__all__ = ["DENSITIES", "DTYPES", "GRAPHS", "Edges", "assert_valid_predecessors", "by_vertex", "drawn", "listed"]
 
 DENSITIES = (1.0, 0.65, 0.2)
 DTYPES = ((np.int32, np.float32), (np.int64, np.float64))
@@ -71,24 +71,24 @@ class Edges:
         return nx.to_scipy_sparse_array(self.networkx(directed=directed), nodelist=range(self.num_vertices))
 
 
-def _edges(name: str, pairs: list[tuple[int, int]], num_vertices: int) -> Edges:
+def listed(name: str, pairs: list[tuple[int, int]], num_vertices: int) -> Edges:
     table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
     return Edges(name, table[:, 0], table[:, 1], num_vertices)
 
 
-def _random(name: str, num_vertices: int, num_edges: int, isolated: int, seed: int) -> Edges:
+def drawn(name: str, num_vertices: int, num_edges: int, isolated: int, seed: int) -> Edges:
     src, dst = random_edges(np.random.default_rng(seed), num_vertices, num_edges, np.int64)
     return Edges(name, src, dst, num_vertices + isolated)
 
 
 GRAPHS = (
-    _random("skewed", 150, 900, 10, 1),
-    _random("sparse", 200, 150, 0, 2),
-    _edges("path", [(v, v + 1) for v in range(60)], 61),
-    _edges("star", [(5, v) for v in range(40)], 45),
-    _edges("clique", [(u, v) for u in range(12) for v in range(12)], 12),
-    _edges("two-cycles", [(v, (v + 1) % 9) for v in range(9)] + [(9 + v, 9 + (v + 1) % 4) for v in range(4)], 13),
-    _edges("loops", [(v, v) for v in range(5)] + [(0, 1)], 6),
+    drawn("skewed", 150, 900, 10, 1),
+    drawn("sparse", 200, 150, 0, 2),
+    listed("path", [(v, v + 1) for v in range(60)], 61),
+    listed("star", [(5, v) for v in range(40)], 45),
+    listed("clique", [(u, v) for u in range(12) for v in range(12)], 12),
+    listed("two-cycles", [(v, (v + 1) % 9) for v in range(9)] + [(9 + v, 9 + (v + 1) % 4) for v in range(4)], 13),
+    listed("loops", [(v, v) for v in range(5)] + [(0, 1)], 6),
 )
 
 

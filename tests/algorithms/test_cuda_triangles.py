@@ -1,4 +1,4 @@
-"""Triangle counting on CUDA from the inside: the oriented arcs, the bits of hubs, and both ways of looking up an arc.
+"""Triangles on CUDA against NetworkX and the host; the oriented arcs, the bits of hubs, both ways to look up an arc.
 
 Runs on a GPU or in Numba's simulator, where each GPU thread is a greenlet: graphs are tiny.
 """
@@ -12,21 +12,28 @@ import numpy as np
 import pytest
 
 from dynstore.algorithms._cpu.community import count_triangles as count_on_host
-from dynstore.backend import cuda_problem, get_backend
+from dynstore.backend import get_backend
 from dynstore.errors import LimitError
 from dynstore.testing.arrays import gapped_csr, random_edges
+from tests.algorithms.oracles import Edges, listed
+from tests.algorithms.problems import (
+    BACKEND,
+    CASES,
+    PACKED_CASES,
+    Problem,
+    assert_same,
+    every_graph,
+    host,
+    kernels,
+)
 
-BACKEND = get_backend("cuda" if cuda_problem() is None else "cuda-sim")
 community = BACKEND.kernels("dynstore.algorithms", "community")
 arc_triangles = BACKEND.kernels("dynstore.algorithms", "arc_triangles")
 orientation = BACKEND.kernels("dynstore.algorithms", "orientation")
-CASES = [(0.5, np.int64), (1.0, np.int32)]
-every_case = pytest.mark.parametrize(("density", "dtype"), CASES, ids=["gaps-int64", "packed-int32"])
+every_case = pytest.mark.parametrize(
+    ("density", "dtype"), [(0.5, np.int64), (1.0, np.int32)], ids=["gaps-int64", "packed-int32"]
+)
 Pairs = tuple[np.ndarray, np.ndarray]
-
-
-def host(array: Any) -> np.ndarray:
-    return BACKEND.to_host(array)
 
 
 def build(pairs: Pairs, num_vertices: int, density: float = 0.5, dtype: Any = np.int32, device: Any = BACKEND) -> Any:
@@ -45,6 +52,25 @@ def skewed(seed: int, num_vertices: int, num_edges: int) -> Pairs:
 
 def clique(size: int) -> Pairs:
     return np.tril_indices(size, -1)
+
+
+@pytest.mark.parametrize("case", [CASES[1], PACKED_CASES[1]], ids=["gaps-int64", "packed-int32"])
+@every_graph
+def test_triangles(edges: Edges, case: tuple[Any, ...]) -> None:
+    problem = Problem(edges, case)
+    device, reference = kernels("community")
+    got = device.count_triangles(problem.out)
+    assert_same(got, reference.count_triangles(problem.host_out))
+    problem.graph.remove_edges_from(list(nx.selfloop_edges(problem.graph)))
+    assert dict(enumerate(host(got).tolist())) == nx.triangles(problem.graph)
+
+
+def test_triangles_of_a_clique_and_of_a_wheel() -> None:
+    clique = [(u, v) for u in range(11) for v in range(u)]
+    wheel = [(30, 11 + v) for v in range(18)] + [(11 + v, 11 + (v + 1) % 18) for v in range(18)]
+    problem = Problem(listed("clique and wheel", clique + wheel, 31), CASES[1])
+    counts = host(kernels("community")[0].count_triangles(problem.out))
+    assert counts.tolist() == [45] * 11 + [2] * 18 + [0] + [18]
 
 
 @every_case
