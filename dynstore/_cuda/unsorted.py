@@ -178,11 +178,6 @@ def _tell_batch(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: in
     return Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
 
 
-def _most_new(slots: SlotArrays, limits: np.ndarray) -> int:
-    """Return how many more edges the root can take."""
-    return int(limits[-1] * slots.num_slots) - slots.num_edges
-
-
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
     return not batch.is_crowded and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
 
@@ -212,7 +207,7 @@ def plan_lists(
     ordered = order_batch(backend, slots, batch)
     plan = _make_plan(backend, slots, batch, limits, None)
     _start_plan(slots, batch, ordered, limits, plan)
-    most_new = _most_new(slots, limits)
+    most_new = slots.room_at(limits[-1])
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
     located = _tell_batch(batch, plan, totals, most_new)
     if located is None:
@@ -270,7 +265,7 @@ def insert_now(
         return None
     ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
-    most_new = _most_new(slots, limits)
+    most_new = slots.room_at(limits[-1])
     if plan.num_rows <= MOST_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
