@@ -37,11 +37,22 @@ MAX_REGISTERS = 40
 
 
 @device
-def d_tell_present(valid, told, at, piece, is_there):
+def d_clear_told(valid, piece, words, told):
+    """Let a piece begin with nothing told; read which of its slots have edges."""
+    first, thread, last = d_first_leaf(piece), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
+    if thread < PIECE_LEAVES:
+        words[thread], told[thread] = valid[min(np.uint32(first + thread), last)], 0
+    if thread == 0:
+        words[PIECE_LEAVES] = valid[min(np.uint32(first + np.uint32(PIECE_LEAVES)), last)]
+        told[PIECE_LEAVES] = 0
+
+
+@device
+def d_tell_present(words, told, at, is_there):
     """Set an edge's bit in ``told``, shared; return whether it is there, not dead, and whether no row had told it."""
     told_now, word, bit = False, np.uint32(at >> np.uint32(5)), np.uint32(1) << np.uint32(at & np.uint32(31))
     if is_there:
-        is_there = valid[np.uint32(d_first_leaf(piece) + word)] & bit != 0
+        is_there = words[word] & bit != 0
     if is_there:
         told_now = np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0
     return is_there, told_now
@@ -49,7 +60,7 @@ def d_tell_present(valid, told, at, piece, is_there):
 
 @device
 def d_find_rows(
-    offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, positions, states
+    offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, positions, states
 ):  # fmt: skip
     """Threads stride over the rows that a piece's are among, and tell each edge that is there once.
 
@@ -64,7 +75,7 @@ def d_find_rows(
             missing, positions[j], states[j] = True, 0, ABSENT
         elif d_is_of_piece(offsets, dst, row, column, piece, shift):
             at, is_there = d_find_in_piece(held, low, high, column, piece)
-            is_there, told_now = d_tell_present(valid, told, at, piece, is_there)
+            is_there, told_now = d_tell_present(words, told, at, is_there)
             positions[j], states[j] = first_slot + np.int64(at), PRESENT if told_now else ABSENT
             missing |= not is_there
             found = np.int32(found + np.int32(told_now))
@@ -76,19 +87,45 @@ def d_find_rows(
 
 
 @device
-def d_is_left_sparse(valid, told, piece, bound):
+def d_is_left_sparse(words, told, bound):
     """Return whether the thread's leaf has fewer than ``bound`` edges without those told, if any were.
 
     That in a piece's first slot is told by a row of the piece before, which looks at the leaf for it. Here it does not
-    count: that piece does not know what else is told of the leaf, nor this one whether the first slot is.
+    count: that piece does not know what else is told of the leaf, nor this one whether the first slot is. What else has
+    been deleted there meanwhile, the other piece has looked at, too, without that slot.
     """
-    is_sparse, leaf, thread = False, d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
+    is_sparse, thread = False, np.uint32(cuda.threadIdx.x)
     if thread < PIECE_LEAVES and told[thread] != 0:
         others = np.uint32(told[thread] | np.uint32(thread == 0))
-        is_sparse = cuda.popc(valid[np.uint32(leaf + thread)] & ~others) < bound
+        is_sparse = cuda.popc(words[thread] & ~others) < bound
     if thread == 0 and told[PIECE_LEAVES] != 0:
-        is_sparse |= cuda.popc(valid[np.uint32(leaf + np.uint32(PIECE_LEAVES))] & ~told[PIECE_LEAVES]) < bound
+        is_sparse |= cuda.popc(words[PIECE_LEAVES] & ~told[PIECE_LEAVES]) < bound
     return is_sparse
+
+
+@device
+def d_delete_told(valid, piece, words, told):
+    """A thread has a leaf: what has been told are no edges any more. First leaves take an atomic and."""
+    leaf, thread = d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
+    if 0 < thread < PIECE_LEAVES and told[thread] != 0:
+        valid[np.uint32(leaf + thread)] = words[thread] & ~told[thread]
+    elif thread == 0:
+        if told[0] != 0:
+            cuda.atomic.and_(valid, leaf, ~told[0])
+        if told[PIECE_LEAVES] != 0:
+            cuda.atomic.and_(valid, np.uint32(leaf + np.uint32(PIECE_LEAVES)), ~told[PIECE_LEAVES])
+
+
+@device
+def d_end_deletion(valid, marks, has_deleted):
+    """Threads stride over the leaves: forget what has been told, or let those be edges again."""
+    leaf = np.uint32(cuda.grid(1))
+    while leaf < marks.shape[0]:
+        if has_deleted:
+            marks[leaf] = 0
+        elif marks[leaf] != 0:
+            valid[leaf] |= marks[leaf]
+        leaf = np.uint32(leaf + np.uint32(cuda.gridsize(1)))
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
@@ -98,13 +135,14 @@ def k_find_pieces(
 ):  # fmt: skip
     """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
 
-    A leaf may be said to be left too empty that has one more edge.
+    A leaf may be said to be left too empty that has one more edge. What is found is deleted at once, if anything may
+    be, and is there again where it may not.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
+    words = cuda.shared.array(TOLD, np.uint32)
     told = cuda.shared.array(TOLD, np.uint32)
     following = cuda.shared.array(2, np.int64)  # in turns, so that nobody waits before it is written again
     board = cuda.shared.array(BOARD, np.int64)
-    num_leaves = np.uint32(marks.shape[0])
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while piece < num_pieces:
@@ -115,20 +153,19 @@ def k_find_pieces(
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
-            if cuda.threadIdx.x < PIECE_LEAVES:
-                told[cuda.threadIdx.x] = 0
-            if cuda.threadIdx.x == 0:
-                told[PIECE_LEAVES] = 0
+            d_clear_told(valid, piece, words, told)
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
-                offsets, dst, valid, ordered, j, end, pair, low, high, piece, shift, held, told, positions, states
+                offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, positions, states
             )
             found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
             missing |= some_missing
             cuda.syncthreads()
-            sparse |= d_is_left_sparse(valid, told, piece, bound)
+            sparse |= d_is_left_sparse(words, told, bound)
             d_tell_marks(told, piece, marks, True)
+            if most >= 0:
+                d_delete_told(valid, piece, words, told)
         if cuda.threadIdx.x == 0:
             following[turn] = cuda.gridDim.x + claimed
         cuda.syncthreads()  # all has been read
@@ -137,10 +174,8 @@ def k_find_pieces(
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:
         d_post_totals(control, mailbox, ticket)
-    if d_may_delete(control, most):
-        for leaf in range(cuda.grid(1), num_leaves, cuda.gridsize(1)):
-            word = marks[leaf]
-            if word != 0:
-                valid[leaf] &= ~word
-                marks[leaf] = 0
+    has_deleted = d_may_delete(control, most)
+    if most >= 0:
+        d_end_deletion(valid, marks, has_deleted)
+    if has_deleted:
         d_reset_when_last(control, ARRIVALS + 1)
