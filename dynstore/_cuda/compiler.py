@@ -16,7 +16,15 @@ from typing import Any
 import numpy as np
 from numba import config
 
-from dynstore._cuda.launching import Entry, Packed, ResidentOrder, describe_arguments, find_entry, start_entry
+from dynstore._cuda.launching import (
+    Entry,
+    Packed,
+    ResidentOrder,
+    describe_arguments,
+    find_entry,
+    find_kept_entry,
+    start_entry,
+)
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
@@ -34,6 +42,7 @@ __all__ = [
     "cuda",
     "device",
     "kernel",
+    "load_kept",
     "prepare",
     "unavailable",
 ]
@@ -69,9 +78,13 @@ _Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
 
 
 class _Prepared(threading.local):
-    """What a thread prepares: launches that are to be started later; None where they are started at once."""
+    """What a thread prepares: launches that are to be started later; None where they are started at once.
+
+    ``loading``: whether kernels are only loaded, for launches to come.
+    """
 
     launches: list[_Launch] | None = None
+    loading = False
 
 
 _prepared = _Prepared()
@@ -110,6 +123,9 @@ class Kernel:
             self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, resident=True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
+        if _prepared.loading:
+            self._load(args)
+            return
         found = self._find(args)
         if _prepared.launches is None:
             self._run(blocks, resident, found, args)
@@ -125,6 +141,15 @@ class Kernel:
         if entry is None:
             entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
         return entry, values
+
+    def _load(self, args: tuple[Any, ...]) -> None:
+        """Load the kernel for such arguments if it is kept on disk."""
+        if SIMULATED:
+            return
+        kinds, _ = describe_arguments(args)
+        entry = self._entries.get(kinds) or find_kept_entry(self._compiled, kinds, self.threads)
+        if entry is not None:
+            self._entries[kinds] = entry
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start what was found; until then ``args`` keeps the arrays."""
@@ -164,6 +189,19 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     finally:
         _prepared.launches = outer
     return partial(_start_all, launches)
+
+
+def load_kept(write: Callable[..., None], *args: Any) -> None:
+    """Load the kernels that ``write(*args)`` launches as far as they are kept on disk; none is compiled or started.
+
+    For who has time, so that who launches them first need not wait. Of the arguments only the types matter.
+    """
+    outer = _prepared.loading
+    try:
+        _prepared.loading = True
+        write(*args)
+    finally:
+        _prepared.loading = outer
 
 
 @contextmanager

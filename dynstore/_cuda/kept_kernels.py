@@ -16,7 +16,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -33,6 +33,7 @@ COMPILERS = (
     *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
     *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
 )
+NUMBERS = (bool, int, float, np.number, np.bool_)
 # Numba's settings that change no code.
 INDIFFERENT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 CHECKSUM = hashlib.sha256().digest_size
@@ -75,29 +76,46 @@ def _describe_compilers() -> tuple[Any, ...]:
 def describe_function(function: FunctionType) -> list[str] | None:
     """Say all that the code of a function depends on, whatever file it stands in; None where that is not known."""
     found = [function]  # the functions that are named, in the order of their discovery
+    ranks = {function: 0}
     parts: list[str] = []
     for current in found:
-        parts.append(f"{current.__module__}.{current.__qualname__} {current.__defaults__!r}")
-        for code in _codes(current.__code__):
-            constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
-            parts.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {names!r} {constants!r}")
-        for name, value in _named_values(current):
-            if hasattr(value, "targetoptions"):  # a device function
-                parts.append(repr(sorted(value.targetoptions.items())))
-                value = value.py_func
-            if isinstance(value, FunctionType):
-                if value not in found:
-                    found.append(value)
-                parts.append(f"{name}: function {found.index(value)}")
-            elif isinstance(value, bool | int | float | np.number | np.bool_):
+        own, names = _describe_code(current)
+        parts += own
+        for name, value in _named_values(current, names):
+            if isinstance(value, NUMBERS):
                 parts.append(f"{name}: {type(value).__name__} {value!r}")
-            elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
+            elif type(value) is ModuleType and value.__name__.partition(".")[0] in LIBRARIES:
                 parts.append(f"{name}: module {value.__name__}")
+            elif type(value) is FunctionType or hasattr(value, "targetoptions"):
+                if type(value) is not FunctionType:  # a device function
+                    parts.append(_describe_options(value))
+                    value = value.py_func
+                if value not in ranks:
+                    ranks[value] = len(found)
+                    found.append(value)
+                parts.append(f"{name}: function {ranks[value]}")
             else:
                 _log.debug("%s is not kept: it names %s, a %s", function.__name__, name, type(value).__name__)
                 return None
     return parts
+
+
+@cache
+def _describe_code(function: FunctionType) -> tuple[list[str], tuple[str, ...]]:
+    """Say what a function is but for what it names, and return the names; kernels have most functions in common."""
+    parts = [f"{function.__module__}.{function.__qualname__} {function.__defaults__!r}"]
+    names: dict[str, None] = {}
+    for code in _codes(function.__code__):
+        constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
+        variables = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
+        parts.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {variables!r} {constants!r}")
+        names |= dict.fromkeys(code.co_names)
+    return parts, tuple(name for name in names if name in function.__globals__)
+
+
+@cache
+def _describe_options(compiled: Any) -> str:
+    return repr(sorted(compiled.targetoptions.items()))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -108,12 +126,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _named_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the globals and outer variables that a function names, with their values."""
-    names = {name: None for code in _codes(function.__code__) for name in code.co_names}
+def _named_values(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the globals and outer variables that a function names, with the values that they have now."""
     for name in names:
-        if name in function.__globals__:
-            yield name, function.__globals__[name]
+        yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
 
