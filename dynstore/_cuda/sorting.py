@@ -145,7 +145,7 @@ def k_merge_keys(keys, spare_rows, sorted_keys, rows, num_levels, bits, control)
 
 
 def merge_rows(backend: Backend, keys: Array, num_rows: int) -> tuple[Array, Array]:
-    """Sort less than 2^31 keys, and as many of their rows, or none, by merging; see :func:`sort_rows`."""
+    """Sort less than 2^29 keys, and as many of their rows, or none, by merging; see :func:`sort_rows`."""
     size = keys.shape[0]
     control, spare_rows, sorted_keys, rows = backend.empty_together(
         (ARRIVALS + 1, np.int64), (num_rows, np.int64), (size, np.int64), (num_rows, np.int64), zeroed=1
