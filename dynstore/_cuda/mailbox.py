@@ -30,7 +30,8 @@ ROW, ROWS_A_PAGE = 16, 32
 # So long the host looks before it waits for the stream, which takes longer, but no processor, and raises errors.
 PATIENCE_SECONDS = 2e-3
 LOOKS_A_TIME = 20
-# x86 orders reads by itself, others do not.
+# Whether reads are made in the order of the program, so that totals read after the ticket are its own: x86 does so with
+# ordinary memory, which pinned memory is for the host; other processors need a barrier between.
 READS_IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 
 
@@ -147,7 +148,7 @@ def _arrives(seen: memoryview, ticket: int) -> bool:
 
 
 def _order_reads(lock: Lock) -> None:
-    """Nothing that is read after this is older than what was read before."""
+    """Nothing that is read after this is older than what was read before, on any processor."""
     with lock:
         pass
     with lock:  # giving it back, then taking it again, is what orders
