@@ -139,6 +139,28 @@ def test_the_key_changes_with_how_a_device_function_is_compiled(monkeypatch: pyt
     assert described(fastmath=False) != described(fastmath=True)
 
 
+def test_the_key_changes_with_the_definition_of_an_intrinsic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(*edit: str) -> list[str] | None:
+        module = load_kernels(monkeypatch, *edit)
+        module.d_outer = SimpleNamespace(__wrapped__=module.d_outer)
+        return describe_function(module.k_write)
+
+    before = described()
+    assert before is not None
+    assert described() == before
+    assert described("value >>", "value <<") not in (None, before)
+    assert described("np.uint32(7)", "np.uint32(8)") not in (None, before)
+
+
+def test_the_key_changes_with_a_function_that_is_given_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by what reloads modules in a notebook."""
+    module, other = load_kernels(monkeypatch), load_kernels(monkeypatch, "value >>", "value <<")
+    before = describe_function(module.k_write)
+    inner = module.d_outer.__globals__["d_inner"]
+    inner.__code__ = other.d_outer.__globals__["d_inner"].__code__
+    assert describe_function(module.k_write) == describe_function(other.k_write) != before
+
+
 def test_the_key_changes_with_outer_variables() -> None:
     def make(step: Any) -> FunctionType:
         def k_step(out: Any) -> None:

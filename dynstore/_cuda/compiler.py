@@ -31,6 +31,7 @@ config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from numba import cuda as _numba_cuda
+    from numba.cuda.extending import intrinsic
 
 __all__ = [
     "MAX_RESIDENT_BLOCKS",
@@ -41,6 +42,7 @@ __all__ = [
     "around_launches",
     "cuda",
     "device",
+    "intrinsic",
     "kernel",
     "load_kept",
     "prepare",

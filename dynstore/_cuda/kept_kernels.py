@@ -28,7 +28,7 @@ from dynstore.caches import cache_folder
 __all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
 
 # What they hold is told by their versions.
-LIBRARIES = ("math", "numba", "numpy")
+LIBRARIES = ("llvmlite", "math", "numba", "numpy")
 COMPILERS = (
     *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
     *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
@@ -79,42 +79,46 @@ def describe_function(function: FunctionType) -> list[str] | None:
     ranks = {function: 0}
     parts: list[str] = []
     for current in found:
-        own, names = _describe_code(current)
-        parts += own
+        texts, names = _describe_code(current.__code__)
+        parts += (f"{current.__module__}.{current.__qualname__} {current.__defaults__!r}", *texts)
         for name, value in _named_values(current, names):
             if isinstance(value, NUMBERS):
                 parts.append(f"{name}: {type(value).__name__} {value!r}")
-            elif type(value) is ModuleType and value.__name__.partition(".")[0] in LIBRARIES:
+                continue
+            if isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
                 parts.append(f"{name}: module {value.__name__}")
-            elif type(value) is FunctionType or hasattr(value, "targetoptions"):
-                if type(value) is not FunctionType:  # a device function
-                    parts.append(_describe_options(value))
-                    value = value.py_func
-                if value not in ranks:
-                    ranks[value] = len(found)
-                    found.append(value)
-                parts.append(f"{name}: function {ranks[value]}")
-            else:
+                continue
+            if hasattr(value, "targetoptions"):  # a device function
+                parts.append(_describe_options(value))
+                value = value.py_func
+            elif not isinstance(value, FunctionType):  # an intrinsic stands for the function that defines it
+                value = getattr(value, "__wrapped__", value)
+            if not isinstance(value, FunctionType):
                 _log.debug("%s is not kept: it names %s, a %s", function.__name__, name, type(value).__name__)
                 return None
+            if value not in ranks:
+                ranks[value] = len(found)
+                found.append(value)
+            parts.append(f"{name}: function {ranks[value]}")
     return parts
 
 
 @cache
-def _describe_code(function: FunctionType) -> tuple[list[str], tuple[str, ...]]:
-    """Say what a function is but for what it names, and return the names; kernels have most functions in common."""
-    parts = [f"{function.__module__}.{function.__qualname__} {function.__defaults__!r}"]
+def _describe_code(code: CodeType) -> tuple[list[str], tuple[str, ...]]:
+    """Say what a code object is and return the names in it; most functions are common to many kernels."""
+    texts: list[str] = []
     names: dict[str, None] = {}
-    for code in _codes(function.__code__):
-        constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-        variables = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
-        parts.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {variables!r} {constants!r}")
-        names |= dict.fromkeys(code.co_names)
-    return parts, tuple(name for name in names if name in function.__globals__)
+    for part in _codes(code):
+        constants = [constant for constant in part.co_consts if not isinstance(constant, CodeType)]
+        variables = (part.co_names, part.co_varnames, part.co_freevars, part.co_cellvars, part.co_argcount)
+        texts.append(f"{part.co_code.hex()} {part.co_exceptiontable.hex()} {variables!r} {constants!r}")
+        names |= dict.fromkeys(part.co_names)
+    return texts, tuple(names)
 
 
 @cache
 def _describe_options(compiled: Any) -> str:
+    """Say how a device function is compiled, which stays what it is."""
     return repr(sorted(compiled.targetoptions.items()))
 
 
@@ -127,9 +131,10 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _named_values(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the globals and outer variables that a function names, with the values that they have now."""
+    """Yield the globals and outer variables among names in a function's code, with the values that they have now."""
     for name in names:
-        yield name, function.__globals__[name]
+        if name in function.__globals__:
+            yield name, function.__globals__[name]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         yield name, cell.cell_contents
 

@@ -167,14 +167,12 @@ def find_kept_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entr
 def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
     """Return the Numba types of arguments, how their values are laid out, and where the kernel for them is kept."""
     signature, layout = find_layout(kinds)
-    return (
-        signature,
-        layout,
-        find_place(compiled, signature, _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())),
-    )
+    driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
+    return signature, layout, find_place(compiled, signature, driver_version)
 
 
 def _load_kept(place: Path | None, layout: struct.Struct, threads: int) -> Entry | None:
+    """Load the kernel of a file; None where there is none that can be loaded."""
     kept = None if place is None else read_kernel(place)
     if kept is None:
         return None
@@ -182,7 +180,7 @@ def _load_kept(place: Path | None, layout: struct.Struct, threads: int) -> Entry
         handle, loaded = _load_kernel(*kept)
         return Entry(handle, layout, _count_resident_blocks(handle, threads), loaded)
     except RuntimeError as error:
-        _log.debug("%s cannot be loaded, so it is compiled anew: %s", place, error)
+        _log.debug("%s cannot be loaded: %s", place, error)
         return None
 
 
