@@ -340,10 +340,13 @@ def make_batch(
     kernel to try then (:meth:`~dynstore.stores.base.Store.insert_now`).
     """
     xp, dtype = backend.xp, src.dtype
-    if weights is None and src.shape[0] and (dtype.itemsize == 4 or max_id is None):
-        return _make_pairs(backend, src, dst, not directed)
-    if backend.family == "cuda" and weights is not None and src.shape[0] and (dtype.itemsize == 4 or max_id is None):
-        return WeightedRows(backend, src, dst, weights, not directed, on_duplicate != "replace")
+    if src.shape[0] and (max_id is None or dtype.itemsize == 4):
+        if backend.family == "cuda":
+            if weights is None:
+                return RawEdges(backend, src, dst, not directed)
+            return WeightedRows(backend, src, dst, weights, not directed, on_duplicate != "replace")
+        if weights is None:
+            return _make_pairs(backend, src, dst, not directed)
     if dtype.itemsize == 8 and max_id is not None and 0 <= max_id < MAX_INT32:
         src, dst = src.astype(np.int32), dst.astype(np.int32)
         batch = make_batch(backend, src, dst, weights, directed, on_duplicate)

@@ -15,7 +15,7 @@ import pytest
 
 from dynstore._cuda import kept_kernels, launching
 from dynstore._cuda.kept_kernels import describe_function, find_place, read_kernel, write_kernel
-from dynstore._cuda.launching import Entry, find_entry
+from dynstore._cuda.launching import Entry, find_entry, find_kept_entry
 from dynstore.caches import cache_folder
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
@@ -133,10 +133,32 @@ def test_the_key_stays_with_what_a_kernel_does_not_name(monkeypatch: pytest.Monk
 def test_the_key_changes_with_how_a_device_function_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     def described(**options: Any) -> list[str] | None:
         module = load_kernels(monkeypatch)
-        module.d_outer = SimpleNamespace(py_func=module.d_outer, targetoptions=options)
+        module.d_outer = FakeDispatcher(module.d_outer, options=options)
         return describe_function(module.k_write)
 
     assert described(fastmath=False) != described(fastmath=True)
+
+
+def test_the_key_changes_with_the_definition_of_an_intrinsic(monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(*edit: str) -> list[str] | None:
+        module = load_kernels(monkeypatch, *edit)
+        module.d_outer = SimpleNamespace(__wrapped__=module.d_outer)
+        return describe_function(module.k_write)
+
+    before = described()
+    assert before is not None
+    assert described() == before
+    assert described("value >>", "value <<") not in (None, before)
+    assert described("np.uint32(7)", "np.uint32(8)") not in (None, before)
+
+
+def test_the_key_changes_with_a_function_that_is_given_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by what reloads modules in a notebook."""
+    module, other = load_kernels(monkeypatch), load_kernels(monkeypatch, "value >>", "value <<")
+    before = describe_function(module.k_write)
+    inner = module.d_outer.__globals__["d_inner"]
+    inner.__code__ = other.d_outer.__globals__["d_inner"].__code__
+    assert describe_function(module.k_write) == describe_function(other.k_write) != before
 
 
 def test_the_key_changes_with_outer_variables() -> None:
@@ -284,6 +306,29 @@ def test_the_second_process_compiles_nothing(
     third = FakeDispatcher(load_kernels(monkeypatch, "value >>", "value <<").k_write)
     assert (find(third).handle, third.compilations) == (1, 1)
     assert len(list((cache / "kernels").iterdir())) == 2
+
+
+def test_a_kernel_is_loaded_before_its_first_launch_only_if_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, driver: SimpleNamespace
+) -> None:
+    compiled = FakeDispatcher(load_kernels(monkeypatch).k_write)
+    assert (find_kept_entry(compiled, ("i", int), 256), compiled.compilations) == (None, 0)
+    find(compiled)
+    entry = find_kept_entry(compiled, ("i", int), 256)
+    assert entry is not None
+    assert (entry.handle, compiled.compilations) == (2, 1)
+    assert find_kept_entry(compiled, ("q", int), 256) is None
+
+
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+def test_loading_starts_nothing() -> None:
+    from dynstore._cuda.compiler import k_probe, load_kept
+
+    written = np.zeros(1, dtype=np.int32)
+    load_kept(k_probe.launch, 1, written)
+    assert written.tolist() == [0]
+    k_probe.launch(1, written)
+    assert written.tolist() == [1]
 
 
 @pytest.mark.parametrize("function", ["cuLibraryLoadData", "cuLibraryGetKernel"])

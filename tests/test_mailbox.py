@@ -52,7 +52,9 @@ def k_post_nothing(words):
         words[0] = 1
 
 
-def test_the_host_reads_what_a_kernel_posts(gpu: Backend) -> None:
+@pytest.mark.parametrize("in_order", [True, False])
+def test_the_host_reads_what_a_kernel_posts(gpu: Backend, in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailboxes, "READS_IN_ORDER", in_order and mailboxes.READS_IN_ORDER)
     box = Mailbox(gpu)
     control = gpu.zeros(CONTROL_SIZE, np.int64)
     control[5] = -(2**40)

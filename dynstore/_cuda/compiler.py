@@ -11,19 +11,27 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numba import config
 
-from dynstore._cuda.launching import Entry, Packed, ResidentOrder, describe_arguments, find_entry, start_entry
+from dynstore._cuda.launching import (
+    Entry,
+    Packed,
+    ResidentOrder,
+    describe_arguments,
+    find_entry,
+    find_kept_entry,
+    start_entry,
+)
 
 config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from numba import cuda as _numba_cuda
+    from numba.cuda.extending import intrinsic
 
 __all__ = [
     "MAX_RESIDENT_BLOCKS",
@@ -36,6 +44,7 @@ __all__ = [
     "device",
     "intrinsic",
     "kernel",
+    "load_kept",
     "prepare",
     "unavailable",
 ]
@@ -59,9 +68,6 @@ if SIMULATED:
 
     cuda = _RunningLaunch()
 
-# What defines instructions that Numba has no words for; the simulator compiles nothing.
-intrinsic: Any = None if SIMULATED else import_module("numba.cuda.extending").intrinsic
-
 WARP = 32
 THREADS = WARP if SIMULATED else 256
 # Each GPU thread is a Python function call in the simulator, so grid-stride kernels get one small grid there.
@@ -74,9 +80,13 @@ _Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
 
 
 class _Prepared(threading.local):
-    """What a thread prepares: launches that are to be started later; None where they are started at once."""
+    """What a thread prepares: launches that are to be started later; None where they are started at once.
+
+    ``loading``: whether kernels are only loaded, for launches to come.
+    """
 
     launches: list[_Launch] | None = None
+    loading = False
 
 
 _prepared = _Prepared()
@@ -115,6 +125,9 @@ class Kernel:
             self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, resident=True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
+        if _prepared.loading:
+            self._load(args)
+            return
         found = self._find(args)
         if _prepared.launches is None:
             self._run(blocks, resident, found, args)
@@ -130,6 +143,15 @@ class Kernel:
         if entry is None:
             entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
         return entry, values
+
+    def _load(self, args: tuple[Any, ...]) -> None:
+        """Load the kernel for such arguments if it is kept on disk."""
+        if SIMULATED:
+            return
+        kinds, _ = describe_arguments(args)
+        entry = self._entries.get(kinds) or find_kept_entry(self._compiled, kinds, self.threads)
+        if entry is not None:
+            self._entries[kinds] = entry
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start what was found; until then ``args`` keeps the arrays."""
@@ -169,6 +191,19 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     finally:
         _prepared.launches = outer
     return partial(_start_all, launches)
+
+
+def load_kept(write: Callable[..., None], *args: Any) -> None:
+    """Load the kernels that ``write(*args)`` launches as far as they are kept on disk; none is compiled or started.
+
+    For who has time, so that who launches them first need not wait. Of the arguments only the types matter.
+    """
+    outer = _prepared.loading
+    try:
+        _prepared.loading = True
+        write(*args)
+    finally:
+        _prepared.loading = outer
 
 
 @contextmanager

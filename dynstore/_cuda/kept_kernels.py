@@ -16,7 +16,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -33,6 +33,7 @@ COMPILERS = (
     *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
     *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
 )
+NUMBERS = (bool, int, float, np.number, np.bool_)
 # Numba's settings that change no code.
 INDIFFERENT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 CHECKSUM = hashlib.sha256().digest_size
@@ -75,31 +76,50 @@ def _describe_compilers() -> tuple[Any, ...]:
 def describe_function(function: FunctionType) -> list[str] | None:
     """Say all that the code of a function depends on, whatever file it stands in; None where that is not known."""
     found = [function]  # the functions that are named, in the order of their discovery
+    ranks = {function: 0}
     parts: list[str] = []
     for current in found:
-        parts.append(f"{current.__module__}.{current.__qualname__} {current.__defaults__!r}")
-        for code in _codes(current.__code__):
-            constants = [constant for constant in code.co_consts if not isinstance(constant, CodeType)]
-            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount)
-            parts.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {names!r} {constants!r}")
-        for name, value in _named_values(current):
+        texts, names = _describe_code(current.__code__)
+        parts += (f"{current.__module__}.{current.__qualname__} {current.__defaults__!r}", *texts)
+        for name, value in _named_values(current, names):
+            if isinstance(value, NUMBERS):
+                parts.append(f"{name}: {type(value).__name__} {value!r}")
+                continue
+            if isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
+                parts.append(f"{name}: module {value.__name__}")
+                continue
             if hasattr(value, "targetoptions"):  # a device function
-                parts.append(repr(sorted(value.targetoptions.items())))
+                parts.append(_describe_options(value))
                 value = value.py_func
             elif not isinstance(value, FunctionType):  # an intrinsic stands for the function that defines it
                 value = getattr(value, "__wrapped__", value)
-            if isinstance(value, FunctionType):
-                if value not in found:
-                    found.append(value)
-                parts.append(f"{name}: function {found.index(value)}")
-            elif isinstance(value, bool | int | float | np.number | np.bool_):
-                parts.append(f"{name}: {type(value).__name__} {value!r}")
-            elif isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
-                parts.append(f"{name}: module {value.__name__}")
-            else:
+            if not isinstance(value, FunctionType):
                 _log.debug("%s is not kept: it names %s, a %s", function.__name__, name, type(value).__name__)
                 return None
+            if value not in ranks:
+                ranks[value] = len(found)
+                found.append(value)
+            parts.append(f"{name}: function {ranks[value]}")
     return parts
+
+
+@cache
+def _describe_code(code: CodeType) -> tuple[list[str], tuple[str, ...]]:
+    """Say what a code object is and return the names in it; most functions are common to many kernels."""
+    texts: list[str] = []
+    names: dict[str, None] = {}
+    for part in _codes(code):
+        constants = [constant for constant in part.co_consts if not isinstance(constant, CodeType)]
+        variables = (part.co_names, part.co_varnames, part.co_freevars, part.co_cellvars, part.co_argcount)
+        texts.append(f"{part.co_code.hex()} {part.co_exceptiontable.hex()} {variables!r} {constants!r}")
+        names |= dict.fromkeys(part.co_names)
+    return texts, tuple(names)
+
+
+@cache
+def _describe_options(compiled: Any) -> str:
+    """Say how a device function is compiled, which stays what it is."""
+    return repr(sorted(compiled.targetoptions.items()))
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -110,9 +130,8 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _named_values(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """Yield the globals and outer variables that a function names, with their values."""
-    names = {name: None for code in _codes(function.__code__) for name in code.co_names}
+def _named_values(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    """Yield the globals and outer variables among names in a function's code, with the values that they have now."""
     for name in names:
         if name in function.__globals__:
             yield name, function.__globals__[name]

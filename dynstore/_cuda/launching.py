@@ -13,11 +13,14 @@ import logging
 import struct
 import threading
 from functools import cache, lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore._cuda.kept_kernels import find_place, read_kernel, write_kernel
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = [
     "Entry",
@@ -26,6 +29,7 @@ __all__ = [
     "ResidentOrder",
     "describe_arguments",
     "find_entry",
+    "find_kept_entry",
     "find_layout",
     "make_block",
     "start_entry",
@@ -119,15 +123,17 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
             packed, block = argument.described or argument.describe()
             kinds.append(packed)
             values.append(block)
-        elif argument.ndim == 0:
-            kinds.append(np.dtype(kind))
-            values.append(argument)
         else:
-            size, item, strides = argument.size, argument.itemsize, argument.strides
-            if strides == (item,) or (size < 2 and argument.ndim == 1):
+            item, strides = argument.itemsize, argument.strides
+            if strides == (item,) or (len(strides) == 1 and argument.size < 2):
+                size = argument.size
                 kinds.append(argument.dtype.char)
                 values += (0, 0, size, item, argument.data.ptr, size, item)
+            elif strides == ():
+                kinds.append(np.dtype(kind))
+                values.append(argument)
             else:
+                size = argument.size
                 kinds.append((argument.dtype.char, argument.ndim, argument.flags.c_contiguous))
                 values += (0, 0, size, item, argument.data.ptr, *argument.shape, *strides)
     return tuple(kinds), values
@@ -138,15 +144,10 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
 
     ``threads``: of a block, to say how many blocks there can be at once.
     """
-    signature, layout = find_layout(kinds)
-    place = find_place(compiled, signature, _checked("cuDriverGetVersion", _driver().cuDriverGetVersion()))
-    kept = None if place is None else read_kernel(place)
+    signature, layout, place = _find_files(compiled, kinds)
+    kept = _load_kept(place, layout, threads)
     if kept is not None:
-        try:
-            handle, loaded = _load_kernel(*kept)
-            return Entry(handle, layout, _count_resident_blocks(handle, threads), loaded)
-        except RuntimeError as error:
-            _log.debug("%s cannot be loaded, so it is compiled anew: %s", place, error)
+        return kept
     kernel = compiled.compile(signature)
     library = kernel._codelibrary
     handle = int(library.get_cufunc().handle)
@@ -155,6 +156,32 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     if place is not None and isinstance(image, bytes):
         write_kernel(place, kernel.entry_name, image)
     return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
+
+
+def find_kept_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry | None:
+    """Do as :func:`find_entry`, but compile nothing: None where the kernel is not kept."""
+    _, layout, place = _find_files(compiled, kinds)
+    return _load_kept(place, layout, threads)
+
+
+def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
+    """Return the Numba types of arguments, how their values are laid out, and where the kernel for them is kept."""
+    signature, layout = find_layout(kinds)
+    driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
+    return signature, layout, find_place(compiled, signature, driver_version)
+
+
+def _load_kept(place: Path | None, layout: struct.Struct, threads: int) -> Entry | None:
+    """Load the kernel of a file; None where there is none that can be loaded."""
+    kept = None if place is None else read_kernel(place)
+    if kept is None:
+        return None
+    try:
+        handle, loaded = _load_kernel(*kept)
+        return Entry(handle, layout, _count_resident_blocks(handle, threads), loaded)
+    except RuntimeError as error:
+        _log.debug("%s cannot be loaded: %s", place, error)
+        return None
 
 
 def find_layout(kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct]:

@@ -7,11 +7,12 @@ starts from how many elements the rows before it have.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel, load_kept
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.leaves import d_count_not_above, d_count_valid_before, d_divide_by, far_rows_size
 from dynstore._cuda.packed_slots import with_weights
@@ -20,16 +21,14 @@ from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane
 from dynstore._cuda.window_writing import Columns, Writing, scratch_parts, spread_windows, write_edge_rows
 from dynstore._cuda.windows import d_count_blocks, d_scan_counts, grant_window, one_window
-from dynstore.edge_batch import RawEdges
-from dynstore.slots import ABSENT, PRESENT
+from dynstore.edge_batch import EdgeBatch, RawEdges
+from dynstore.slots import ABSENT, PRESENT, Located, SlotArrays
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.edge_batch import EdgeBatch
-    from dynstore.slots import Located, SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Merging", "merge", "plan_merge", "plan_spread"]
+__all__ = ["Merging", "load_merge", "merge", "plan_merge", "plan_spread"]
 
 # Neighbouring leaves of a warp, whose edges are counted together (``windows.d_count_blocks``), and row starts of one.
 LEAVES_TOGETHER = 32
@@ -343,3 +342,20 @@ def merge(
         max(new.num_slots >> 5, WARP * -(-(new.num_vertices + 1) // ROWS)),
         old.offsets, old.valid, plan.before, plan.added[0], *sizes, new.valid, new.offsets,
     )  # fmt: skip
+
+
+@cache
+def load_merge(backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype | None) -> None:
+    """Load the kernels of a merge that are kept on disk, once a process: the first batch at which a graph grows waits
+    for none then.
+    """
+    slots = SlotArrays.allocate(backend, WARP, 0, vertex_dtype, weight_dtype)
+    slots.num_edges = WARP
+    batch = EdgeBatch(slots.src[:1], slots.dst[:1], None if slots.weights is None else slots.weights[:1])
+    located = Located(backend.empty(1, np.int64), backend.empty(1, np.uint8), 0, 0)
+
+    def merge_one() -> None:
+        plan = plan_merge(backend, slots, batch, located, slots)
+        merge(backend, slots, batch, located, False, slots, plan)
+
+    load_kept(merge_one)

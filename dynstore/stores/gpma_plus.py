@@ -8,6 +8,7 @@ batch would touch so much that a merge of everything moves fewer bytes, the merg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges, UnsortedBatch
 from dynstore.errors import unknown_name
 from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan
-from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore
+from dynstore.stores.packed_array import LEAF, DensityOptions, PackedArrayStore, linear_limits
 from dynstore.typing import OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
@@ -130,12 +131,15 @@ class GPMAPlusStore(PackedArrayStore):
     def delete_now(self, batch: EdgeBatch) -> Plan | None:
         if not self._can_write(batch):
             return None
-        slots, limits = self.slots, self._lower_limits
-        most = slots.num_edges - ceil(float(limits[-1]) * slots.num_slots)
+        slots, options = self.slots, self.options
+        limits, fewest, most_leaves = _bound_deletion(
+            slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
+        )
+        most = slots.num_edges - fewest
         if most < 0:  # too empty as a whole already
             return None
         kernels = self.backend.kernels("dynstore", "gpma_plus_now")
-        done = kernels.delete_now(self.backend, slots, batch, limits, most, self._most_in_place)
+        done = kernels.delete_now(self.backend, slots, batch, limits, most, most_leaves)
         if done is None:
             return None
         found, found_loops = done
@@ -165,5 +169,16 @@ class GPMAPlusStore(PackedArrayStore):
     @property
     def _most_in_place(self) -> int:
         """For up to how many leaves a merge is not cheaper."""
-        num_leaves, cost = self.slots.num_slots // LEAF, self.options.merge_cost
-        return int(num_leaves / cost) if cost > 1 else num_leaves
+        return _most_in_place(self.slots.num_slots, self.options.merge_cost)
+
+
+def _most_in_place(num_slots: int, cost: float) -> int:
+    num_leaves = num_slots // LEAF
+    return int(num_leaves / cost) if cost > 1 else num_leaves
+
+
+@lru_cache(maxsize=64)
+def _bound_deletion(num_slots: int, leaf: float, root: float, merge_cost: float) -> tuple[np.ndarray, int, int]:
+    """Return the lowest densities, how many edges they leave at least, and how many leaves may be packed in place."""
+    limits = linear_limits(num_slots, leaf, root)
+    return limits, ceil(float(limits[-1]) * num_slots), _most_in_place(num_slots, merge_cost)

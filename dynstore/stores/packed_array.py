@@ -15,7 +15,7 @@ from dynstore.errors import InputError
 from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan, Store, StoreOptions
 
-__all__ = ["LEAF", "DensityOptions", "PackedArrayStore"]
+__all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
 
 LEAF = 32
 
@@ -178,11 +178,13 @@ class PackedArrayStore(Store):
 
     def _limits(self, leaf: float, root: float) -> np.ndarray:
         """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
-        return _linear_limits((self.slots.num_slots // LEAF - 1).bit_length(), leaf, root)
+        return linear_limits(self.slots.num_slots, leaf, root)
 
 
 @lru_cache(maxsize=64)
-def _linear_limits(height: int, leaf: float, root: float) -> np.ndarray:
+def linear_limits(num_slots: int, leaf: float, root: float) -> np.ndarray:
+    """Return the densities of heights 0 to the root's of so many slots, linear in the height."""
+    height = (num_slots // LEAF - 1).bit_length()
     if height == 0:
         return np.array([root])
     return leaf + (root - leaf) * np.arange(height + 1) / height

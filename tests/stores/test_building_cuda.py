@@ -14,7 +14,7 @@ from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
 
 DENSE = {"build_density": 0.99, "root_upper": 1.0, "leaf_upper": 1.0}
-SORTING = ["k_pack_keys", "k_rank_keys"]
+SORTING = ["k_pack_keys", "k_merge_keys"]
 THIN = {"build_density": 0.06, "root_lower": 0.05, "leaf_lower": 0.05}
 
 

@@ -12,8 +12,8 @@ from dynstore.testing.pair import same_arrays
 
 WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
 PACKING = ["k_find_present", "k_plan_packing", "k_gather_windows", "k_spread_edges", "k_write_edge_rows"]
-SORTING = ["k_pack_keys", "k_rank_keys", "k_plan_update"]
-SORTING_ROWS = ["k_pack_rows", "k_rank_keys", "k_keep_rows", "k_plan_update"]
+SORTING = ["k_pack_keys", "k_merge_keys", "k_plan_update"]
+SORTING_ROWS = ["k_pack_rows", "k_merge_keys", "k_keep_rows", "k_plan_update"]
 
 
 @pytest.fixture
@@ -133,4 +133,4 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     sorting = SORTING_ROWS if graph.is_weighted() else SORTING
     weighing = ["k_update_weights"] if graph.is_weighted() else []
     wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
-    assert [name for name in started if name != "k_rank_keys"] == [name for name in wanted if name != "k_rank_keys"]
+    assert [name for name in started if name != "k_merge_keys"] == [name for name in wanted if name != "k_merge_keys"]

@@ -315,7 +315,7 @@ def test_a_batch_that_makes_the_root_too_dense_is_tried_once(device, launches):
     launches.clear()
     report = graph.insert_edges((src[::4], dst[::4] + np.int32(1)))
     assert (report.inserted, report.path, report.grown) == (150, "merge", True)
-    assert launches == ["k_insert_lists", "k_pack_keys", "k_rank_keys", *MERGING]
+    assert launches == ["k_insert_lists", "k_pack_keys", "k_merge_keys", *MERGING]
     check_graph(graph)
 
 

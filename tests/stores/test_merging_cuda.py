@@ -125,3 +125,31 @@ def test_slots_beyond_what_products_of_ranks_hold_are_refused(device):
             message = f"store '{store}': 3037000500 slots are needed, on '{name}' there can be 3037000499"
             with pytest.raises(LimitError, match=re.escape(message)):
                 sizing._check_num_slots(MOST_SPREAD + 1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_build_loads_what_growing_launches(device, monkeypatch, weighted, dtype):
+    """The same kernels, for the same types."""
+    from dynstore._cuda.compiler import Kernel, _unpacked
+    from dynstore._cuda.merging import load_merge
+
+    def note(args):
+        return tuple((getattr(arg, "dtype", type(arg)), getattr(arg, "ndim", 0)) for arg in _unpacked(args))
+
+    loaded, launched, run = set(), set(), Kernel._run
+
+    def run_noted(self, blocks, resident, found, args):
+        launched.add((self.name, note(args)))
+        run(self, blocks, resident, found, args)
+
+    monkeypatch.setattr(Kernel, "_load", lambda self, args: loaded.add((self.name, note(args))))
+    monkeypatch.setattr(Kernel, "_run", run_noted)
+    load_merge.cache_clear()
+    graph = DynamicGraph(device=device, weighted=weighted, vertex_dtype=dtype)
+    ids = np.arange(40, dtype=dtype)
+    graph.insert_edges((ids, ids[::-1].copy()))
+    assert {name for name, _ in loaded} == {*DIRECT, *(["k_update_weights"] if weighted else [])}
+    launched.clear()
+    assert graph.insert_edges((ids, ids)).grown
+    assert loaded <= launched
