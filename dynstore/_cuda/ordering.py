@@ -13,7 +13,7 @@ import numpy as np
 
 from dynstore._cuda.batches import d_count_rows, d_read_row
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
-from dynstore._cuda.grid import d_chunk, d_sync_grid
+from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["FEWEST_ROWS", "PIECE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
+__all__ = ["FEWEST_ROWS", "PIECE_BITS", "STRANGE_ROWS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
 # Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
@@ -47,8 +47,23 @@ WORDS = (RANGES + 1) // 2
 NOWHERE = 2 * WORDS
 COUNTERS = NOWHERE + WARP
 WORDS_EACH = -(-WORDS // BLOCK)
-# Entries of ``control``: how many blocks have counted, and how many have read the totals.
-COUNTED, LEFT, CONTROL = 0, 1, 2
+# While a row's range is searched for, a word has the first run it may be in the low half, the last one in the high.
+HALF, FIRST_RUN = np.uint32(16), np.uint32(0xFFFF)
+# Entries of ``control``: how many blocks have counted; how many have read the totals; whether some id of the batch is
+# no vertex, for the kernels that follow: that is said anew by each launch.
+COUNTED, LEFT, STRANGE_ROWS, CONTROL = 0, 1, 2, 3
+
+
+@device
+def d_share_rows(count):
+    """Return the first and the last + 1 of the rows that the block owns: whole warps of them, as evenly as can be.
+
+    All uint32, as 64 bits take long to divide; there are less than 2^31 rows.
+    """
+    blocks, warp = np.uint32(cuda.gridDim.x), np.uint32(WARP)
+    warps = np.uint32(np.uint32(np.uint32(count + warp - np.uint32(1)) // warp + blocks - np.uint32(1)) // blocks)
+    first = min(np.uint32(np.uint32(cuda.blockIdx.x) * np.uint32(warps * warp)), count)
+    return first, min(np.uint32(first + np.uint32(warps * warp)), count)
 
 
 @device
@@ -86,6 +101,32 @@ def d_choose_range(offsets, dst, row, column, shift):
 
 
 @device
+def d_choose_ranges(offsets, dst, pairs, shift, ranges):
+    """Find for each of the thread's rows what :func:`d_choose_range` returns.
+
+    All of them a step at a time, without branches, so that their reads wait together: one that is found reads the first
+    slot of all.
+    """
+    last_row = np.uint32(offsets.shape[0] - 1)
+    for k in range(ROWS_EACH):
+        row = np.uint32(max(np.int32(pairs[k] >> 32), np.int32(0)))
+        low, high = np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last_row)])
+        ranges[k] = np.uint32(d_find_run(low, shift) | np.uint32(d_find_run(high, shift) << HALF))
+    some_open = True
+    while some_open:
+        some_open = False
+        for k in range(ROWS_EACH):
+            first, last = np.uint32(ranges[k] & FIRST_RUN), np.uint32(ranges[k] >> HALF)
+            middle = np.uint32(np.uint32(first + last + np.uint32(1)) >> np.uint32(1))
+            is_open = first < last
+            is_behind = dst[np.uint32(middle << np.uint32(shift)) if is_open else np.uint32(0)] < np.int32(pairs[k])
+            first = middle if is_open and is_behind else first
+            last = np.uint32(middle - np.uint32(1)) if is_open and not is_behind else last
+            ranges[k] = np.uint32(first | np.uint32(last << HALF))
+            some_open |= bool(first < last)
+
+
+@device
 def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
     """Read the thread's rows of a tile, and where these belong: the counter of a row's range, of none that of the lane.
 
@@ -95,9 +136,19 @@ def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs
     for k in range(ROWS_EACH):
         at = np.uint32(i + np.uint32(k) * STEP)
         pairs[k] = d_read_pair(edge_src, edge_dst, mirrored, at, end, num_vertices)
+    d_choose_ranges(offsets, dst, pairs, shift, ranges)
     for k in range(ROWS_EACH):
-        chosen = d_choose_range(offsets, dst, np.int32(pairs[k] >> 32), np.int32(pairs[k]), shift)
-        ranges[k] = chosen if np.uint32(i + np.uint32(k) * STEP) < end else np.uint32(NOWHERE + d_lane())
+        is_there = np.uint32(i + np.uint32(k) * STEP) < end
+        ranges[k] = np.uint32(ranges[k] & FIRST_RUN) if is_there else np.uint32(NOWHERE + d_lane())
+
+
+@device
+def d_is_any_strange(pairs):
+    """Return whether one of the thread's rows has an id that is no vertex; those past the end repeat the last one."""
+    signs = np.int32(0)
+    for k in range(ROWS_EACH):
+        signs = np.int32(signs | np.int32(pairs[k] >> 32) | np.int32(pairs[k]))
+    return signs < 0
 
 
 @device
@@ -119,14 +170,16 @@ def d_write_pairs(ordered, ranges, places, pairs):
 def d_add_counts(counts, totals):
     """Add the block's counts to those of all (atomic); each becomes the block's first place within the range.
 
-    Two ranges at a time: no half of their sum has more than 31 bits.
+    Two ranges at a time: no half of their sum has more than 31 bits. Many are of none, and need not be told.
     """
     before = cuda.local.array(WORDS_EACH, np.int64)  # registers, so that all atomics are on their way
     for k in range(WORDS_EACH):
         at = cuda.threadIdx.x + k * BLOCK
+        before[k] = np.int64(0)
         if at < WORDS:
             both = np.int64(counts[2 * at]) | (np.int64(counts[2 * at + 1]) << 32)
-            before[k] = cuda.atomic.add(totals, at, both)
+            if both != 0:
+                before[k] = cuda.atomic.add(totals, at, both)
     for k in range(WORDS_EACH):
         at = cuda.threadIdx.x + k * BLOCK
         if at < WORDS:
@@ -134,46 +187,49 @@ def d_add_counts(counts, totals):
 
 
 @device
-def d_sum_lower_threads(value, board):
-    """Return the int32 sum of ``value`` over the threads of the block before this one.
+def d_sum_lower_warps(total, board):
+    """Return the int32 sum of the totals of the block's warps before this one; ``total`` is that of the last lane.
 
     The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
     """
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    total = d_scan_lanes(value)
     if lane == 31:
         board[warp] = total
     cuda.syncthreads()
     warps = d_scan_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
     before = d_shuffle(warps, max(warp - 1, 0))
-    return np.int32(total - value + (before if warp > 0 else np.int32(0)))
+    return before if warp > 0 else np.int32(0)
 
 
 @device
 def d_add_starts(places, totals, starts, board):
-    """Add the rows of all ranges before each to the block's first place in it; a thread has neighbouring words.
+    """Add the rows of all ranges before each to the block's first place in it; a warp has neighbouring words.
 
-    The first block leaves where each range begins, and all end, in ``starts``.
+    The last block, which has the fewest rows, leaves where each range begins, and all end, in ``starts``.
     """
     words = cuda.local.array(WORDS_EACH, np.int64)
-    rows = np.int32(0)
+    befores = cuda.local.array(WORDS_EACH, np.int32)
+    base = (cuda.threadIdx.x >> 5) * (WARP * WORDS_EACH) + d_lane()
+    total = np.int32(0)
     for k in range(WORDS_EACH):
-        at = cuda.threadIdx.x * WORDS_EACH + k
-        words[k] = totals[at] if at < WORDS else np.int64(0)
+        words[k] = totals[base + k * WARP] if base + k * WARP < WORDS else np.int64(0)
     for k in range(WORDS_EACH):
-        rows = np.int32(rows + np.int32(words[k] & 0x7FFFFFFF) + np.int32(words[k] >> 32))
-    before = d_sum_lower_threads(rows, board)
+        rows = np.int32(np.int32(words[k] & 0x7FFFFFFF) + np.int32(words[k] >> 32))
+        up_to = d_scan_lanes(rows)
+        befores[k] = np.int32(total + np.int32(up_to - rows))
+        total = np.int32(total + d_shuffle(up_to, 31))
+    before = d_sum_lower_warps(total, board)
+    is_last = cuda.blockIdx.x == cuda.gridDim.x - 1
     for k in range(WORDS_EACH):
-        at = cuda.threadIdx.x * WORDS_EACH + k
-        middle = np.int32(before + np.int32(words[k] & 0x7FFFFFFF))
+        at, first = base + k * WARP, np.int32(before + befores[k])
+        middle = np.int32(first + np.int32(words[k] & 0x7FFFFFFF))
         if at < WORDS:
-            places[2 * at] += before
+            places[2 * at] += first
             places[2 * at + 1] += middle
-        if at < WORDS and cuda.blockIdx.x == 0:
-            starts[2 * at], starts[2 * at + 1] = before, middle
-        before = np.int32(middle + np.int32(words[k] >> 32))
-    if cuda.grid(1) == BLOCK - 1:
-        starts[2 * WORDS] = before
+            if is_last:
+                starts[2 * at], starts[2 * at + 1] = first, middle
+    if is_last and cuda.threadIdx.x == BLOCK - 1:
+        starts[2 * WORDS] = np.int32(before + total)
 
 
 @device
@@ -193,7 +249,8 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
 
     Blocks count their shares by range, and take their places in each; once all have, each block finds where the ranges
     begin, and sends its rows: those of its last tile from registers, others, of batches larger than all registers, are
-    read again. ``control`` and ``totals``, the rows of each range, two of them in a word, are zeros, and left so.
+    read again. ``control``, but for STRANGE_ROWS, and ``totals``, the rows of each range, two of them in a word, are
+    zeros, and left so.
     """
     counts = cuda.shared.array(COUNTERS, np.int32)
     board = cuda.shared.array(WARP, np.int32)
@@ -201,28 +258,36 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     pairs = cuda.local.array(ROWS_EACH, np.int64)  # these are registers
     ranges = cuda.local.array(ROWS_EACH, np.uint32)
     places = cuda.local.array(ROWS_EACH, np.int32)
-    first, stop = d_chunk(d_count_rows(edge_src, mirrored))
-    i, end = np.uint32(first + cuda.threadIdx.x), np.uint32(stop)
-    tiles = max((stop - first + ROWS_EACH * BLOCK - 1) // (ROWS_EACH * BLOCK), 1)
+    first, end = d_share_rows(np.uint32(d_count_rows(edge_src, mirrored)))
+    i = np.uint32(first + np.uint32(cuda.threadIdx.x))
+    tiles = max(np.int32(np.uint32(end - first + TILE - np.uint32(1)) // TILE), np.int32(1))
+    is_strange, left = False, np.int64(0)
     for at in range(cuda.threadIdx.x, COUNTERS, BLOCK):
         counts[at] = 0
     for _ in range(tiles):
         d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        is_strange |= d_is_any_strange(pairs)
         cuda.syncthreads()  # so that places of the last tile are behind those of all others
         d_take_places(counts, ranges, places)
         i = np.uint32(i + TILE)
     cuda.syncthreads()
     d_add_counts(counts, totals)
+    if cuda.grid(1) == 0:
+        control[STRANGE_ROWS] = 0
     d_sync_grid(control, 1, COUNTED)
+    if is_strange:
+        control[STRANGE_ROWS] = 1
     d_add_starts(counts, totals, starts, board)
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
-        last[0] = cuda.atomic.add(control, LEFT, 1) == cuda.gridDim.x - 1
+        left = np.int64(cuda.atomic.add(control, LEFT, 1))  # waited for below
     for k in range(ROWS_EACH):
         places[k] += counts[ranges[k]]
     d_write_pairs(ordered, ranges, places, pairs)
+    if cuda.threadIdx.x == 0:
+        last[0] = left == cuda.gridDim.x - 1
     cuda.syncthreads()
-    i = np.uint32(first + cuda.threadIdx.x)
+    i = np.uint32(first + np.uint32(cuda.threadIdx.x))
     for _ in range(1, tiles):
         d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
         d_take_places(counts, ranges, places)
@@ -237,14 +302,14 @@ class Ordered:
 
     ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
     where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``, ``dst``: the
-    halves of ``pairs``.
+    halves of ``pairs``; ``control[STRANGE_ROWS]``: whether an id of the batch is no vertex.
     """
 
     shift: int
 
     def __init__(self, _: Backend, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
         self.written, self.searched = Packed(control, totals, starts, pairs), Packed(starts, pairs)
-        self.starts = starts
+        self.control, self.starts = control, starts
         halves = pairs.view(np.int32)
         self.src, self.dst = halves[1::2], halves[::2]
 

@@ -55,6 +55,7 @@ def check_order(ordering, graph, src, dst, mirrored):
         src, dst = np.r_[src, dst], np.r_[dst, src]
     known = [np.where((ids >= 0) & (ids < slots.num_vertices), ids, -1) for ids in (src, dst)]
     assert ordered_src.dtype == ordered_dst.dtype == np.int32
+    assert int(ordered.control[ordering.STRANGE_ROWS]) == (min(ids.min() for ids in known) < 0)
     assert sorted(zip(ordered_src, ordered_dst, strict=True)) == sorted(zip(*known, strict=True))
     offsets, slot_dst = (backend.to_host(array).astype(np.int64) for array in (slots.offsets, slots.dst))
     rows = np.maximum(ordered_src, 0)
