@@ -45,7 +45,7 @@ def weakly_connected_components(
     """
     read_components(directed, connection, return_labels)
     kernels = G.backend.kernels("dynstore.algorithms", "components")
-    return components_frame(G, kernels.label_components(G.snapshot()))
+    return components_frame(G, kernels.label_components(G.snapshot(), not G.is_directed()))
 
 
 def read_components(directed: None = None, connection: str | None = None, return_labels: None = None) -> None:

@@ -36,7 +36,8 @@ class ComponentAnswer(Answer):
 
     def recompute(self) -> None:
         G, out = self.G, self.G.snapshot()
-        self._labels = G.backend.kernels("dynstore.algorithms", "components").label_components(out)
+        kernels = G.backend.kernels("dynstore.algorithms", "components")
+        self._labels = kernels.label_components(out, not G.is_directed())
         self.edge_visits = out.num_edges
         self._forest = self._grow_forest() if self._deletes else None
 

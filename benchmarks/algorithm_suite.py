@@ -119,7 +119,8 @@ ALGORITHMS = {
         1e-5, _pagerank, lambda case: {"max_iter": ITERATIONS, "tol": 0.0, "fail_on_nonconvergence": False}, pulls=True
     ),
     "weakly_connected_components": _Algorithm(
-        0.0, lambda case, out, _: partial(case.kernels("components").label_components, out), directed=("dynstore",)
+        0.0, lambda case, out, _: partial(case.kernels("components").label_components, out, not case.directed),
+        directed=("dynstore",),
     ),
     "triangle_count": _Algorithm(
         0.0, lambda case, out, _: partial(case.kernels("community").count_triangles, out), directed=()

@@ -32,7 +32,8 @@ def _labels(G: StoreGraph) -> np.ndarray:
     """Return the label of every node, in their order: the number of the first node in its component."""
     store = G.structure()
     kernels = store.backend.kernels("dynstore.algorithms", "components")
-    return store.backend.to_host(kernels.label_components(store.snapshot()))[G.live_ids()]
+    labels = kernels.label_components(store.snapshot(), not store.is_directed())
+    return store.backend.to_host(labels)[G.live_ids()]
 
 
 def _components(G: StoreGraph) -> Iterator[set[Any]]:

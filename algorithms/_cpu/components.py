@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["label_components"]
 
 
-def label_components(out: GapCSR) -> Array:
+def label_components(out: GapCSR, symmetric: bool = False) -> Array:
     """Label each vertex with the smallest vertex of its (weak) component.
 
     Union-find in one pass over the edges: the larger root is hooked under the smaller, as in Afforest (Sutton,
     Ben-Nun and Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018,
     section III), and paths are halved (Tarjan and van Leeuwen, "Worst-case analysis of set union algorithms",
-    JACM 31(2), 1984). Afforest's skipping of the largest component is not used: it needs both directions of each edge,
-    and a directed graph brings one.
+    JACM 31(2), 1984). Afforest's skipping of the largest component is not used: it needs both directions of each edge
+    (which ``symmetric`` says there are), and a directed graph brings one.
 
     Returns
     -------

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
-from dynstore._cuda.tiles import BOARD, d_scan_tile
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, SIMULATED, WARP, cuda, device, kernel
+from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.tiles import BOARD, d_scan_tile, d_sum_block
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import RESIDENT_WARPS, d_count_bits, d_lowest_bit
 
 if TYPE_CHECKING:
@@ -58,6 +59,9 @@ STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
 LOW_BITS = (1 << 32) - 1
+# Of ``k_cut_rows``: rows that a thread counts at once, so that their reads wait together; entries of ``control``.
+COUNTED_ROWS = 2 if SIMULATED else 8
+CUT_ARRIVALS, BLOCK_SUMS = 1, 2
 
 
 @device
@@ -274,34 +278,79 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
     return vertices, slots
 
 
-@kernel
-def k_cut_rows(offsets, rows, begins, spans, split, lengths):
-    """One thread a row: append its pieces to ``rows``, ``begins``, ``spans``; itself to ``split`` if it has several.
+@device
+def d_count_row(offsets, row, end):
+    """Return a row's first slot, the end of its slots, and in how many pieces it is cut: none from row ``end`` on."""
+    there = np.uint64(min(row, end - 1))
+    begin, stop = int(offsets[there]), int(offsets[there + np.uint64(1)])
+    return begin, stop, d_count_pieces(begin, stop) if row < end else 0
 
-    Atomics: one add a block on ``lengths[0]``, pieces above and split rows below.
+
+@device
+def d_write_piece(begin, end, row, piece, split, rows, begins, spans, place):
+    """Write one of a row's pieces to the lists; ``split`` is 0 or SPLIT_SPAN."""
+    base = (begin & -32) + (piece << PIECE_BITS)
+    rows[place] = row
+    begins[place] = base
+    spans[place] = max(begin - base, 0) + 32 * (min(end - base, PIECE_SLOTS) - 1) + split
+
+
+@kernel
+def k_cut_rows(offsets, rows, begins, spans, split, places, control):
+    """List all pieces in the order of the rows, in ``rows``, ``begins``, ``spans``; rows of several ones in ``split``.
+
+    Each warp owns neighbouring rows. Blocks count what theirs are cut in, wait for each other, and write; then warps
+    stride over the rows of several pieces, whose first ones' ``places`` are known, so that no thread writes many.
+    ``control``: what :class:`CutRows` calls ``lengths``, arrivals, then what each block has counted; zeros.
     """
-    board = cuda.shared.array(RESERVE_BOARD, np.int64)
-    row = int(cuda.grid(1))
-    begin = 0
-    end = 0
-    if row < offsets.shape[0] - 1:
-        begin = int(offsets[row])
-        end = int(offsets[row + 1])
-    pieces = d_count_pieces(begin, end)
-    amount = pieces << 32
-    if pieces > 1:
-        amount += 1
-    start = d_reserve(amount, board, lengths, 0)
-    d_write_pieces(row, begin, pieces, rows, begins, start >> 32)
-    first = begin & 31
-    left = end - (begin & -32)  # from where the piece starts reading
-    for place in range(start >> 32, (start >> 32) + pieces):
-        span = first + 32 * (min(left, PIECE_SLOTS) - 1)
-        spans[place] = span if pieces == 1 else span + SPLIT_SPAN
-        first = 0
-        left -= PIECE_SLOTS
-    if pieces > 1:
-        split[start & LOW_BITS] = row
+    board = cuda.shared.array(BOARD, np.int64)
+    lane = d_lane()
+    warps = int(cuda.gridsize(1)) >> 5
+    share = ((offsets.shape[0] - 1 + warps - 1) // warps + 31) & -32
+    first = (int(cuda.grid(1)) >> 5) * share
+    end = min(first + share, offsets.shape[0] - 1)
+    amount = 0
+    for row in range(first + lane, end + lane, 32 * COUNTED_ROWS):
+        for k in range(COUNTED_ROWS):
+            _, _, pieces = d_count_row(offsets, row + 32 * k, end)
+            amount += (pieces << 32) + (1 if pieces > 1 else 0)
+    before, total = d_scan_tile(amount, board)
+    if cuda.threadIdx.x == 0:
+        control[BLOCK_SUMS + cuda.blockIdx.x] = total
+    d_sync_grid(control, 1, CUT_ARRIVALS)
+    lower = 0
+    total = 0
+    for block in range(cuda.threadIdx.x, cuda.gridDim.x, cuda.blockDim.x):
+        count = control[BLOCK_SUMS + block]
+        total += count
+        lower += count if block < cuda.blockIdx.x else 0
+    start = d_sum_block(lower, board) + d_shuffle(before, 0)
+    total = d_sum_block(total, board)
+    place, split_place = start >> 32, start & LOW_BITS
+    coming_begin, coming_stop, coming_pieces = d_count_row(offsets, first + lane, end)
+    for row in range(first + lane, end + lane, 32):
+        begin, stop, pieces = coming_begin, coming_stop, coming_pieces
+        coming_begin, coming_stop, coming_pieces = d_count_row(offsets, row + 32, end)
+        if d_ballot(pieces != 0) != 0:  # the same in all lanes
+            up_to = d_scan_lanes(np.int32(pieces))
+            several = d_ballot(pieces > 1)
+            own = place + up_to - pieces
+            if pieces == 1:
+                d_write_piece(begin, stop, row, 0, 0, rows, begins, spans, own)
+            if pieces > 1:
+                nth = split_place + d_count_lower(several, lane)
+                split[nth] = row
+                places[nth] = own
+            place += d_shuffle(up_to, 31)
+            split_place += np.int64(cuda.popc(several))
+    d_sync_grid(control, 2, CUT_ARRIVALS)
+    if cuda.grid(1) == 0:
+        control[0] = total
+    for i in range(int(cuda.grid(1)) >> 5, total & LOW_BITS, warps):
+        row, place = int(split[i]), int(places[i])
+        begin, stop, pieces = d_count_row(offsets, row, row + 1)
+        for piece in range(lane, pieces, 32):
+            d_write_piece(begin, stop, row, piece, SPLIT_SPAN, rows, begins, spans, place + piece)
 
 
 def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
@@ -336,8 +385,11 @@ class CutRows:
     def __init__(self, csr: GapCSR) -> None:
         backend = csr.backend
         self.split, rows, begins = make_lists(backend, csr)
-        lengths = backend.zeros(1, np.int64)
-        self.spans = backend.empty(rows.shape[0], np.int32)
-        k_cut_rows.launch(csr.num_vertices, csr.offsets, rows, begins, self.spans, self.split, lengths)
-        self.pieces = (rows, begins, lengths)
         self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))
+        places = backend.empty(self.max_split, rows.dtype)
+        control = backend.zeros(BLOCK_SUMS + MAX_RESIDENT_BLOCKS, np.int64)
+        self.spans = backend.empty(rows.shape[0], np.int32)
+        k_cut_rows.launch_resident(
+            -(-csr.num_vertices // COUNTED_ROWS), csr.offsets, rows, begins, self.spans, self.split, places, control
+        )
+        self.pieces = (rows, begins, control)

@@ -204,16 +204,39 @@ def k_unite_edges(sources, indices, valid, outside, mixed, parents):
         d_unite_slot(sources, indices, valid, parents, slots[start + lane])
 
 
-def label_components(out: GapCSR) -> Array:
+@kernel
+def k_unite_outside(sources, indices, valid, outside, mixed, parents):
+    """Warps stride over 32 chunks: unite the ends of all edges of those that rows of vertices outside are in.
+
+    An edge that leads from the marked tree to such a vertex is among these the other way round.
+    """
+    lane = d_lane()
+    last = indices.shape[0] - 1
+    num_chunks = (last >> CHUNK_BITS) + 1
+    use_marks = mixed[mixed.shape[0] - 1] == 0
+    for group in range(int(cuda.grid(1)) >> 5, (num_chunks + 31) >> 5, int(cuda.gridsize(1)) >> 5):
+        chunk = min(group * 32 + lane, num_chunks - 1)
+        is_mixed = (mixed[np.uint64(chunk)] | d_is_outside(outside, sources[np.uint64(chunk << CHUNK_BITS)])) != 0
+        waiting = np.int64(d_ballot((is_mixed or not use_marks) and group * 32 + lane < num_chunks))
+        while waiting != 0:  # the same in all lanes
+            begin = (group * 32 + d_lowest_bit(waiting)) << CHUNK_BITS
+            waiting &= waiting - 1
+            for step in range(0, CHUNK_SLOTS, 4 * WARP):
+                if begin + step <= last:
+                    d_unite_four(sources, indices, valid, parents, begin + step + lane, last)
+
+
+def label_components(out: GapCSR, symmetric: bool = False) -> Array:
     """Label each vertex with the smallest vertex of its (weak) component.
 
     Union-find over all edges at once: the larger root is hooked under the smaller as in Afforest (Sutton, Ben-Nun
     and Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018, section III),
     after a sample of the edges, whose trees make most of the others cheap; paths are split on the way as in ECL-CC
     (Jaiganesh and Burtscher, "A High-Performance Connected Components Implementation for GPUs", HPDC 2018, section 3).
-    Afforest skips all edges of the largest tree's vertices after that. This needs both directions of each edge, and a
-    directed graph brings one: here an edge is skipped where both its ends are in that tree. A bitmap says so, most of
-    which the L1 cache keeps. Where no tree has half of some edges, all edges are looked at alike.
+    Afforest skips all edges of the largest tree's vertices after that, as is done here where there is each edge in both
+    directions (``symmetric``). A directed graph brings one: of that an edge is skipped where both its ends are in the
+    tree. A bitmap says so, most of which the L1 cache keeps. Where no tree has half of some edges, all edges are looked
+    at alike.
 
     Returns
     -------
@@ -233,6 +256,9 @@ def label_components(out: GapCSR) -> Array:
     k_mark_outside.launch_strided(out.num_vertices, out.offsets, out.sources, parents, outside, mixed)
     unsigned = np.dtype(f"u{out.indices.dtype.itemsize}")  # shorter addresses
     ends = (out.sources.view(unsigned), out.indices.view(unsigned))
-    k_unite_edges.launch_strided(num_chunks * WARP, *ends, out.valid, outside, mixed, parents)
+    if symmetric:
+        k_unite_outside.launch_strided(num_chunks, *ends, out.valid, outside, mixed, parents)
+    else:
+        k_unite_edges.launch_strided(num_chunks * WARP, *ends, out.valid, outside, mixed, parents)
     flatten_trees(parents)
     return parents

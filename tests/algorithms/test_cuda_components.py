@@ -16,11 +16,11 @@ from tests.algorithms.problems import BACKEND, CASES, Problem, assert_same, ever
 @every_graph
 def test_components(edges: Edges, case: tuple[Any, ...]) -> None:
     problem = Problem(edges, case)
-    got = kernels("components")[0].label_components(problem.out)
     expected = np.empty(edges.num_vertices, dtype=problem.dtype)
     for component in nx.connected_components(edges.networkx(directed=False)):
         expected[list(component)] = min(component)
-    assert_same(got, expected)
+    for symmetric in {False, not problem.directed}:
+        assert_same(kernels("components")[0].label_components(problem.out, symmetric), expected)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -33,17 +33,18 @@ def test_components_of_long_chains_in_any_order(seed: int) -> None:
     assert set(labels[order[30:]].tolist()) == {order[30:].min()}
 
 
+@pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("density", [1.0, 0.6])
 @pytest.mark.parametrize("size", [80, 20], ids=["one large tree", "four trees"])
-def test_components_of_whole_chunks(size: int, density: float) -> None:
+def test_components_of_whole_chunks(size: int, density: float, directed: bool) -> None:
     """Many edges are within trees, some lead to leaves that no edge leaves from, a few rows are of neither."""
     rng = np.random.default_rng(2)
     src, dst = np.divmod(rng.choice(80 * size, 900, replace=False), size)
     src = np.concatenate([src, np.arange(400) % 10 + 5, [81, 82, 83, 84]])
     dst = np.concatenate([dst + src[:900] // size * size, np.arange(400) // 10 + 90, [82, 83, 85, 10]])
     edges = Edges("chunks", src, dst, 132)
-    problem = Problem(edges, (True, density, np.int32, np.float32))
-    labels = host(kernels("components")[0].label_components(problem.out))
+    problem = Problem(edges, (directed, density, np.int32, np.float32))
+    labels = host(kernels("components")[0].label_components(problem.out, not directed))
     for component in nx.connected_components(edges.networkx(directed=False)):
         assert labels[list(component)].tolist() == [min(component)] * len(component)
 

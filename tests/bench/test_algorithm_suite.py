@@ -40,8 +40,8 @@ def test_every_way_is_timed_and_agrees(ids: str, tmp_path: Path, capsys: pytest.
 def test_other_results_are_found_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     label = components.label_components
 
-    def mislabel(out: Any) -> Any:
-        labels = label(out)
+    def mislabel(out: Any, symmetric: bool) -> Any:
+        labels = label(out, symmetric)
         labels[-1] = out.num_slots == out.num_edges  # only the packed copy has no gaps
         return labels
 
