@@ -33,6 +33,7 @@ from dynstore.algorithms._cuda.rank_iterations import (
     d_advance_rank,
     d_spread,
     iterate_ranks,
+    k_advance_split_rows,
 )
 
 if TYPE_CHECKING:
@@ -381,12 +382,12 @@ def pagerank(
     kept = backend.empty(1, np.int32)
     k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
 
-    def pull(shares: Array, step: tuple[Any, ...]) -> None:
+    def advance(shares: Array, step: tuple[Any, ...]) -> None:
         pieces = (*cut.pieces, cut.spans, kept, shares)
         if into.weights is None:
             k_pull_ranks.launch_warps(num_warps, *edges, *pieces, *step)
         else:
             k_pull_weighted_ranks.launch_warps(num_warps, *edges, into.weights, *pieces, *step)
+        k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
 
-    split = (cut.split, cut.pieces[2])
-    return iterate_ranks(backend, pull, split, cut.max_split, out_weights, alpha, personalization, start, max_iter, tol)
+    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)

@@ -22,6 +22,7 @@ __all__ = [
     "d_advance_rank",
     "d_spread",
     "iterate_ranks",
+    "k_advance_split_rows",
 ]
 
 # Iterations started before the host looks whether one has converged; those after it write nothing.
@@ -41,36 +42,18 @@ def d_share_rank(rank, weight, shares, vertex):
     return 0.0
 
 
-@device
-def d_fetch_start(start, out_weights, vertex):
-    """Return a vertex's first rank and its out-weight; past the last one, that of it."""
-    there = min(vertex, start.shape[0] - 1)
-    return start[there], out_weights[there]
-
-
 @kernel
-def k_share_ranks(start, out_weights, split, lengths, ranks, shares, next_shares, sums, history):
-    """Stride over the vertices: write the first ranks and shares, add up what dangles by one atomic add a block.
+def k_share_ranks(ranks, out_weights, shares, history):
+    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block.
 
-    Clears the sums of split rows, and the shares of no vertex, behind all others. Notes that no iteration was before.
+    Notes that no iteration was before.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    num_vertices, step = start.shape[0], int(cuda.gridsize(1))
-    vertex = int(cuda.grid(1))
-    if vertex == 0:
+    if cuda.grid(1) == 0:
         history[CHANGE] = np.inf
-        shares[num_vertices] = 0
-        next_shares[num_vertices] = 0
-    for i in range(vertex, int(lengths[0]) & LOW_BITS, step):
-        sums[split[i]] = 0.0
     dangling = 0.0
-    coming_rank, coming_weight = d_fetch_start(start, out_weights, vertex)
-    while vertex < num_vertices:
-        rank, weight = coming_rank, coming_weight
-        coming_rank, coming_weight = d_fetch_start(start, out_weights, vertex + step)
-        ranks[vertex] = rank
-        dangling += d_share_rank(rank, weight, shares, vertex)
-        vertex += step
+    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
+        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
     d_add_block(dangling, board, history, DANGLING)
 
 
@@ -100,13 +83,12 @@ def k_advance_split_rows(
 ):
     """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    rows = int(lengths[0]) & LOW_BITS
-    if history[2 * iteration + CHANGE] < tol or cuda.blockIdx.x * cuda.blockDim.x >= rows:  # the same in all threads
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
         return
     spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
     changes = 0.0
     dangling = 0.0
-    for i in range(int(cuda.grid(1)), rows, int(cuda.gridsize(1))):
+    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
         row = int(split[i])
         change, lost = d_advance_rank(
             row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
@@ -120,9 +102,7 @@ def k_advance_split_rows(
 
 def iterate_ranks(
     backend: Backend,
-    pull: Callable[[Array, tuple[Any, ...]], None],
-    split: tuple[Array, Array],
-    max_split: int,
+    advance: Callable[[Array, tuple[Any, ...]], None],
     out_weights: Array,
     alpha: float,
     personalization: Array | None,
@@ -130,13 +110,11 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``pull(shares, step)``, which advances all ranks but those of rows it only adds up.
-
-    ``split``: such rows, no more than ``max_split``, and their number, in the lower half of an array's first entry.
-    """
+    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration."""
     num_vertices = start.shape[0]
-    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
-    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
+    ranks = start.copy()
+    shares, next_shares = (backend.zeros(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
+    sums = backend.zeros(num_vertices, np.float64)
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
@@ -146,9 +124,7 @@ def iterate_ranks(
         block = min(block, max_iter - iterations)
         history = backend.zeros(2 * (block + 1), np.float64)
         if last is None:
-            k_share_ranks.launch_strided(
-                num_vertices, start, out_weights, *split, ranks, shares, next_shares, sums, history
-            )
+            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
         else:
             history[:2] = last[-2:]
         for iteration in range(block):
@@ -164,8 +140,7 @@ def iterate_ranks(
                 next_shares,
                 sums,
             )
-            pull(shares, step)
-            k_advance_split_rows.launch_strided(max_split, *split, *step)
+            advance(shares, step)
             shares, next_shares = next_shares, shares
         changes = backend.to_host(history)[2 + CHANGE :: 2]
         converged = np.flatnonzero(changes < tol)

@@ -12,7 +12,7 @@ from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_su
 from dynstore.algorithms._cuda._common import d_find_row, fill
 from dynstore.algorithms._cuda.arc_triangles import count_arc_triangles
 from dynstore.algorithms._cuda.orientation import rank_vertices, sort_arcs
-from dynstore.algorithms._cuda.rank_iterations import CHANGE, iterate_ranks
+from dynstore.algorithms._cuda.rank_iterations import CHANGE, iterate_ranks, k_advance_split_rows
 from dynstore.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
 
 if TYPE_CHECKING:
@@ -297,9 +297,9 @@ def pagerank(
     count = backend.asarray(np.array([num_vertices]))
     chains = (table.slabs, table.heads, table.words, table.keys, all_rows, ends, num_chains)
 
-    def pull(shares: Array, step: tuple[Any, ...]) -> None:
+    def advance(shares: Array, step: tuple[Any, ...]) -> None:
         history, iteration, sums = step[0], step[1], step[-1]
         k_pull_chains.launch_warps(-(-num_chains // WARP_CHAINS), *chains, shares, history, iteration, tol, sums)
+        k_advance_split_rows.launch_strided(num_vertices, all_rows, count, *step)
 
-    split = (all_rows, count)
-    return iterate_ranks(backend, pull, split, num_vertices, out_weights, alpha, personalization, start, max_iter, tol)
+    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
