@@ -40,7 +40,8 @@ class GPMAPlusOptions(DensityOptions):
     Attributes
     ----------
     merge_cost : float
-        What writing one leaf in place costs, in leaves written by a merge.
+        What writing one leaf in place costs, in leaves written by a merge. Leaves that CUDA writes while it looks at a
+        large batch do not count (``_cuda/unsorted_pieces.py``).
     strategy : {"one-pass", "level"}
         "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
         algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
@@ -51,7 +52,7 @@ class GPMAPlusOptions(DensityOptions):
     who = "store 'gpma+'"
     leaf_upper: float = 1.0
     leaf_lower: float = 1 / 32
-    merge_cost: float = 2.0
+    merge_cost: float = 1.25
     strategy: Literal["one-pass", "level"] = "one-pass"
 
     def __post_init__(self) -> None:

@@ -209,7 +209,7 @@ def test_an_unsorted_plan_may_end_in_a_merge(device, directed, insert_into_both)
     """Where so many leaves are written that a merge is cheaper, and where the root is too dense."""
     rng = np.random.default_rng(13)
     edges = (rng.integers(0, 40, 300), rng.integers(0, 40, 300))
-    graph = DynamicGraph.from_edges(edges, device=device, directed=directed)
+    graph = DynamicGraph.from_edges(edges, device=device, directed=directed, merge_cost=2.0)
     graph.delete_edges((edges[0][:10], edges[1][:10]))
     twin, grown = graph.copy(), False
     for _ in range(6):
