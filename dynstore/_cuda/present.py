@@ -93,7 +93,7 @@ def _find(
     ticket = scratch.mailbox.next_ticket()
     packed = pack_slots(slots)
     ordered = None if raw is None else order_batch(backend, slots, raw)
-    if ordered is not None and fits_pieces(slots, num_rows):
+    if ordered is not None and fits_pieces(slots, num_rows, False):
         num_pieces = count_pieces(slots)
         k_find_pieces.launch_resident(
             num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, most, ticket, ordered.searched,

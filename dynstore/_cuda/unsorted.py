@@ -149,7 +149,7 @@ def _start_plan(
     ``writes``: that leaves with room get their keys at once, where it is searched piece by piece.
     """
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
-    if ordered is not None and fits_pieces(slots, plan.num_rows):
+    if ordered is not None and fits_pieces(slots, plan.num_rows, True):
         num_pieces = count_pieces(slots)
         k_list_pieces.launch_resident(
             num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32), writes,
@@ -270,7 +270,7 @@ def insert_now(
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
     num_pieces = 0
-    if ordered is not None and fits_pieces(slots, plan.num_rows) and plan.num_rows <= most_new:
+    if ordered is not None and fits_pieces(slots, plan.num_rows, True) and plan.num_rows <= most_new:
         num_pieces = count_pieces(slots)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
     undo = partial(_take_back, slots, ordered, plan, num_pieces > 0)

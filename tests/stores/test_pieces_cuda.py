@@ -23,7 +23,7 @@ def pieces(ordering, monkeypatch):
     from dynstore._cuda import pieces, present, unsorted
 
     for module in (present, unsorted):
-        monkeypatch.setattr(module, "fits_pieces", lambda slots, num_rows: True)
+        monkeypatch.setattr(module, "fits_pieces", lambda *_: True)
     return pieces
 
 
@@ -112,7 +112,7 @@ def compare(monkeypatch, launches, sorts):
         was_sorted, was_taken_back = len(sorts) > 0, "k_take_back" in launches
         with monkeypatch.context() as patch:
             for module in (present, unsorted):
-                patch.setattr(module, "fits_pieces", lambda slots, num_rows: False)
+                patch.setattr(module, "fits_pieces", lambda *_: False)
             launches.clear()
             assert getattr(twin, name)(batch) == report
             assert not {"k_list_pieces", "k_find_pieces"} & set(launches)
@@ -315,14 +315,14 @@ def test_leaves_of_many_rows(device, pieces, widen_ranges, compare, rng, spread)
     graph, _ = on_device((src, rng.permutation(len(src))), device, merge_cost=0.0, root_lower=0.1, build_density=0.7)
     graph.insert_vertices(np.array([spread * num_rows + 5]))
     assert pieces.count_pieces(graph._out.slots) >= 3
-    was_sorted = []
+    was_sorted, most = [], pieces.MOST_ABSENT * pieces.count_pieces(graph._out.slots) // 2
     for step in range(8):
-        size = graph._out.slots.num_slots // (8 + 8 * (step % 4))
+        size = min(graph._out.slots.num_slots // 16, most) // (1 + step % 3)
         keys = np.array([rng.integers(0, spread * num_rows, size), rng.integers(0, len(src), size)])
         was_sorted.append(compare("insert_edges", graph, keys)[1])
         there = np.array(sorted(pairs_of(graph))).T
         compare("delete_edges", graph, there[:, rng.permutation(there.shape[1])[: size - 10 * (step // 4)]])
-    assert sum(was_sorted) < 4
+    assert sum(was_sorted) <= 4
 
 
 def test_which_batches_are_searched_by_pieces(device, ordering, launches):
@@ -334,13 +334,16 @@ def test_which_batches_are_searched_by_pieces(device, ordering, launches):
         assert pieces.count_pieces(SimpleNamespace(num_slots=size)) == 3 + num_pieces
     graph = make_hub(device, pieces)
     slots = graph._out.slots
-    fewest = -(-slots.num_slots // pieces.SLOTS_A_ROW)
     most = 3 * pieces.MOST_ABSENT * slots.num_slots // (4 * pieces.PIECE_SLOTS)
-    for num_rows in (fewest - 1, fewest, most, most + 1):
-        assert pieces.fits_pieces(slots, num_rows) == (fewest <= num_rows <= most)
-        edges = edges_of_slots(graph, np.arange(num_rows))
-        for update, kernel in ((graph.insert_edges, "k_list_pieces"), (graph.delete_edges, "k_find_pieces")):
+    fewest = {
+        "insert": -(-slots.num_slots // pieces.SLOTS_INSERTED),
+        "delete": -(-slots.num_slots // pieces.SLOTS_DELETED),
+    }
+    for num_rows in sorted({at + i for at in fewest.values() for i in (-1, 0)} | {most, most + 1}):
+        edges = tuple(map(graph.backend.asarray, edges_of_slots(graph, np.arange(num_rows))))
+        for update, kernel in (("insert", "k_list_pieces"), ("delete", "k_find_pieces")):
             launches.clear()
-            update(tuple(map(graph.backend.asarray, edges)))
-            assert (kernel in launches) == (fewest <= num_rows <= most)
-        graph.insert_edges(tuple(map(graph.backend.asarray, edges)))
+            getattr(graph, f"{update}_edges")(edges)
+            fits = fewest[update] <= num_rows <= most
+            assert (kernel in launches) == fits == pieces.fits_pieces(slots, num_rows, update == "insert")
+        graph.insert_edges(edges)
