@@ -65,10 +65,10 @@ KIND = "insertion"
 class _Scratch:
     """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
 
-    ``is_loaded``: whether the kernels of a large batch have been found for it.
+    ``loaded``: the ways of a large batch whose kernels have been found: by pieces or not, written early or not.
     """
 
-    is_loaded = False
+    loaded: set[tuple[bool, bool]]
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class _Scratch:
         states: Array,
     ) -> None:
         self.control, self.table, self.states, self.merged = control, table, states, merged
-        self.mailbox = Mailbox(backend)
+        self.mailbox, self.loaded = Mailbox(backend), set()
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
         self.pieces = Packed(marks, lists, table, states, pairs, control, far_rows)
@@ -238,7 +238,7 @@ def write_lists(
 
 
 def insert_now(
-    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int, may_take_back: bool
 ) -> tuple[Located, bool] | None:
     """Insert a batch without waiting for what planning it finds; the device decides whether that may be written.
 
@@ -250,6 +250,9 @@ def insert_now(
         As in :func:`plan_lists`.
     most_leaves : int
         Where more are concerned, nothing is written.
+    may_take_back : bool
+        Whether a large batch may be written in part, and taken back where it does not fit: edges stay where they have
+        moved to then, and with them the row starts of ``slots``, which have to be the graph's own.
 
     Returns
     -------
@@ -269,15 +272,15 @@ def insert_now(
     if plan.num_rows <= MOST_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
-    num_pieces = 0
-    if ordered is not None and fits_pieces(slots, plan.num_rows, True) and plan.num_rows <= most_new:
+    num_pieces, by_pieces = 0, ordered is not None and fits_pieces(slots, plan.num_rows, True)
+    if by_pieces and may_take_back and plan.num_rows <= most_new:
         num_pieces = count_pieces(slots)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
     undo = partial(_take_back, slots, ordered, plan, num_pieces > 0)
-    if not plan.scratch.is_loaded:  # so that whatever is started next can be
+    if (by_pieces, num_pieces > 0) not in plan.scratch.loaded:  # so that whatever is started next can be
         prepare(start)
         prepare(undo)
-        plan.scratch.is_loaded = True
+        plan.scratch.loaded.add((by_pieces, num_pieces > 0))
     start()
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
     is_written = fits(totals, most_new, most_leaves)

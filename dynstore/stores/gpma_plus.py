@@ -123,7 +123,10 @@ class GPMAPlusStore(PackedArrayStore):
             batch.is_crowded = True  # as the last ones were
             return None
         kernels = self.backend.kernels("dynstore", "unsorted")
-        done: tuple[Located, bool] | None = kernels.insert_now(self.backend, slots, batch, limits, most)
+        has_own_rows = slots.offset_buffer is self.slots.offset_buffer  # new vertices may need other memory
+        done: tuple[Located, bool] | None = kernels.insert_now(
+            self.backend, slots, batch, limits, most, may_take_back=has_own_rows
+        )
         # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
         self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
         self._num_untried = (1 << self._num_failures - 1) - 1 if batch.is_crowded else 0

@@ -30,6 +30,16 @@ def ordering(device, monkeypatch):
 
 
 @pytest.fixture
+def pieces(ordering, monkeypatch):
+    """The module; batches are searched by pieces here, whatever their share of the slots."""
+    from dynstore._cuda import pieces, present, unsorted
+
+    for module in (present, unsorted):
+        monkeypatch.setattr(module, "fits_pieces", lambda *_: True)
+    return pieces
+
+
+@pytest.fixture
 def launches():
     """The names of the kernels that are started."""
     from dynstore._cuda.compiler import around_launches

@@ -18,16 +18,6 @@ HALF_FULL = {"build_density": 0.5, "root_lower": 0.1, "merge_cost": 0.0}
 
 
 @pytest.fixture
-def pieces(ordering, monkeypatch):
-    """The module; batches are searched by pieces here, whatever their share of the slots."""
-    from dynstore._cuda import pieces, present, unsorted
-
-    for module in (present, unsorted):
-        monkeypatch.setattr(module, "fits_pieces", lambda *_: True)
-    return pieces
-
-
-@pytest.fixture
 def widen_ranges(ordering, monkeypatch):
     """Let a range of rows be of more than one piece, as in graphs of more pieces than ranges."""
 
