@@ -53,6 +53,7 @@ LIBRARIES = {
     "cupyx": ("_cuda", "algorithms._cuda", "adapters", "benchmarks"),
     "greenlet": ("_cuda.simulated",),
     "hypothesis": ("testing",),
+    "llvmlite": ("_cuda.async_copy",),
     "networkx": ("adapters.networkx",),
     "numba": ("_cpu", "_cuda", "algorithms._cpu", "algorithms._cuda", "benchmarks"),
     "pandas": ("arrays", "id_columns", "id_tables", "frames", "io", "adapters", "benchmarks"),
@@ -71,6 +72,7 @@ NUMBA_CUDA = ("_cuda.compiler", "_cuda.simulated")
 AT_IMPORT = {
     "greenlet": LIBRARIES["greenlet"],
     "hypothesis": ("testing",),
+    "llvmlite": LIBRARIES["llvmlite"],
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
     "rich": ("benchmarks.console",),
