@@ -38,11 +38,15 @@ else:
         data = context.make_array(array_type)(context, builder, array).data
         return builder.gep(data, [builder.zext(index, ir.IntType(64))])
 
-    def _copy_async(context, builder, signature, args):
+    def _find_places(context, builder, signature, args):
+        """Return the addresses of the first element to write and to read."""
         held_type, _, values_type, _ = signature.args
         held, at, values, begin = args
         target = _element_of(context, builder, held_type, held, at)
-        source = _element_of(context, builder, values_type, values, begin)
+        return target, _element_of(context, builder, values_type, values, begin)
+
+    def _copy_async(context, builder, signature, args):
+        target, source = _find_places(context, builder, signature, args)
         shared = builder.addrspacecast(target, ir.PointerType(ir.IntType(32), 3))
         kind = ir.FunctionType(ir.VoidType(), [ir.IntType(32), ir.IntType(64)])
         code = ir.InlineAsm(kind, "cp.async.cg.shared.global [$0], [$1], 16;", "r,l,~{memory}", side_effect=True)
@@ -51,10 +55,7 @@ else:
         return context.get_dummy_value()
 
     def _copy_now(context, builder, signature, args):
-        held_type, _, values_type, _ = signature.args
-        held, at, values, begin = args
-        target = _element_of(context, builder, held_type, held, at)
-        source = _element_of(context, builder, values_type, values, begin)
+        target, source = _find_places(context, builder, signature, args)
         steps = [ir.Constant(ir.IntType(64), step) for step in range(COPIED)]
         read = [builder.load(builder.gep(source, [step])) for step in steps]
         for step, value in zip(steps, read, strict=True):

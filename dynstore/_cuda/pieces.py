@@ -29,7 +29,9 @@ __all__ = [
     "d_first_leaf",
     "d_first_slot",
     "d_hold_piece",
+    "d_hold_words",
     "d_is_of_piece",
+    "d_next_piece",
     "d_read_bounds",
     "d_rows_of_piece",
     "d_tell_marks",
@@ -97,6 +99,17 @@ def d_hold_piece(dst, piece, held):
 
 
 @device
+def d_hold_words(valid, piece, words, told):
+    """Read which of a piece's slots have edges, and of the one behind it; let nothing be told yet."""
+    first, thread, last = d_first_leaf(piece), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
+    if thread < PIECE_LEAVES:
+        words[thread], told[thread] = valid[min(np.uint32(first + thread), last)], 0
+    if thread == 0:
+        words[PIECE_LEAVES] = valid[min(np.uint32(first + np.uint32(PIECE_LEAVES)), last)]
+        told[PIECE_LEAVES] = 0
+
+
+@device
 def d_is_of_piece(offsets, dst, row, column, piece, shift):
     """Return whether a row of a piece's range is of the piece."""
     return shift == PIECE_BITS or d_choose_range(offsets, dst, row, column, PIECE_BITS) == np.uint32(piece)
@@ -151,3 +164,15 @@ def d_claim_piece(counter, index):
     if cuda.threadIdx.x == 0:
         claimed = np.int64(cuda.atomic.add(counter, index, np.int64(1)))
     return claimed
+
+
+@device
+def d_next_piece(following, turn, claimed):
+    """Wait for the block; return the piece that thread 0 has claimed. ``following``: shared, an entry for each turn.
+
+    Turns are 0 and 1 by turns: who is slow to read one need not be waited for before it is written again.
+    """
+    if cuda.threadIdx.x == 0:
+        following[turn] = cuda.gridDim.x + claimed
+    cuda.syncthreads()
+    return following[turn]

@@ -19,7 +19,9 @@ from dynstore._cuda.pieces import (
     d_first_leaf,
     d_first_slot,
     d_hold_piece,
+    d_hold_words,
     d_is_of_piece,
+    d_next_piece,
     d_read_bounds,
     d_rows_of_piece,
     d_tell_marks,
@@ -34,17 +36,6 @@ __all__ = ["k_find_pieces"]
 CLAIMED = ARRIVALS + 2
 # Six blocks have room in a multiprocessor's shared memory, and then in its registers.
 MAX_REGISTERS = 40
-
-
-@device
-def d_clear_told(valid, piece, words, told):
-    """Let a piece begin with nothing told; read which of its slots have edges."""
-    first, thread, last = d_first_leaf(piece), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
-    if thread < PIECE_LEAVES:
-        words[thread], told[thread] = valid[min(np.uint32(first + thread), last)], 0
-    if thread == 0:
-        words[PIECE_LEAVES] = valid[min(np.uint32(first + np.uint32(PIECE_LEAVES)), last)]
-        told[PIECE_LEAVES] = 0
 
 
 @device
@@ -141,7 +132,7 @@ def k_find_pieces(
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     words = cuda.shared.array(TOLD, np.uint32)
     told = cuda.shared.array(TOLD, np.uint32)
-    following = cuda.shared.array(2, np.int64)  # in turns, so that nobody waits before it is written again
+    following = cuda.shared.array(2, np.int64)
     board = cuda.shared.array(BOARD, np.int64)
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
@@ -153,7 +144,7 @@ def k_find_pieces(
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
-            d_clear_told(valid, piece, words, told)
+            d_hold_words(valid, piece, words, told)
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
@@ -166,10 +157,7 @@ def k_find_pieces(
             d_tell_marks(told, piece, marks, True)
             if most >= 0:
                 d_delete_told(valid, piece, words, told)
-        if cuda.threadIdx.x == 0:
-            following[turn] = cuda.gridDim.x + claimed
-        cuda.syncthreads()  # all has been read
-        piece, turn = following[turn], np.uint32(turn ^ np.uint32(1))
+        piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:

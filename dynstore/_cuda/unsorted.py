@@ -65,10 +65,10 @@ KIND = "insertion"
 class _Scratch:
     """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
 
-    ``loaded``: the ways of a large batch whose kernels have been found: by pieces or not, written early or not.
+    ``loaded``: the ways of a large batch whose kernels have been found: by pieces or not, how many are written early.
     """
 
-    loaded: set[tuple[bool, bool]]
+    loaded: set[tuple[bool, int]]
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ def insert_now(
     Returns
     -------
     located : Located
-        As :func:`plan_lists` returns it, until the next insertion.
+        As :func:`plan_lists` returns it, until the next insertion; where it is written, only the counts.
     is_written : bool
         Where not, all is to be merged.
 
@@ -272,23 +272,24 @@ def insert_now(
     if plan.num_rows <= MOST_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
-    num_pieces, by_pieces = 0, ordered is not None and fits_pieces(slots, plan.num_rows, True)
-    if by_pieces and may_take_back and plan.num_rows <= most_new:
+    by_pieces, num_pieces, undo = ordered is not None and fits_pieces(slots, plan.num_rows, True), 0, None
+    if ordered is not None and by_pieces and may_take_back and plan.num_rows <= most_new:
         num_pieces = count_pieces(slots)
+        undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
-    undo = partial(_take_back, slots, ordered, plan, num_pieces > 0)
-    if (by_pieces, num_pieces > 0) not in plan.scratch.loaded:  # so that whatever is started next can be
+    if (by_pieces, num_pieces) not in plan.scratch.loaded:  # so that whatever is started next can be
         prepare(start)
-        prepare(undo)
-        plan.scratch.loaded.add((by_pieces, num_pieces > 0))
+        if undo is not None:
+            prepare(undo)
+        plan.scratch.loaded.add((by_pieces, num_pieces))
     start()
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
     is_written = fits(totals, most_new, most_leaves)
-    if not is_written and totals[STOPPED] != STRANGE:
+    if undo is not None and not is_written and totals[STOPPED] != STRANGE:
         undo()
     located = _tell_batch(batch, plan, totals, most_new)
     # Where edges that were dead are after what has been taken back, nobody knows.
-    return None if located is None or (num_pieces > 0 and not is_written) else (located, is_written)
+    return None if located is None or (undo is not None and not is_written) else (located, is_written)
 
 
 def _start_all(
@@ -304,12 +305,6 @@ def _start_all(
     """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
     _start_plan(slots, batch, ordered, limits, plan, num_pieces > 0)
     write_lists(slots, plan, most_new, most_leaves, num_pieces)
-
-
-def _take_back(slots: SlotArrays, ordered: Ordered | None, plan: ListPlan, is_written: bool) -> None:
-    """Take back what has been written while planning, if anything is."""
-    if ordered is not None and is_written:
-        take_back(slots, ordered, plan.scratch.states, plan.num_rows)
 
 
 def _insert_fused(

@@ -34,7 +34,9 @@ from dynstore._cuda.pieces import (
     d_first_leaf,
     d_first_slot,
     d_hold_piece,
+    d_hold_words,
     d_is_of_piece,
+    d_next_piece,
     d_read_bounds,
     d_rows_of_piece,
     d_tell_marks,
@@ -89,15 +91,13 @@ MAX_REGISTERS = 48
 
 
 @device
-def d_clear_counts(valid, piece, words, told, rows_of_leaf, crosses, counts, has_repeated):
-    """Let a piece begin with nothing told and nothing counted; read which of its slots have edges."""
-    thread, first, last = np.uint32(cuda.threadIdx.x), d_first_leaf(piece), np.uint32(valid.shape[0] - 1)
+def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
+    """Let a piece begin with nothing counted."""
+    thread = np.uint32(cuda.threadIdx.x)
     if thread < PIECE_LEAVES:
-        words[thread], told[thread] = valid[min(np.uint32(first + thread), last)], 0
         rows_of_leaf[thread], crosses[thread] = 0, 0
     if thread == 0:
-        words[PIECE_LEAVES] = valid[min(np.uint32(first + np.uint32(PIECE_LEAVES)), last)]
-        told[PIECE_LEAVES], has_repeated[0] = 0, 0
+        has_repeated[0] = 0
     if thread < COUNTS:
         counts[thread] = 0
 
@@ -323,7 +323,7 @@ def k_list_pieces(
     counts = cuda.shared.array(COUNTS, np.int32)
     claims = cuda.shared.array(CLAIMS, np.int64)
     has_repeated = cuda.shared.array(1, np.int32)
-    following = cuda.shared.array(2, np.int64)  # in turns, so that nobody waits before it is written again
+    following = cuda.shared.array(2, np.int64)
     sums = cuda.shared.array(TOTALS, np.int32)
     writes &= ordering[STRANGE_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
@@ -337,7 +337,8 @@ def k_list_pieces(
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_piece(dst, piece, held)
-            d_clear_counts(valid, piece, words, told, rows_of_leaf, crosses, counts, has_repeated)
+            d_hold_words(valid, piece, words, told)
+            d_clear_counts(rows_of_leaf, crosses, counts, has_repeated)
             d_await_copies()
             cuda.syncthreads()
             d_find_rows(
@@ -361,10 +362,7 @@ def k_list_pieces(
                     src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts,
                     to_shift, piece, table, control, far_rows,
                 )  # fmt: skip
-        if cuda.threadIdx.x == 0:
-            following[turn] = cuda.gridDim.x + claimed
-        cuda.syncthreads()  # all has been read
-        piece, turn = following[turn], np.uint32(turn ^ np.uint32(1))
+        piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:
             cuda.atomic.add(control, row, np.int64(sums[row]))

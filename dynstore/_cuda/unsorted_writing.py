@@ -58,8 +58,6 @@ ALL_NARROW_ENDS, ALL_NARROW_SLOTS = NARROW_ENDS * (THREADS // WARP), THREADS << 
 # Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
 # wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
 MAX_REGISTERS = 64
-# The most leaves that a warp writes at a time, a lane each; all lanes share the moves of edges.
-MOST_EACH = WARP
 WIDE_THREADS = WARP if SIMULATED else 1024
 
 
@@ -109,7 +107,7 @@ def d_write_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_r
 def d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, board):
     """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
     num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
-    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(MOST_EACH))
+    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
         d_write_leaves(
             src, dst, valid, offsets, marks, table, pairs, control, far_rows, board, first + lane, lane < each
