@@ -53,7 +53,7 @@ LIBRARIES = {
     "cupyx": ("_cuda", "algorithms._cuda", "adapters", "benchmarks"),
     "greenlet": ("_cuda.simulated",),
     "hypothesis": ("testing",),
-    "llvmlite": ("_cuda.async_copy",),
+    "llvmlite": ("_cuda.wide_access",),
     "networkx": ("adapters.networkx",),
     "numba": ("_cpu", "_cuda", "algorithms._cpu", "algorithms._cuda", "benchmarks"),
     "pandas": ("arrays", "id_columns", "id_tables", "frames", "io", "adapters", "benchmarks"),

@@ -17,6 +17,7 @@ from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle
+from dynstore._cuda.wide_access import d_load_two
 from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
@@ -82,14 +83,22 @@ def d_find_run(position, shift):
 
 
 @device
+def d_row_bounds(offsets, row):
+    """Return where the slots of a row begin and end: one read of an even row's, two of an odd one's; all uint32."""
+    next_row, is_odd = np.uint32(row + np.uint32(1)), row & np.uint32(1) != 0
+    both = d_load_two(offsets, np.uint32(row & np.uint32(0xFFFFFFFE)))
+    behind, upper = np.uint32(offsets[next_row if is_odd else np.uint32(0)]), np.uint32(both >> 32)
+    return upper if is_odd else np.uint32(both), behind if is_odd else upper
+
+
+@device
 def d_choose_range(offsets, dst, row, column, shift):
     """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
 
     By the first slots of the runs that begin within the row; there are at most 2^31 - 1 slots, at least 1. An edge that
     is there may be in the first slot of the next run. A source that is no vertex has its edges before all others.
     """
-    last_row, row = np.uint32(offsets.shape[0] - 1), np.uint32(max(row, np.int32(0)))
-    low, high = np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last_row)])
+    low, high = d_row_bounds(offsets, np.uint32(max(row, np.int32(0))))
     first, last = d_find_run(low, shift), d_find_run(high, shift)
     while first < last:
         middle = np.uint32(np.uint32(first + last + np.uint32(1)) >> np.uint32(1))
@@ -107,10 +116,8 @@ def d_choose_ranges(offsets, dst, pairs, shift, ranges):
     All of them a step at a time, without branches, so that their reads wait together: one that is found reads the first
     slot of all.
     """
-    last_row = np.uint32(offsets.shape[0] - 1)
     for k in range(ROWS_EACH):
-        row = np.uint32(max(np.int32(pairs[k] >> 32), np.int32(0)))
-        low, high = np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last_row)])
+        low, high = d_row_bounds(offsets, np.uint32(max(np.int32(pairs[k] >> 32), np.int32(0))))
         ranges[k] = np.uint32(d_find_run(low, shift) | np.uint32(d_find_run(high, shift) << HALF))
     some_open = True
     while some_open:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.async_copy import COPIED, d_start_copy
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device
 from dynstore._cuda.ordering import PIECE_BITS, d_choose_range
+from dynstore._cuda.wide_access import COPIED, d_start_copy
 
 if TYPE_CHECKING:
     from dynstore.slots import SlotArrays

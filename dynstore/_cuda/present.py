@@ -88,11 +88,11 @@ def _find(
     """Start the kernel, with scratch of this kind; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
     num_rows = len(batch) if raw is None else raw.num_rows
+    ordered = None if raw is None else order_batch(backend, slots, raw)  # which goes on while scratch is taken
     size = num_rows if kind is None else with_room(num_rows)
     scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
     packed = pack_slots(slots)
-    ordered = None if raw is None else order_batch(backend, slots, raw)
     if ordered is not None and fits_pieces(slots, num_rows, False):
         num_pieces = count_pieces(slots)
         k_find_pieces.launch_resident(

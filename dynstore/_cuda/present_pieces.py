@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 
-from dynstore._cuda.async_copy import COPY_ALIGNMENT, d_await_copies
 from dynstore._cuda.compiler import THREADS, cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
@@ -28,6 +27,7 @@ from dynstore._cuda.pieces import (
 )
 from dynstore._cuda.present_rows import d_leave_found, d_may_delete
 from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.wide_access import COPY_ALIGNMENT, d_await_copies
 from dynstore.slots import ABSENT, PRESENT
 
 __all__ = ["k_find_pieces"]

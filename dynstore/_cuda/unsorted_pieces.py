@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from dynstore._cuda.async_copy import COPY_ALIGNMENT, d_await_copies
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import TOTALS, d_reset_when_last
 from dynstore._cuda.leaves import d_write_far_rows
@@ -70,6 +69,7 @@ from dynstore._cuda.unsorted_layout import (
     TARGETS,
 )
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle
+from dynstore._cuda.wide_access import COPY_ALIGNMENT, d_await_copies
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["k_list_pieces"]

@@ -1,14 +1,17 @@
-"""Copying from global to shared memory without waiting, which Numba has no words for: PTX's ``cp.async``.
+"""Accesses to memory that Numba has no words for: PTX's ``cp.async``, and reads of 8 bytes of an int32 array.
 
-A thread starts copies of 16 bytes that pass through no register; so it has an eighth of the instructions of a loop that
-reads and writes 4 bytes at a time, and all its copies are on their way at once.
+By ``cp.async`` a thread starts copies of 16 bytes from global to shared memory that pass through no register; so it has
+an eighth of the instructions of a loop that reads and writes 4 bytes at a time, and all its copies are on their way at
+once.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
 from dynstore._cuda.compiler import SIMULATED, device
 
-__all__ = ["COPIED", "COPY_ALIGNMENT", "d_await_copies", "d_start_copy"]
+__all__ = ["COPIED", "COPY_ALIGNMENT", "d_await_copies", "d_load_two", "d_start_copy"]
 
 # How many int32 are copied at a time, and what both places are multiples of, in bytes.
 COPIED, COPY_ALIGNMENT = 4, 16
@@ -26,6 +29,14 @@ if SIMULATED:
     @device
     def d_await_copies():
         """Wait for all copies that the thread has started; others see them after ``syncthreads``."""
+
+    @device
+    def d_load_two(values, at):
+        """Return two neighbouring values below 2^31, the first in the low half; the index, uint32, is even.
+
+        ``values`` begins at a multiple of 8 bytes.
+        """
+        return np.int64(values[at]) | np.int64(values[at + 1]) << 32
 
 else:
     from llvmlite import ir
@@ -70,6 +81,25 @@ else:
         """
         code = _copy_async if values.dtype == types.int32 else _copy_now
         return types.void(held, types.uint32, values, types.uint32), code
+
+    @intrinsic
+    def d_load_two(_, values, at):
+        """Return two neighbouring values below 2^31, the first in the low half; the index, uint32, is even.
+
+        ``values`` begins at a multiple of 8 bytes.
+        """
+
+        def load(context, builder, signature, args):
+            place = _element_of(context, builder, signature.args[0], *args)
+            whole = builder.bitcast(place, ir.PointerType(ir.IntType(64)))
+            return builder.load(whole, align=8)
+
+        def load_each(context, builder, signature, args):
+            place = _element_of(context, builder, signature.args[0], *args)
+            low, high = builder.load(place), builder.load(builder.gep(place, [ir.Constant(ir.IntType(64), 1)]))
+            return builder.or_(low, builder.shl(high, ir.Constant(ir.IntType(64), 32)))
+
+        return types.int64(values, types.uint32), load if values.dtype == types.int32 else load_each
 
     @intrinsic
     def d_await_copies(_):
