@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "time_launches"]
 
-WARM_UPS = 4
+# Steps before those that count: what an idle GPU and processor take to come up to speed, as far as the edges last.
+WARM_UPS, FEWEST_WARM_UPS = 100, 4
 Times = dict[tuple[str, str], list[float]]  # (operation, kernel or "" for the whole call) -> ms
 
 
@@ -76,10 +77,10 @@ def _passed_ms(backend: Backend, begin: Any, end: Any) -> float:
     return float(backend.xp.cuda.get_elapsed_time(begin, end)) if backend.on_gpu else (end - begin) * 1e3
 
 
-def _measure(backend: Backend, graph: DynamicGraph, window: Window, steps: int) -> Times:
+def _measure(backend: Backend, graph: DynamicGraph, window: Window, warm_ups: int, steps: int) -> Times:
     """Slide the window, in turn with and without events; the first steps warm up."""
     times, watch = defaultdict[tuple[str, str], list[float]](list), Stopwatch(backend)
-    for step in range(-WARM_UPS, 2 * steps):
+    for step in range(-warm_ups, 2 * steps):
         leaving, entering = window.advance()
         for operation, update, edges in (
             ("insert", graph.insert_edges, entering),
@@ -116,14 +117,15 @@ def main(arguments: list[str] | None = None) -> int:
         raise InputError(f"kernel_times: device is {chosen.device!r}, which is the host here; wanted one with a GPU")
     src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
     for size in map(int, chosen.batch.split(",")):
-        half, slides = int(src.shape[0]) // 2, WARM_UPS + 2 * chosen.steps
+        half, slides = int(src.shape[0]) // 2, FEWEST_WARM_UPS + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")
+        slides = min(WARM_UPS + 2 * chosen.steps, half // size)
         window = Window(src[: half + size * slides], dst[: half + size * slides], size, slides)
         graph = DynamicGraph(True, store=chosen.store, device=backend.name)
         graph.insert_edges(window.now())
         with quiet():
-            times = _measure(backend, graph, window, chosen.steps)
+            times = _measure(backend, graph, window, slides - 2 * chosen.steps, chosen.steps)
         agree &= graph.number_of_edges() == half
         print(f"{chosen.store}, batches of {size}, {graph.number_of_edges()} edges")
         for (operation, name), values in sorted(times.items()):

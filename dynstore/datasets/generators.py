@@ -6,6 +6,9 @@ arithmetic here.
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError
@@ -15,7 +18,7 @@ __all__ = ["rmat", "uniform"]
 
 # Quadrant probabilities a, b, c of R-MAT as Graph500 has them; d = 0.05 is the rest.
 A, B, C = 0.57, 0.19, 0.19
-CHUNK = 1 << 20
+CHUNK, MOST_THREADS = 1 << 20, 16  # events that a thread makes at a time: some 50 MB meanwhile
 MAX_SCALE = 30
 MAX_EVENTS = 1 << 32
 
@@ -34,15 +37,19 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
     _check("rmat", "scale", scale, 1, MAX_SCALE)
     _check("rmat", "edge_factor", edge_factor, 1, MAX_EVENTS >> scale)
     _check("rmat", "seed", seed, 0, None)
-    bits = np.random.PCG64(seed)
-    names = np.argsort(_raw(bits, 1 << scale), kind="stable")
+    names = np.argsort(_raw(np.random.PCG64(seed), 1 << scale), kind="stable")
     num_events = edge_factor << scale
     src, dst = np.empty(num_events, np.int64), np.empty(num_events, np.int64)
-    for start in range(0, num_events, CHUNK):
+
+    def fill(start: int) -> None:
         end = min(start + CHUNK, num_events)
+        bits = np.random.PCG64(seed).advance((1 << scale) + start * _draws(scale))
         rows, cols = _descend(bits, scale, end - start)
-        src[start:end] = names[rows]
-        dst[start:end] = names[cols]
+        src[start:end], dst[start:end] = names[rows], names[cols]
+
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS)) as threads:
+        for _ in threads.map(fill, range(0, num_events, CHUNK)):  # which raises what a chunk raises
+            pass
     return EventTable(src, dst, name=f"rmat:{scale}:{edge_factor}")
 
 
@@ -71,6 +78,11 @@ def uniform(num_vertices: int, num_edges: int, seed: int = 0) -> EventTable:
 def _raw(bits: np.random.PCG64, count: int) -> np.ndarray:
     raw: np.ndarray = bits.random_raw(count)
     return raw
+
+
+def _draws(scale: int) -> int:
+    """Return how many draws of 64 bits an event takes."""
+    return (scale + 1) // 2
 
 
 def _descend(bits: np.random.PCG64, scale: int, count: int) -> tuple[np.ndarray, np.ndarray]:
