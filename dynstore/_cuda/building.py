@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
-from dynstore._cuda.leaves import d_divide, d_write_far_rows, d_write_rows_by_warp, far_rows_size
+from dynstore._cuda.leaves import d_divide
+from dynstore._cuda.row_starts import d_write_far_rows, d_write_rows_by_warp, far_rows_size
 from dynstore._cuda.runs import RUNS
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.errors import LimitError

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
-from dynstore._cuda.grid import SUMS, d_sync_grid
-from dynstore._cuda.packed_slots import with_room
-from dynstore._cuda.search import d_test_bit
-from dynstore._cuda.tiles import d_claim
+from dynstore._cuda.compiler import WARP, cuda, device, kernel
+from dynstore._cuda.grid import d_sync_grid
+from dynstore._cuda.row_starts import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore._cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = [
-    "FAR_START",
+    "d_bound_places",
     "d_count_before_by_warp",
+    "d_count_before_lanes",
     "d_count_not_above",
     "d_count_valid_before",
     "d_divide",
     "d_divide_by",
+    "d_find_place_by_warp",
     "d_find_window",
-    "d_list_ranges",
+    "d_read_slot",
     "d_write_edge_rows",
-    "d_write_far_rows",
-    "d_write_rows",
-    "d_write_rows_by_warp",
-    "far_rows_size",
     "k_clear_located",
     "k_gather_windows",
     "k_place_keys",
@@ -34,23 +30,6 @@ __all__ = [
     "k_spread_edges",
     "k_write_edge_rows",
 ]
-
-
-# A lane writes a range of up to WARP rows by itself, a warp a longer one, all blocks together one of FAR_ROWS or more.
-# ``far_rows`` lists the latter two: how many all blocks write, how many warps, what a grid-wide wait needs, then (low,
-# high, slot) of the former; those of warps stand at its end, the first of them last.
-FAR_ROWS = 96 if SIMULATED else 8192
-FAR_RANGES, LONG_RANGES = range(2)
-FAR_START = SUMS
-
-
-def far_rows_size(num_vertices: int, num_again: int = 0) -> int:
-    """Return how many int64 entries the lists of ranges of so many rows, or of some more, need.
-
-    Up to ``num_again`` ranges are listed three times. The first ``FAR_START`` entries are to be zeros.
-    """
-    num_ranges = num_vertices // (WARP + 1) + 1
-    return FAR_START + 3 * with_room(num_ranges + 2 * min(num_ranges, num_again))
 
 
 @device
@@ -63,6 +42,45 @@ def d_count_not_above(places, low, high, slot):
         else:
             high = middle
     return low
+
+
+@device
+def d_bound_places(places, below, high, last):
+    """Return how many ascending places before ``high`` are not above ``last``; ``below`` are known to be; by a warp."""
+    j = below + d_lane()
+    more = np.int64(cuda.popc(d_ballot(j < high and places[j] <= last)))
+    return below + more if more < WARP else d_count_not_above(places, below + more, high, last)
+
+
+@device
+def d_find_place_by_warp(places, low, high, slot):
+    """Return the first index in [low, high) whose place is not below ``slot``, else ``high``; the same in all lanes.
+
+    Of a step's reads each lane has one: 10^6 places take 4 steps that wait for memory.
+    """
+    lane, low, high = np.int64(d_lane()), np.int64(low), np.int64(high)
+    while high - low > WARP:
+        part = (high - low + (WARP - 1)) >> 5
+        mine = low + lane * part + (part - 1)  # the last of the lane's part
+        low += part * np.int64(cuda.popc(d_ballot(mine < high and places[mine] < slot)))
+        high = min(high, low + (part - 1))
+    return low + np.int64(cuda.popc(d_ballot(low + lane < high and places[low + lane] < slot)))
+
+
+@device
+def d_count_before_lanes(places, low, high, slot):
+    """Do as ``d_count_not_above`` for the neighbouring slots of a warp's lanes, all of which call it."""
+    first = slot - d_lane()
+    below = d_find_place_by_warp(places, low, high, first)
+    bound = d_bound_places(places, below, np.int64(high), first + (WARP - 1))
+    return d_count_not_above(places, below, bound, slot)
+
+
+@device
+def d_read_slot(src, dst, valid, leaf):
+    """Return a leaf's word and what is in the lane's slot of it; used later, so that the reads wait together."""
+    slot = np.uint64(np.int64(leaf) * 32 + d_lane())
+    return np.uint32(valid[np.uint32(leaf)]), src[slot], dst[slot]
 
 
 @device
@@ -96,75 +114,6 @@ def d_count_before_by_warp(valid, before, first, leaf):
     inside = first <= mine and mine < leaf
     count = np.int64(d_sum_lanes(cuda.popc(valid[mine]) if inside else 0))
     return count if block == first >> 5 else count + before[block] - before[first >> 5]
-
-
-@device
-def d_list_ranges(far_rows, low, high, slot):
-    """Leave the lanes' ranges of more rows than a warp has lanes to ``d_write_far_rows``: they go to lists.
-
-    One atomic add a warp, and one each range that is too long for a warp.
-    """
-    length = high - low
-    if d_ballot(length > WARP) == 0:
-        return
-    place = np.uint32(far_rows.shape[0] - 3 - 3 * d_claim(far_rows, LONG_RANGES, WARP < length < FAR_ROWS))
-    if length >= FAR_ROWS:
-        place = np.uint32(FAR_START + 3 * cuda.atomic.add(far_rows, FAR_RANGES, 1))
-    if length > WARP:
-        far_rows[place], far_rows[np.uint32(place + 1)], far_rows[np.uint32(place + 2)] = low, high, slot
-
-
-@device
-def d_write_rows(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range.
-
-    As ``d_list_ranges`` does, but with an atomic add each.
-    """
-    length = np.int64(high) - np.int64(low)
-    if length <= WARP:
-        row = np.uint64(high)
-        while row != np.uint64(low):
-            offsets[row] = slot
-            row -= np.uint64(1)
-    else:
-        if length < FAR_ROWS:
-            place = far_rows.shape[0] - 3 - 3 * cuda.atomic.add(far_rows, LONG_RANGES, 1)
-        else:
-            place = FAR_START + 3 * cuda.atomic.add(far_rows, FAR_RANGES, 1)
-        far_rows[place], far_rows[place + 1], far_rows[place + 2] = low, high, slot
-
-
-@device
-def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; each lane brings its own, and leaves a long range to others.
-
-    That goes to ``far_rows``, see ``d_list_ranges``.
-    """
-    if d_ballot(low != high) == 0:
-        return
-    if high - low <= WARP:
-        for row in range(low + 1, high + 1):
-            offsets[row] = slot
-    d_list_ranges(far_rows, low, high, slot)
-
-
-@device
-def d_write_far_rows(offsets, far_rows, phase):
-    """Write the ranges that were too long for a lane, once no block finds more of them: a warp each, or all together.
-
-    ``phase``: which of the kernel's waits on ``far_rows`` that is, see ``d_sync_grid``.
-    """
-    d_sync_grid(far_rows, phase)
-    for i in range(cuda.grid(1) >> 5, far_rows[LONG_RANGES], cuda.gridsize(1) >> 5):
-        place = far_rows.shape[0] - 3 - 3 * i
-        slot = far_rows[place + 2]
-        for row in range(far_rows[place] + 1 + d_lane(), far_rows[place + 1] + 1, WARP):
-            offsets[row] = slot
-    for i in range(far_rows[FAR_RANGES]):
-        place = FAR_START + 3 * i
-        slot = far_rows[place + 2]
-        for row in range(far_rows[place] + 1 + cuda.grid(1), far_rows[place + 1] + 1, cuda.gridsize(1)):
-            offsets[row] = slot
 
 
 @device
@@ -240,6 +189,51 @@ def k_place_keys(
         )  # fmt: skip
 
 
+@device
+def d_gather_leaves(
+    src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, num_leaves,
+    t_src, t_dst, t_weights,
+):  # fmt: skip
+    """A warp has neighbouring leaves of all windows' with scratch; each lane sends its slot's edge to its rank there.
+
+    That is the edges before it in the window, and the pending keys that go before its slot: counted once for the first
+    leaf, and carried on. While a leaf is sent the next one is read.
+    """
+    lane, warps = d_lane(), np.int64(cuda.gridsize(1) >> 5)
+    share = (num_leaves + warps - 1) // warps
+    item = np.int64(cuda.grid(1) >> 5) * share
+    last, stop = min(item + share, num_leaves), np.int64(0)
+    leaf, rank, below, bound, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    next_word, next_row, next_column = np.uint32(0), src.dtype.type(0), dst.dtype.type(0)
+    while item < last:  # the same in all lanes, as is all but what is of their slots
+        if item >= stop:
+            window = d_find_window(start, num_windows, item)
+            leaf = first[window] + item - start[window]
+            stop = start[window] + end[window] - first[window]
+            next_word, next_row, next_column = d_read_slot(src, dst, valid, leaf)
+            below, keys_end = np.int64(low[window]), np.int64(high[window])
+            rank = start[window] * 32 - below + d_count_before_by_warp(valid, before, first[window], leaf)
+            if below < keys_end:
+                below = d_find_place_by_warp(places, below, keys_end, leaf * 32)
+        word, row, column = next_word, next_row, next_column
+        if item + 1 < stop:
+            next_word, next_row, next_column = d_read_slot(src, dst, valid, leaf + 1)
+        slot, at = leaf * 32 + lane, rank + d_count_lower(word, lane) + below
+        bound = below
+        if below < keys_end:
+            bound = d_bound_places(places, below, keys_end, leaf * 32 + (WARP - 1))
+            at += d_count_not_above(places, below, bound, slot) - below
+        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+            t_src[at] = row
+            t_dst[at] = column
+            if weights.shape[0] > 0:
+                t_weights[at] = weights[slot]
+        rank += np.int64(cuda.popc(word))
+        below = bound
+        leaf += 1
+        item += 1
+
+
 @kernel
 def k_gather_windows(
     src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add,
@@ -247,8 +241,7 @@ def k_gather_windows(
 ):  # fmt: skip
     """Write what of located rows needs no place, wait, then bring edges and pending keys to scratch, in order.
 
-    Warps stride over the leaves of windows with scratch; each lane sends its slot's edge to its rank in the window:
-    the edges before it, and the pending keys that go before its slot. Threads stride over those keys.
+    Warps share the leaves of windows with scratch, see ``d_gather_leaves``; threads stride over the pending keys.
     """
     if granted[ROWS] > 0:  # the same in all threads
         for i in range(cuda.grid(1), granted[ROWS], cuda.gridsize(1)):
@@ -257,24 +250,13 @@ def k_gather_windows(
             else:
                 d_clear_located(valid, positions, states, i)
         d_sync_grid(granted, 1)
-    lane, num_leaves, num_windows = d_lane(), granted[SCRATCH_LEAVES], granted[WINDOWS]
-    if num_leaves == 0:
+    num_windows = granted[WINDOWS]
+    if granted[SCRATCH_LEAVES] == 0:
         return
-    warp = cuda.grid(1) >> 5
-    while warp < num_leaves:
-        window = d_find_window(start, num_windows, warp)
-        leaf = first[window] + warp - start[window]
-        slot = leaf * 32 + lane
-        edges = d_count_before_by_warp(valid, before, first[window], leaf)
-        if d_test_bit(valid, slot):
-            edges += d_count_lower(valid[leaf], lane)
-            pending = d_count_not_above(places, low[window], high[window], slot) - low[window]
-            rank = start[window] * 32 + edges + pending
-            t_src[rank] = src[slot]
-            t_dst[rank] = dst[slot]
-            if weights.shape[0] > 0:
-                t_weights[rank] = weights[slot]
-        warp += cuda.gridsize(1) >> 5
+    d_gather_leaves(
+        src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, granted[SCRATCH_LEAVES],
+        t_src, t_dst, t_weights,
+    )  # fmt: skip
     for i in range(cuda.grid(1), granted[KEYS], cuda.gridsize(1)):
         d_place_key(
             valid, before, places, keys, first, end, low, start, num_windows, True, new_src, new_dst, new_weights,

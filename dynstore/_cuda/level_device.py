@@ -11,7 +11,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.gpma_rows import d_fill_rows_by_warp
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
-from dynstore._cuda.leaves import d_count_not_above, d_find_window
+from dynstore._cuda.leaves import d_count_before_lanes, d_find_window
 from dynstore._cuda.level_merge import d_end_of_keys, d_find_place
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.tiles import BOARD, d_scan_tile
@@ -72,10 +72,9 @@ def k_gather_items(
         window = item >> height
         leaf = np.int64(first[window]) + item - (window << height)
         slot = leaf * 32 + d_lane()
+        rank = before[item] + d_count_lower(valid[leaf], d_lane())
+        rank += d_count_before_lanes(places, low[window], d_end_of_keys(low, window, num_windows, num_keys), slot)
         if d_test_bit(valid, slot):
-            high = d_end_of_keys(low, window, num_windows, num_keys)
-            rank = before[item] + d_count_lower(valid[leaf], d_lane())
-            rank += d_count_not_above(places, np.int64(low[window]), high, slot)
             t_src[rank] = src[slot]
             t_dst[rank] = dst[slot]
             if weights.shape[0] > 0:

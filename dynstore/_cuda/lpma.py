@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_STRIDE_BLOCKS, SIMULATED, THREADS, WARP
-from dynstore._cuda.leaves import far_rows_size, k_clear_located, k_place_keys
+from dynstore._cuda.leaves import k_clear_located, k_place_keys
 from dynstore._cuda.lpma_edges import (
     k_clear_keys,
     k_clear_positions,
@@ -32,6 +32,7 @@ from dynstore._cuda.lpma_segments import (
     k_spread_segments,
     k_write_window_starts,
 )
+from dynstore._cuda.row_starts import far_rows_size
 from dynstore._cuda.windows import count_blocks, one_window
 from dynstore.levels import SEGMENT
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
-from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, d_list_keys
 from dynstore._cuda.lpma_layout import d_find_key, d_physical_of, d_word_of, memory_of
+from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import BOARD

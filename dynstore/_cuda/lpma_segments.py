@@ -10,14 +10,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, kernel
 from dynstore._cuda.leaf_merge import d_merge_leaf, d_take_shown
-from dynstore._cuda.leaves import (
-    d_count_before_by_warp,
-    d_count_not_above,
-    d_divide,
-    d_find_window,
-    d_write_far_rows,
-    d_write_rows_by_warp,
-)
+from dynstore._cuda.leaves import d_count_before_by_warp, d_count_before_lanes, d_divide, d_find_window
 from dynstore._cuda.lpma_layout import (
     d_base_of,
     d_first_source,
@@ -25,6 +18,7 @@ from dynstore._cuda.lpma_layout import (
     d_last_source,
     d_physical_of,
 )
+from dynstore._cuda.row_starts import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.search import d_test_bit
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.levels import DST, END, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
@@ -73,11 +67,11 @@ def k_gather_segments(
         window = d_find_window(start, num_windows, warp)
         leaf = first[window] + warp - start[window]
         slot = leaf * 32 + lane
-        edges = d_count_before_by_warp(ordered, before, first[window], leaf)
+        rank = start[window] * 32 + d_count_before_by_warp(ordered, before, first[window], leaf)
+        rank += d_count_lower(ordered[leaf], lane)
+        if low[window] < high[window]:  # the same in all lanes
+            rank += d_count_before_lanes(places, low[window], high[window], slot) - low[window]
         if d_test_bit(ordered, slot):
-            edges += d_count_lower(ordered[leaf], lane)
-            keys = d_count_not_above(places, low[window], high[window], slot) - low[window]
-            rank = start[window] * 32 + edges + keys
             p = d_physical_of(leaf, depth)
             t_src[rank] = ids[d_base_of(table, SRC, p) + p * 32 + lane]
             t_dst[rank] = ids[d_base_of(table, DST, p) + p * 32 + lane]

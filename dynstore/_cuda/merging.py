@@ -14,11 +14,12 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel, load_kept
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
-from dynstore._cuda.leaves import d_count_not_above, d_count_valid_before, d_divide_by, far_rows_size
+from dynstore._cuda.leaves import d_bound_places, d_count_not_above, d_count_valid_before, d_divide_by, d_read_slot
 from dynstore._cuda.packed_slots import with_weights
+from dynstore._cuda.row_starts import far_rows_size
 from dynstore._cuda.search import d_find_edge, d_find_lower_bound
 from dynstore._cuda.tiles import BOARD, d_scan_tile
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane
+from dynstore._cuda.warp import d_count_lower, d_lane
 from dynstore._cuda.window_writing import Columns, Writing, scratch_parts, spread_windows, write_edge_rows
 from dynstore._cuda.windows import d_count_blocks, d_scan_counts, grant_window, one_window
 from dynstore.edge_batch import EdgeBatch, RawEdges
@@ -146,24 +147,9 @@ def d_show_element(row, column, weights, at, slot, end, out_src, out_dst, out_we
 
 
 @device
-def d_bound_places(places, below, last):
-    """Return how many ascending places are not above ``last``, of which ``below`` are known to be."""
-    j, count = below + d_lane(), np.int64(places.shape[0])
-    more = np.int64(cuda.popc(d_ballot(j < count and places[j] <= last)))
-    return below + more if more < WARP else d_count_not_above(places, below + more, count, last)
-
-
-@device
 def d_read_leaf(places, i, num_leaves):
     """Return the leaf that writes the key of a place, int32: the place's, or the last one; -1 where there is no key."""
     return np.int32(min(places[i] >> 5, num_leaves - 1)) if i < places.shape[0] else np.int32(-1)
-
-
-@device
-def d_read_slot(src, dst, valid, leaf):
-    """Return a leaf's word and what is in the lane's slot of it; used later, so that the reads wait together."""
-    slot = np.uint64(np.int64(leaf) * 32 + d_lane())
-    return np.uint32(valid[np.uint32(leaf)]), src[slot], dst[slot]
 
 
 @device
@@ -217,7 +203,8 @@ def k_merge_all(
             slot, rest = slot + step, dividend - np.float64(step) * elements
             edges += count
         else:
-            bound = d_bound_places(places, below, base + 31 if leaf + 1 < num_leaves else base + 32)
+            last = base + 31 if leaf + 1 < num_leaves else base + 32
+            bound = d_bound_places(places, below, np.int64(places.shape[0]), last)
             next_leaf = d_read_leaf(places, bound, num_leaves)
             if is_valid:
                 rank = edges + d_count_lower(word, lane) + d_count_not_above(places, below, bound, base + lane)

@@ -10,8 +10,8 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
+from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
 from dynstore._cuda.window_writing import Writing, scratch_parts

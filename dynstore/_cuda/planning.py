@@ -10,10 +10,10 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, kernel
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
 from dynstore._cuda.packed_slots import pack_slots, with_room
+from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.weighted_runs import start_keeping

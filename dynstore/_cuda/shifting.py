@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
-from dynstore._cuda.leaves import d_write_rows
-from dynstore._cuda.warp import d_ballot, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
+from dynstore._cuda.row_starts import d_write_rows
+from dynstore._cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
 from dynstore._cuda.windows import WINDOWS
 
 __all__ = ["d_find_gap", "d_move_place", "d_shift_keys", "d_write_leaf_rows", "k_shift_leaves"]
@@ -48,16 +48,6 @@ def d_move_place(place, filled):
         place = np.int32(place + np.int32(place <= d_lowest_bit(filled)))
         filled = np.uint32(filled & (filled - np.uint32(1)))
     return place
-
-
-@device
-def d_find_owner(ends, item):
-    """Return the first lane whose end is above an item; ``ends`` ascend from lane to lane, the last is above."""
-    owner = np.int32(0)
-    for step in (16, 8, 4, 2, 1):
-        is_behind = d_shuffle(ends, owner + step - 1) <= item
-        owner = np.int32(owner + np.int32(step if is_behind else 0))
-    return owner
 
 
 @device

@@ -14,11 +14,11 @@ import numpy as np
 from dynstore._cuda.compiler import THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
-from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.ordering import Ordered, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
+from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.taking_back import take_back
 from dynstore._cuda.unsorted_fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore._cuda.unsorted_layout import (

@@ -6,7 +6,8 @@ import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device
 from dynstore._cuda.grid import SUMS, d_sum_blocks_before, d_sync_grid
-from dynstore._cuda.leaves import d_divide_by, d_write_rows_by_warp
+from dynstore._cuda.leaves import d_divide_by
+from dynstore._cuda.row_starts import d_write_rows_by_warp
 from dynstore._cuda.tiles import d_sum_block
 from dynstore._cuda.unsorted_layout import (
     COUNT,

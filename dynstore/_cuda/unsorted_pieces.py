@@ -11,7 +11,6 @@ import numpy as np
 
 from dynstore._cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import TOTALS, d_reset_when_last
-from dynstore._cuda.leaves import d_write_far_rows
 from dynstore._cuda.ordering import STRANGE_ROWS
 from dynstore._cuda.piece_keys import (
     NO_KEY,
@@ -40,6 +39,7 @@ from dynstore._cuda.pieces import (
     d_rows_of_piece,
     d_tell_marks,
 )
+from dynstore._cuda.row_starts import d_write_far_rows
 from dynstore._cuda.shifting import d_write_leaf_rows
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.unsorted_layout import (

@@ -8,8 +8,8 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.leaves import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.pieces import d_first_leaf
+from dynstore._cuda.row_starts import d_write_far_rows, d_write_rows_by_warp
 from dynstore._cuda.shifting import d_shift_keys
 from dynstore._cuda.tiles import BOARD, d_claim
 from dynstore._cuda.unsorted_layout import (

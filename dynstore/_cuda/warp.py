@@ -16,6 +16,7 @@ __all__ = [
     "FULL_WARP",
     "d_ballot",
     "d_count_lower",
+    "d_find_owner",
     "d_lane",
     "d_pause",
     "d_scan_lanes",
@@ -122,3 +123,13 @@ def d_scan_lanes(value):
         other = d_shuffle(total, (lane - step) & 31)
         total = np.int32(total + (other if lane >= step else np.int32(0)))
     return total
+
+
+@device
+def d_find_owner(ends, item):
+    """Return the first lane whose end is above an item, 32 where none is; ``ends`` ascend from lane to lane."""
+    owner = np.int32(0)
+    for step in (16, 8, 4, 2, 1):
+        is_behind = d_shuffle(ends, owner + step - 1) <= item
+        owner = np.int32(owner + np.int32(step if is_behind else 0))
+    return owner

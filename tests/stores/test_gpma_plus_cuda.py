@@ -301,9 +301,9 @@ def test_a_new_vertex_gets_its_edges(device, directed):
 @pytest.mark.parametrize("length", [32, 33, 64, 65, 511, "of a warp", "of all blocks"])
 def test_rows_far_apart(device, directed, length):
     """Ranges of empty rows that are too long for a lane, inside windows, at their edges, and behind the last."""
-    from dynstore._cuda import leaves
+    from dynstore._cuda import row_starts
 
-    step = {"of a warp": leaves.FAR_ROWS - 1, "of all blocks": leaves.FAR_ROWS}.get(length, length)
+    step = {"of a warp": row_starts.FAR_ROWS - 1, "of all blocks": row_starts.FAR_ROWS}.get(length, length)
     rng = np.random.default_rng(5)
     near = (rng.integers(0, 30, 300), rng.integers(0, 30, 300))
     graph = DynamicGraph.from_edges(near, device=device, directed=directed, merge_cost=0.0)
@@ -316,6 +316,21 @@ def test_rows_far_apart(device, directed, length):
     for edges in (many, far):
         graph.delete_edges(edges)
         check_graph(graph)
+    assert pairs_of(graph) == there
+
+
+@pytest.mark.parametrize("step", [1, 4, 5, 16, 32, 40])
+def test_many_rows_some_apart(device, step):
+    """So wide a window that each lane has rows without edges to write, which the warp shares."""
+    rng = np.random.default_rng(6)
+    graph = DynamicGraph.from_edges(np.divmod(rng.permutation(1600)[:900], 40), device=device, merge_cost=0.0)
+    there = pairs_of(graph)
+    new = (40 + step * np.arange(100) + rng.integers(0, step, 100), rng.integers(0, 40, 100))
+    assert graph.insert_edges(new).path == "in-place"
+    check_graph(graph)
+    assert pairs_of(graph) == there | set(zip(*(column.tolist() for column in new), strict=True))
+    graph.delete_edges(new)
+    check_graph(graph)
     assert pairs_of(graph) == there
 
 

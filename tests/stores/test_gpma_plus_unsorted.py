@@ -168,7 +168,7 @@ def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, insert_
 
 def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkeypatch):
     """Ranges for a lane, for a warp and for all blocks, mixed in each leaf; new rows begin inside some of them."""
-    from dynstore._cuda import leaves, unsorted, unsorted_layout
+    from dynstore._cuda import row_starts, unsorted, unsorted_layout
 
     windows, read = [], unsorted._tell_batch
 
@@ -180,7 +180,7 @@ def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkey
     monkeypatch.setattr(unsorted, "_tell_batch", spy)
     wide = 1 << unsorted_layout.MAX_HEIGHT
     lengths = np.resize([1, 31, 32, 33, 63, 64, 65], 200 * wide)
-    lengths[::67], lengths[5::71] = leaves.FAR_ROWS - 1, leaves.FAR_ROWS
+    lengths[::67], lengths[5::71] = row_starts.FAR_ROWS - 1, row_starts.FAR_ROWS
     rows = np.cumsum(lengths)
     graph = DynamicGraph.from_edges((rows, rows % 5), device=device, merge_cost=0.0, leaf_upper=0.92)
     graph.insert_vertices(rows[-1:] + 511)
@@ -260,7 +260,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
     """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
     from dynstore._cuda import unsorted
     from dynstore._cuda.grid import SUMS
-    from dynstore._cuda.leaves import FAR_START
+    from dynstore._cuda.row_starts import FAR_START
 
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)

@@ -7,6 +7,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore._cuda.compiler import WARP, cuda, kernel
+from dynstore._cuda.leaves import d_count_before_lanes, d_find_place_by_warp
 from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
 from dynstore.slots import ABSENT, DEAD, PRESENT
 from dynstore.testing.invariants import check_graph
@@ -54,6 +55,41 @@ def test_all_searches_find_the_same(device, dtype):
         found = graph.backend.to_host(found)
         assert (found[:2] == expected).all()
         assert (found[2] == expected[0]).all()
+
+
+@kernel
+def k_count_places(places, low, high, slots, lower, counts):
+    """A warp has 32 neighbouring slots, and a part of the places."""
+    i = cuda.grid(1)
+    warp = i // WARP
+    lower[i] = d_find_place_by_warp(places, low[warp], high[warp], slots[warp * WARP])
+    counts[i] = d_count_before_lanes(places, low[warp], high[warp], slots[i])
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_places_are_counted_by_a_warp(device, dtype):
+    """Of places that several keys have, none or all of a leaf's, and of parts of any length."""
+    rng = np.random.default_rng(7)
+    places = np.sort(
+        np.r_[rng.integers(0, 400, 300), np.full(200, 64), np.full(40, 333), rng.integers(0, 40_000, 3000)]
+    )
+    lengths = np.r_[
+        0, 1, 2, 31, 32, 33, 34, 63, 64, 65, 1023, 1024, 1025, len(places), rng.integers(0, len(places), 10)
+    ]
+    low = rng.integers(0, len(places) - lengths + 1)
+    high, leaves = low + lengths, rng.integers(0, 14, len(lengths))
+    leaves[::5] = rng.integers(0, 1300, len(leaves[::5]))
+    slots = (leaves[:, None] * WARP + np.arange(WARP)).ravel()
+    parts = [places[begin:end] for begin, end in zip(np.repeat(low, WARP), np.repeat(high, WARP), strict=True)]
+    first_slots = slots // WARP * WARP
+    wanted = np.repeat(low, WARP) + [np.searchsorted(p, slot, "right") for p, slot in zip(parts, slots, strict=True)]
+    firsts = np.repeat(low, WARP) + [np.searchsorted(p, slot) for p, slot in zip(parts, first_slots, strict=True)]
+    backend = DynamicGraph(device=device).backend
+    given = (backend.asarray(column) for column in (places.astype(dtype), low, high, slots))
+    lower, counts = (backend.empty(len(slots), np.int64) for _ in range(2))
+    k_count_places.launch(len(slots), *given, lower, counts)
+    assert (backend.to_host(counts) == wanted).all()
+    assert (backend.to_host(lower) == firsts).all()
 
 
 @pytest.mark.parametrize("directed", [True, False])
