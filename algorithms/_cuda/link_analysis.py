@@ -13,7 +13,6 @@ from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
 from dynstore.algorithms._cuda._rows import (
     STEP_SLOTS,
-    CutRows,
     count_warps,
     d_add_block,
     d_fetch_piece,
@@ -26,6 +25,7 @@ from dynstore.algorithms._cuda._rows import (
     d_read_bits,
     d_read_words,
 )
+from dynstore.algorithms._cuda.cut_rows import CutRows
 from dynstore.algorithms._cuda.rank_iterations import (
     BOARD_SIZE,
     CHANGE,
