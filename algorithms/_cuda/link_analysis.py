@@ -379,7 +379,7 @@ def pagerank(
         return start.copy(), 0, 0.0
     cut, num_warps = CutRows(into), count_warps(into)
     edges = (into.offsets, into.indices, into.valid)
-    kept = backend.empty(1, np.int32)
+    summed, kept = (cut.split, cut.pieces[2]), backend.empty(1, np.int32)
     k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
 
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
@@ -388,6 +388,6 @@ def pagerank(
             k_pull_ranks.launch_warps(num_warps, *edges, *pieces, *step)
         else:
             k_pull_weighted_ranks.launch_warps(num_warps, *edges, into.weights, *pieces, *step)
-        k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
+        k_advance_split_rows.launch_strided(cut.max_split, *summed, *step)
 
-    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
+    return iterate_ranks(backend, advance, summed, out_weights, alpha, personalization, start, max_iter, tol)

@@ -43,17 +43,23 @@ def d_share_rank(rank, weight, shares, vertex):
 
 
 @kernel
-def k_share_ranks(ranks, out_weights, shares, history):
-    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block.
+def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_shares, sums, history):
+    """Stride over the vertices: copy the ranks, write the shares, add up the dangling rank, one atomic add a block.
 
-    Notes that no iteration was before.
+    Behind the shares are zeros then, and in ``sums`` those of the rows ``summed``. Notes that no iteration was before.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     if cuda.grid(1) == 0:
         history[CHANGE] = np.inf
+        shares[start.shape[0]] = 0
+        next_shares[start.shape[0]] = 0
+    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
+        sums[summed[i]] = 0.0
     dangling = 0.0
-    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
+    for vertex in range(int(cuda.grid(1)), start.shape[0], int(cuda.gridsize(1))):
+        rank = start[vertex]
+        ranks[vertex] = rank
+        dangling += d_share_rank(rank, out_weights[vertex], shares, vertex)
     d_add_block(dangling, board, history, DANGLING)
 
 
@@ -103,6 +109,7 @@ def k_advance_split_rows(
 def iterate_ranks(
     backend: Backend,
     advance: Callable[[Array, tuple[Any, ...]], None],
+    summed: tuple[Array, Array],
     out_weights: Array,
     alpha: float,
     personalization: Array | None,
@@ -110,11 +117,13 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration."""
+    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration.
+
+    ``summed``: what :func:`k_advance_split_rows` takes first.
+    """
     num_vertices = start.shape[0]
-    ranks = start.copy()
-    shares, next_shares = (backend.zeros(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
-    sums = backend.zeros(num_vertices, np.float64)
+    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
+    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
@@ -124,7 +133,8 @@ def iterate_ranks(
         block = min(block, max_iter - iterations)
         history = backend.zeros(2 * (block + 1), np.float64)
         if last is None:
-            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
+            arrays = (ranks, shares, next_shares, sums)
+            k_begin_ranks.launch_strided(num_vertices, start, out_weights, *summed, *arrays, history)
         else:
             history[:2] = last[-2:]
         for iteration in range(block):
