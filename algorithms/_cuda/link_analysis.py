@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.tiles import BOARD, d_sum_block
 from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
@@ -46,6 +46,7 @@ __all__ = ["pagerank", "sum_out_weights"]
 # line of 128 bytes, so shares that are read once push out those of hubs, which on R-MAT graphs are half of all.
 KEPT_BYTES = 64 if SIMULATED else 160 << 10
 SAMPLED_SLOTS = 64 if SIMULATED else 4096
+SAMPLING_THREADS = THREADS if SIMULATED else 1024  # one block: few reads a thread wait for each other
 KEEP_ALL = 2**31 - 1
 # Of a thread: four blocks are then on a multiprocessor, three with weights; with fewer, loads wait for each other.
 MAX_REGISTERS, WEIGHTED_REGISTERS = 64, 80
@@ -131,7 +132,7 @@ def sum_out_weights(out: GapCSR) -> Array:
     return sums.astype(out.weights.dtype)
 
 
-@kernel
+@partial(kernel, threads=SAMPLING_THREADS)
 def k_choose_kept(indices, most, kept):
     """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
 
