@@ -83,25 +83,42 @@ def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, 
     return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
 
 
+@device
+def d_fetch_summed(split, num_rows, item, out_weights, ranks, sums):
+    """Return the row in place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
+
+    What is in its place is read there, too, so that this read does not wait for the number of rows.
+    """
+    highest = ranks.shape[0] - 1 if item < num_rows else 0
+    row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
+    return row, ranks[row], out_weights[row], sums[row]
+
+
 @kernel
 def k_advance_split_rows(
     split, lengths, history, iteration, tol, alpha, uniform, targets, out_weights, ranks, next_shares, sums
 ):
-    """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums."""
+    """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums.
+
+    A row is read before it is known whether there is anything to do: few rows take no longer than reads that wait for
+    each other.
+    """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
-        return
+    item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
+    num_rows = int(lengths[0]) & LOW_BITS
+    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
     spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        num_rows = 0
     changes = 0.0
     dangling = 0.0
-    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
-        row = int(split[i])
-        change, lost = d_advance_rank(
-            row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
-        )
+    while item < num_rows:
+        change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
         sums[row] = 0.0
         changes += change
         dangling += lost
+        item += stride
+        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 
