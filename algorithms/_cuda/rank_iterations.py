@@ -53,13 +53,21 @@ def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_share
         history[CHANGE] = np.inf
         shares[start.shape[0]] = 0
         next_shares[start.shape[0]] = 0
-    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
-        sums[summed[i]] = 0.0
     dangling = 0.0
-    for vertex in range(int(cuda.grid(1)), start.shape[0], int(cuda.gridsize(1))):
-        rank = start[vertex]
+    vertex, stride, last = int(cuda.grid(1)), int(cuda.gridsize(1)), start.shape[0] - 1
+    coming = np.uint64(min(vertex, last))
+    coming_rank, coming_weight = start[coming], out_weights[coming]
+    while vertex <= last:
+        rank, weight = coming_rank, coming_weight
+        coming = np.uint64(min(vertex + stride, last))
+        coming_rank, coming_weight = start[coming], out_weights[coming]
         ranks[vertex] = rank
-        dangling += d_share_rank(rank, out_weights[vertex], shares, vertex)
+        dangling += d_share_rank(rank, weight, shares, vertex)
+        vertex += stride
+    item, num_summed = int(cuda.grid(1)), int(lengths[0]) & LOW_BITS
+    while item < num_summed:
+        sums[summed[item]] = 0.0
+        item += stride
     d_add_block(dangling, board, history, DANGLING)
 
 
