@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, SIMULATED, WARP, cuda, device, kernel
-from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.tiles import BOARD, d_scan_tile, d_sum_block
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle, d_sum_lanes
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device
+from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import RESIDENT_WARPS, d_count_bits, d_lowest_bit
 
 if TYPE_CHECKING:
@@ -25,10 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOW_BITS",
+    "PIECE_BITS",
+    "PIECE_SLOTS",
     "RESERVE_BOARD",
+    "SHORT_SLOTS",
+    "SPLIT_SPAN",
     "STEP_SLOTS",
     "STRIDING_WARPS",
-    "CutRows",
     "count_warps",
     "d_add_block",
     "d_fetch_piece",
@@ -59,9 +61,6 @@ STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
 LOW_BITS = (1 << 32) - 1
-# Of ``k_cut_rows``: rows that a thread counts at once, so that their reads wait together; entries of ``control``.
-COUNTED_ROWS = 2 if SIMULATED else 8
-CUT_ARRIVALS, BLOCK_SUMS = 1, 2
 
 
 @device
@@ -161,7 +160,7 @@ def d_open_piece(offsets, rows, begins, item):
 
 @device
 def d_fetch_piece(rows, begins, spans, item):
-    """Return what :class:`CutRows` lists of a piece: its row, where reading starts, its span."""
+    """Return what ``CutRows`` lists of a piece: its row, where reading starts, its span."""
     place = np.uint64(item)
     return int(rows[place]), int(begins[place]), int(spans[place])
 
@@ -278,81 +277,6 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
     return vertices, slots
 
 
-@device
-def d_count_row(offsets, row, end):
-    """Return a row's first slot, the end of its slots, and in how many pieces it is cut: none from row ``end`` on."""
-    there = np.uint64(min(row, end - 1))
-    begin, stop = int(offsets[there]), int(offsets[there + np.uint64(1)])
-    return begin, stop, d_count_pieces(begin, stop) if row < end else 0
-
-
-@device
-def d_write_piece(begin, end, row, piece, split, rows, begins, spans, place):
-    """Write one of a row's pieces to the lists; ``split`` is 0 or SPLIT_SPAN."""
-    base = (begin & -32) + (piece << PIECE_BITS)
-    rows[place] = row
-    begins[place] = base
-    spans[place] = max(begin - base, 0) + 32 * (min(end - base, PIECE_SLOTS) - 1) + split
-
-
-@kernel
-def k_cut_rows(offsets, rows, begins, spans, split, places, control):
-    """List all pieces in the order of the rows, in ``rows``, ``begins``, ``spans``; rows of several ones in ``split``.
-
-    Each warp owns neighbouring rows. Blocks count what theirs are cut in, wait for each other, and write; then warps
-    stride over the rows of several pieces, whose first ones' ``places`` are known, so that no thread writes many.
-    ``control``: what :class:`CutRows` calls ``lengths``, arrivals, then what each block has counted; zeros.
-    """
-    board = cuda.shared.array(BOARD, np.int64)
-    lane = d_lane()
-    warps = int(cuda.gridsize(1)) >> 5
-    share = ((offsets.shape[0] - 1 + warps - 1) // warps + 31) & -32
-    first = (int(cuda.grid(1)) >> 5) * share
-    end = min(first + share, offsets.shape[0] - 1)
-    amount = 0
-    for row in range(first + lane, end + lane, 32 * COUNTED_ROWS):
-        for k in range(COUNTED_ROWS):
-            _, _, pieces = d_count_row(offsets, row + 32 * k, end)
-            amount += (pieces << 32) + (1 if pieces > 1 else 0)
-    before, total = d_scan_tile(amount, board)
-    if cuda.threadIdx.x == 0:
-        control[BLOCK_SUMS + cuda.blockIdx.x] = total
-    d_sync_grid(control, 1, CUT_ARRIVALS)
-    lower = 0
-    total = 0
-    for block in range(cuda.threadIdx.x, cuda.gridDim.x, cuda.blockDim.x):
-        count = control[BLOCK_SUMS + block]
-        total += count
-        lower += count if block < cuda.blockIdx.x else 0
-    start = d_sum_block(lower, board) + d_shuffle(before, 0)
-    total = d_sum_block(total, board)
-    place, split_place = start >> 32, start & LOW_BITS
-    coming_begin, coming_stop, coming_pieces = d_count_row(offsets, first + lane, end)
-    for row in range(first + lane, end + lane, 32):
-        begin, stop, pieces = coming_begin, coming_stop, coming_pieces
-        coming_begin, coming_stop, coming_pieces = d_count_row(offsets, row + 32, end)
-        if d_ballot(pieces != 0) != 0:  # the same in all lanes
-            up_to = d_scan_lanes(np.int32(pieces))
-            several = d_ballot(pieces > 1)
-            own = place + up_to - pieces
-            if pieces == 1:
-                d_write_piece(begin, stop, row, 0, 0, rows, begins, spans, own)
-            if pieces > 1:
-                nth = split_place + d_count_lower(several, lane)
-                split[nth] = row
-                places[nth] = own
-            place += d_shuffle(up_to, 31)
-            split_place += np.int64(cuda.popc(several))
-    d_sync_grid(control, 2, CUT_ARRIVALS)
-    if cuda.grid(1) == 0:
-        control[0] = total
-    for i in range(int(cuda.grid(1)) >> 5, total & LOW_BITS, warps):
-        row, place = int(split[i]), int(places[i])
-        begin, stop, pieces = d_count_row(offsets, row, row + 1)
-        for piece in range(lane, pieces, 32):
-            d_write_piece(begin, stop, row, piece, SPLIT_SPAN, rows, begins, spans, place + piece)
-
-
 def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
     """Allocate lists that can hold all short rows, and the rows and first slots of all pieces, of some copies."""
     # Only a row of more than a piece's slots, less 31, has a second piece.
@@ -365,31 +289,3 @@ def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, A
 def count_warps(csr: GapCSR) -> int:
     """Return how many warps to start for kernels that stride over pieces and over short rows, 32 a warp."""
     return min(STRIDING_WARPS, -(-csr.num_vertices // WARP) + csr.num_slots // SHORT_SLOTS)
-
-
-class CutRows:
-    """All rows of a gap-aware CSR, cut once; the short ones are in no list: each 32 neighbours are one warp's.
-
-    Attributes
-    ----------
-    pieces : (rows, begins, lengths)
-        What kernels read with :func:`d_open_piece`.
-    spans : array, int32
-        A piece's positions, for :func:`d_open_span`: with them nothing has to be read of ``offsets``.
-    split : array, shape (V or less,), vertex dtype
-        The rows of several pieces; their number is the lower half of ``lengths[0]``.
-    max_split : int
-        There are no more than this.
-    """
-
-    def __init__(self, csr: GapCSR) -> None:
-        backend = csr.backend
-        self.split, rows, begins = make_lists(backend, csr)
-        self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))
-        places = backend.empty(self.max_split, rows.dtype)
-        control = backend.zeros(BLOCK_SUMS + MAX_RESIDENT_BLOCKS, np.int64)
-        self.spans = backend.empty(rows.shape[0], np.int32)
-        k_cut_rows.launch_resident(
-            -(-csr.num_vertices // COUNTED_ROWS), csr.offsets, rows, begins, self.spans, self.split, places, control
-        )
-        self.pieces = (rows, begins, control)

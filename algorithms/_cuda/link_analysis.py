@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.tiles import BOARD, d_sum_block
 from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
 from dynstore.algorithms._cuda._rows import (
     STEP_SLOTS,
-    CutRows,
     count_warps,
     d_add_block,
     d_fetch_piece,
@@ -26,6 +25,7 @@ from dynstore.algorithms._cuda._rows import (
     d_read_bits,
     d_read_words,
 )
+from dynstore.algorithms._cuda.cut_rows import CutRows
 from dynstore.algorithms._cuda.rank_iterations import (
     BOARD_SIZE,
     CHANGE,
@@ -46,6 +46,7 @@ __all__ = ["pagerank", "sum_out_weights"]
 # line of 128 bytes, so shares that are read once push out those of hubs, which on R-MAT graphs are half of all.
 KEPT_BYTES = 64 if SIMULATED else 160 << 10
 SAMPLED_SLOTS = 64 if SIMULATED else 4096
+SAMPLING_THREADS = THREADS if SIMULATED else 1024  # one block: few reads a thread wait for each other
 KEEP_ALL = 2**31 - 1
 # Of a thread: four blocks are then on a multiprocessor, three with weights; with fewer, loads wait for each other.
 MAX_REGISTERS, WEIGHTED_REGISTERS = 64, 80
@@ -131,7 +132,7 @@ def sum_out_weights(out: GapCSR) -> Array:
     return sums.astype(out.weights.dtype)
 
 
-@kernel
+@partial(kernel, threads=SAMPLING_THREADS)
 def k_choose_kept(indices, most, kept):
     """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
 
@@ -379,7 +380,7 @@ def pagerank(
         return start.copy(), 0, 0.0
     cut, num_warps = CutRows(into), count_warps(into)
     edges = (into.offsets, into.indices, into.valid)
-    kept = backend.empty(1, np.int32)
+    summed, kept = (cut.split, cut.pieces[2]), backend.empty(1, np.int32)
     k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
 
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
@@ -388,6 +389,6 @@ def pagerank(
             k_pull_ranks.launch_warps(num_warps, *edges, *pieces, *step)
         else:
             k_pull_weighted_ranks.launch_warps(num_warps, *edges, into.weights, *pieces, *step)
-        k_advance_split_rows.launch_strided(cut.max_split, cut.split, cut.pieces[2], *step)
+        k_advance_split_rows.launch_strided(cut.max_split, *summed, *step)
 
-    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
+    return iterate_ranks(backend, advance, summed, out_weights, alpha, personalization, start, max_iter, tol)

@@ -43,17 +43,31 @@ def d_share_rank(rank, weight, shares, vertex):
 
 
 @kernel
-def k_share_ranks(ranks, out_weights, shares, history):
-    """Stride over the vertices: write the shares, add up the dangling rank by one atomic add a block.
+def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_shares, sums, history):
+    """Stride over the vertices: copy the ranks, write the shares, add up the dangling rank, one atomic add a block.
 
-    Notes that no iteration was before.
+    Behind the shares are zeros then, and in ``sums`` those of the rows ``summed``. Notes that no iteration was before.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     if cuda.grid(1) == 0:
         history[CHANGE] = np.inf
+        shares[start.shape[0]] = 0
+        next_shares[start.shape[0]] = 0
     dangling = 0.0
-    for vertex in range(int(cuda.grid(1)), ranks.shape[0], int(cuda.gridsize(1))):
-        dangling += d_share_rank(ranks[vertex], out_weights[vertex], shares, vertex)
+    vertex, stride, last = int(cuda.grid(1)), int(cuda.gridsize(1)), start.shape[0] - 1
+    coming = np.uint64(min(vertex, last))
+    coming_rank, coming_weight = start[coming], out_weights[coming]
+    while vertex <= last:
+        rank, weight = coming_rank, coming_weight
+        coming = np.uint64(min(vertex + stride, last))
+        coming_rank, coming_weight = start[coming], out_weights[coming]
+        ranks[vertex] = rank
+        dangling += d_share_rank(rank, weight, shares, vertex)
+        vertex += stride
+    item, num_summed = int(cuda.grid(1)), int(lengths[0]) & LOW_BITS
+    while item < num_summed:
+        sums[summed[item]] = 0.0
+        item += stride
     d_add_block(dangling, board, history, DANGLING)
 
 
@@ -77,25 +91,42 @@ def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, 
     return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
 
 
+@device
+def d_fetch_summed(split, num_rows, item, out_weights, ranks, sums):
+    """Return the row in place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
+
+    What is in its place is read there, too, so that this read does not wait for the number of rows.
+    """
+    highest = ranks.shape[0] - 1 if item < num_rows else 0
+    row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
+    return row, ranks[row], out_weights[row], sums[row]
+
+
 @kernel
 def k_advance_split_rows(
     split, lengths, history, iteration, tol, alpha, uniform, targets, out_weights, ranks, next_shares, sums
 ):
-    """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums."""
+    """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums.
+
+    A row is read before it is known whether there is anything to do: few rows take no longer than reads that wait for
+    each other.
+    """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
-        return
+    item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
+    num_rows = int(lengths[0]) & LOW_BITS
+    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
     spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        num_rows = 0
     changes = 0.0
     dangling = 0.0
-    for i in range(int(cuda.grid(1)), int(lengths[0]) & LOW_BITS, int(cuda.gridsize(1))):
-        row = int(split[i])
-        change, lost = d_advance_rank(
-            row, ranks[row], out_weights[row], sums[row], spread, alpha, uniform, targets, ranks, next_shares
-        )
+    while item < num_rows:
+        change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
         sums[row] = 0.0
         changes += change
         dangling += lost
+        item += stride
+        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 
@@ -103,6 +134,7 @@ def k_advance_split_rows(
 def iterate_ranks(
     backend: Backend,
     advance: Callable[[Array, tuple[Any, ...]], None],
+    summed: tuple[Array, Array],
     out_weights: Array,
     alpha: float,
     personalization: Array | None,
@@ -110,11 +142,13 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration."""
+    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration.
+
+    ``summed``: what :func:`k_advance_split_rows` takes first.
+    """
     num_vertices = start.shape[0]
-    ranks = start.copy()
-    shares, next_shares = (backend.zeros(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
-    sums = backend.zeros(num_vertices, np.float64)
+    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
+    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
     uniform = int(personalization is None)
     # What the kernels do not read is stood for by what none writes.
     targets = start if personalization is None else personalization
@@ -124,7 +158,8 @@ def iterate_ranks(
         block = min(block, max_iter - iterations)
         history = backend.zeros(2 * (block + 1), np.float64)
         if last is None:
-            k_share_ranks.launch_strided(num_vertices, ranks, out_weights, shares, history)
+            arrays = (ranks, shares, next_shares, sums)
+            k_begin_ranks.launch_strided(num_vertices, start, out_weights, *summed, *arrays, history)
         else:
             history[:2] = last[-2:]
         for iteration in range(block):

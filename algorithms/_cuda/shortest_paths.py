@@ -12,7 +12,6 @@ from dynstore.algorithms._cuda._common import d_has_bit, d_lowest_bit, fill
 from dynstore.algorithms._cuda._rows import (
     RESERVE_BOARD,
     STEP_SLOTS,
-    CutRows,
     count_warps,
     d_add_block,
     d_find_slot,
@@ -26,6 +25,7 @@ from dynstore.algorithms._cuda._rows import (
     make_lists,
 )
 from dynstore.algorithms._cuda._zero_edges import place_over_ties
+from dynstore.algorithms._cuda.cut_rows import CutRows
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR

@@ -294,12 +294,12 @@ def pagerank(
         out_weights = table.column(DEGREE)[:num_vertices].astype(start.dtype)
     ends = xp.cumsum(table.column(BUCKETS)[:num_vertices], dtype=np.int64)
     num_chains, all_rows = int(ends[-1]), xp.arange(num_vertices, dtype=table.slabs.dtype)
-    count = backend.asarray(np.array([num_vertices]))
+    summed = (all_rows, backend.asarray(np.array([num_vertices])))
     chains = (table.slabs, table.heads, table.words, table.keys, all_rows, ends, num_chains)
 
     def advance(shares: Array, step: tuple[Any, ...]) -> None:
         history, iteration, sums = step[0], step[1], step[-1]
         k_pull_chains.launch_warps(-(-num_chains // WARP_CHAINS), *chains, shares, history, iteration, tol, sums)
-        k_advance_split_rows.launch_strided(num_vertices, all_rows, count, *step)
+        k_advance_split_rows.launch_strided(num_vertices, *summed, *step)
 
-    return iterate_ranks(backend, advance, out_weights, alpha, personalization, start, max_iter, tol)
+    return iterate_ranks(backend, advance, summed, out_weights, alpha, personalization, start, max_iter, tol)

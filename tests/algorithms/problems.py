@@ -21,6 +21,7 @@ __all__ = [
     "NO_EDGES",
     "PACKED_CASES",
     "RANDOM",
+    "STAR",
     "Problem",
     "assert_same",
     "every_case",
@@ -38,11 +39,12 @@ RANDOM = drawn("random", 38, 110, 2, 3)
 # Vertex 90 has 80 neighbours; a search from 0 reaches those above 60 first, so bottom-up 90 looks long for a parent.
 TO_HUB = [(v, 90) for v in range(60, 90)]
 HUB = listed("hub", [(90, v) for v in range(10, 90)] + TO_HUB + [(0, v) for v in range(60, 90)], 91)
+STAR = listed("star", [(5, v) for v in range(70)], 72)
 NO_EDGES = listed("no edges", [], 5)  # packed, it has no slots either
 GRAPHS = (
     RANDOM,
     HUB,
-    listed("star", [(5, v) for v in range(70)], 72),
+    STAR,
     listed("path", [(v, v + 1) for v in range(8)], 9),
     listed("two components", [(v, (v + 1) % 5) for v in range(5)] + [(6, 7), (7, 8), (8, 6), (8, 9)], 11),
     listed("loops", [(v, v) for v in range(4)] + [(0, 1), (3, 1)], 5),

@@ -16,6 +16,7 @@ from tests.algorithms.problems import (
     NO_EDGES,
     PACKED_CASES,
     RANDOM,
+    STAR,
     Problem,
     assert_same,
     every_graph,
@@ -69,6 +70,20 @@ def test_the_cache_keeps_the_first_shares_where_many_edges_come_from_them(most: 
 def test_pagerank_does_not_depend_on_what_the_cache_keeps(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels("link_analysis")[0], "KEPT_BYTES", size)
     check_pagerank(HUB, CASES[0], weighted=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=["directed-float32", "undirected"])
+def test_pagerank_does_not_depend_on_what_memory_holds(case: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what kernels read before they write it is cleared."""
+    empty = type(BACKEND).empty
+
+    def fill(backend: Any, *args: Any) -> Any:
+        array = empty(backend, *args)
+        array.view(np.uint8).fill(0xFF)  # NaN, or rows that there are not
+        return array
+
+    monkeypatch.setattr(type(BACKEND), "empty", fill)
+    check_pagerank(STAR, case, weighted=True)
 
 
 @pytest.mark.parametrize("personal", [False, True], ids=["uniform", "personal"])
