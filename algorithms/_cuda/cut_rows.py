@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["CutRows"]
 
 # Rows that a thread looks at together, so that their reads wait together.
-COUNTED_ROWS = 2 if SIMULATED else 8
+COUNTED_ROWS = 2 if SIMULATED else 4
 # Entries of ``control`` behind the lengths.
 ARRIVALS, BLOCK_SUMS = 1, 2
 
