@@ -31,6 +31,7 @@ from dynstore.algorithms._cuda.rank_iterations import (
     CHANGE,
     DANGLING,
     d_advance_rank,
+    d_read_rank,
     d_spread,
     iterate_ranks,
     k_advance_split_rows,
@@ -247,10 +248,10 @@ def d_sum_short(indices, valid, weights, weighted, shares, below, begin, end):
 
 
 @device
-def d_fetch_row(offsets, ranks, out_weights, row):
+def d_fetch_row(offsets, ranks, shares, out_weights, row):
     """Return a row's first slot and the end of its slots, its rank and out-weight; past the last one, that of it."""
-    there = min(row, ranks.shape[0] - 1)
-    return offsets[there], offsets[there + 1], ranks[there], out_weights[there]
+    there = min(row, out_weights.shape[0] - 1)
+    return offsets[there], offsets[there + 1], d_read_rank(ranks, shares, there), out_weights[there]
 
 
 @device
@@ -267,7 +268,7 @@ def d_pull_ranks(
     if history[2 * iteration + CHANGE] < tol:  # the same in all threads
         return
     lane = d_lane()
-    num_vertices = ranks.shape[0]
+    num_vertices = out_weights.shape[0]
     spread = d_spread(history, iteration, alpha, uniform, num_vertices)
     below = kept[0]
     pieces = d_num_pieces(lengths[0])
@@ -281,7 +282,10 @@ def d_pull_ranks(
         first, last, split = d_open_span(coming_span)
         item += warps
         coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
-        old, weight = ranks[row], out_weights[row]  # here, so that they wait together with the slots
+        old, weight = (
+            d_read_rank(ranks, shares, row),
+            out_weights[row],
+        )  # here, so that they wait together with the slots
         total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
         if lane == 0:
             if split:
@@ -293,10 +297,12 @@ def d_pull_ranks(
                 changes += change
                 dangling += lost
     row = (item - pieces) * 32 + lane
-    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row)
+    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, shares, out_weights, row)
     while row < num_vertices:
         begin, end, old, weight = int(coming_begin), int(coming_end), coming_old, coming_weight
-        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, out_weights, row + warps * 32)
+        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(
+            offsets, ranks, shares, out_weights, row + warps * 32
+        )
         if d_is_short(begin, end):
             total = 0.0
             if begin < end:

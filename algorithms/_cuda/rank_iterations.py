@@ -20,6 +20,7 @@ __all__ = [
     "CHANGE",
     "DANGLING",
     "d_advance_rank",
+    "d_read_rank",
     "d_spread",
     "iterate_ranks",
     "k_advance_split_rows",
@@ -27,6 +28,8 @@ __all__ = [
 
 # Iterations started before the host looks whether one has converged; those after it write nothing.
 WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
+# The last iterations that write ranks where there is no tolerance: the change is that between two of them.
+KEPT_ITERATIONS = 2
 BOARD_SIZE = THREADS // WARP
 # What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
 DANGLING, CHANGE = range(2)
@@ -82,24 +85,37 @@ def d_spread(history, iteration, alpha, uniform, num_vertices):
 
 @device
 def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
-    """Write a vertex's next rank and share; return by how much the rank changed, and the rank that dangles."""
+    """Write a vertex's next rank, if there is room for any, and share.
+
+    Return by how much the rank changed, which is meaningless without room, and the rank that dangles.
+    """
     given = spread
     if not uniform:
         given = spread * np.float64(targets[vertex])
-    ranks[vertex] = alpha * total + given
-    rank = ranks[vertex]
+    rank = shares.dtype.type(alpha * total + given)
+    if ranks.shape[0] > 0:
+        ranks[vertex] = rank
     return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
 
 
 @device
-def d_fetch_summed(split, num_rows, item, out_weights, ranks, sums):
+def d_read_rank(ranks, shares, vertex):
+    """Return a vertex's rank, 0 where there are none."""
+    rank = shares.dtype.type(0)
+    if ranks.shape[0] > 0:
+        rank = ranks[vertex]
+    return rank
+
+
+@device
+def d_fetch_summed(split, num_rows, item, out_weights, ranks, shares, sums):
     """Return the row in place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
 
     What is in its place is read there, too, so that this read does not wait for the number of rows.
     """
-    highest = ranks.shape[0] - 1 if item < num_rows else 0
+    highest = out_weights.shape[0] - 1 if item < num_rows else 0
     row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
-    return row, ranks[row], out_weights[row], sums[row]
+    return row, d_read_rank(ranks, shares, row), out_weights[row], sums[row]
 
 
 @kernel
@@ -114,8 +130,8 @@ def k_advance_split_rows(
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
     num_rows = int(lengths[0]) & LOW_BITS
-    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
-    spread = d_spread(history, iteration, alpha, uniform, ranks.shape[0])
+    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
+    spread = d_spread(history, iteration, alpha, uniform, out_weights.shape[0])
     if history[2 * iteration + CHANGE] < tol:  # the same in all threads
         num_rows = 0
     changes = 0.0
@@ -126,7 +142,7 @@ def k_advance_split_rows(
         changes += change
         dangling += lost
         item += stride
-        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, sums)
+        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 
@@ -163,6 +179,8 @@ def iterate_ranks(
         else:
             history[:2] = last[-2:]
         for iteration in range(block):
+            # How much the ranks change somebody asks for if there is a tolerance, or after the last iteration.
+            is_asked = tol > 0 or iterations + iteration + KEPT_ITERATIONS >= max_iter
             step = (
                 history,
                 iteration,
@@ -171,7 +189,7 @@ def iterate_ranks(
                 uniform,
                 targets,
                 out_weights,
-                ranks,
+                ranks if is_asked else ranks[:0],
                 next_shares,
                 sums,
             )
