@@ -177,6 +177,8 @@ def start_plan(
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     rows = unsorted if isinstance(unsorted, WeightedRows) else None
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
+    if rows is not None:
+        _ = rows.sorted_keys  # so that the GPU has something to do while scratch is made
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype

@@ -7,6 +7,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, LimitError
+from dynstore.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 
@@ -134,3 +135,21 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     weighing = ["k_update_weights"] if graph.is_weighted() else []
     wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
     assert [name for name in started if name != "k_merge_keys"] == [name for name in wanted if name != "k_merge_keys"]
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sorting_is_started_before_scratch_is_made(twins, update_both, launches, weighted, monkeypatch):
+    """So that the GPU has something to do meanwhile."""
+    take, started = SlotArrays.take_scratch, []
+
+    def note(slots, backend, kind, *args):
+        started.append((kind, launches.copy()))
+        return take(slots, backend, kind, *args)
+
+    monkeypatch.setattr(SlotArrays, "take_scratch", note)
+    graph, twin = twins(weighted=weighted)
+    batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
+    graph._out._num_untried = 1
+    update_both(graph, twin, "insert_edges", (*batch, np.ones(100, np.float32)) if weighted else batch)
+    sorting = SORTING_ROWS[:2] if weighted else SORTING[:2]
+    assert next(before for kind, before in started if kind == "sorted insertion") == sorting
