@@ -9,6 +9,7 @@ import numpy as np
 from dynstore._cuda.batches import d_leave_bounds
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_chunk, d_sum_blocks_before, d_sync_grid, read_totals
+from dynstore._cuda.packed_slots import number_dtype
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_ends_run
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
@@ -177,8 +178,8 @@ def keep_rows(backend: Backend, rows: WeightedRows) -> tuple[Array, Array, Array
     """Return the distinct edges of weighted rows, sorted, and their weights; and how many of them are self-loops."""
     count, dtype = rows.num_rows, rows.columns[0].dtype
     control, ends, src, dst, weights = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (count, np.int64), (count, dtype), (count, dtype), (count, rows.row_weights.dtype),
-        zeroed=1,
+        (CONTROL_SIZE, np.int64), (count, number_dtype(count)), (count, dtype), (count, dtype),
+        (count, rows.row_weights.dtype), zeroed=1,
     )  # fmt: skip
     start_keeping(rows, ends, src, dst, weights, control)
     totals = read_totals(backend, control)

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore.backend import get_backend
+from dynstore.edge_batch import RawEdges, WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
@@ -153,3 +155,28 @@ def test_sorting_is_started_before_scratch_is_made(twins, update_both, launches,
     update_both(graph, twin, "insert_edges", (*batch, np.ones(100, np.float32)) if weighted else batch)
     sorting = SORTING_ROWS[:2] if weighted else SORTING[:2]
     assert next(before for kind, before in started if kind == "sorted insertion") == sorting
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_what_1e6_edges_are_sorted_and_written_in_is_kept(device, weighted):
+    """Beside 50 million slots; without it the host makes some forty arrays for each insertion, while the GPU waits."""
+    from dynstore._cuda.compiler import prepare
+    from dynstore._cuda.gpma_plus_now import _most_scratch
+    from dynstore._cuda.planning import start_plan
+
+    backend, num_slots, num_rows = get_backend(device), 50_000_000 // 32 * 32, 1_000_000
+    if backend.on_gpu:
+        pytest.skip("only sizes matter, and no memory is taken where nothing is written")
+    slots = SlotArrays.allocate(backend, num_slots, 4_200_000, np.int32, np.float32 if weighted else None)
+    src, dst, weights = (np.empty(num_rows, dtype) for dtype in (np.int32, np.int32, np.float32))
+    batch = WeightedRows(backend, src, dst, weights, False, False) if weighted else RawEdges(backend, src, dst, False)
+    batch._sorted = np.empty((2, num_rows), np.int64)
+    batch._keys = batch._sorted[0]
+    kept = []
+    for _ in range(2):
+        plan = []
+        prepare(lambda: plan.append(start_plan(backend, slots, batch, np.ones(22), "sorted insertion")))  # noqa: B023
+        writing = plan[0].writing.with_scratch(backend, slots, _most_scratch(slots, num_rows))
+        kept.append((plan[0], writing.scratch))
+        assert not plan[0].writing.scratch.arrays  # so that what is too large is kept by nothing
+    assert kept[0] == kept[1]
