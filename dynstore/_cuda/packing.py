@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.grid import (
+    ANY_NUMBER,
+    CONTROL_SIZE,
+    d_chunk,
+    d_leave_greatest,
+    d_leave_sum,
+    d_sum_blocks_before,
+    d_sync_grid,
+)
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
@@ -19,6 +27,7 @@ from dynstore._cuda.window_writing import Writing
 from dynstore._cuda.windows import (
     COUNTS,
     GRANT_SIZE,
+    HIGHEST,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOW_ARRAYS,
@@ -145,9 +154,10 @@ def k_plan_packing(
         before[0] = 0
     num_items = control[SPARSE]
     d_sync_grid(control, 2)
-    d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    highest = d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, 3)
-    d_cover_leaves(leaves, num_items, num_leaves, top, nodes, heights, control, board)
+    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
     d_sync_grid(control, 4)
     d_collect_windows(
         left, before, leaves, num_items, leaves, zero, num_leaves, 0, heights, control, board,

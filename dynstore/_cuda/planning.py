@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_leave_greatest, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import FAR_START, far_rows_size
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
@@ -20,6 +20,7 @@ from dynstore._cuda.weighted_runs import start_keeping
 from dynstore._cuda.window_writing import Writing
 from dynstore._cuda.windows import (
     GRANT_SIZE,
+    HIGHEST,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOW_ARRAYS,
@@ -121,9 +122,12 @@ def k_plan_update(
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 3)
-    d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks)
+    highest = d_climb_leaves(
+        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks
+    )
+    d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
-    d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
+    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(
         valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, 1, heights, control, board,

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore._cuda import located
 from dynstore.backend import get_backend
 from dynstore.edge_batch import RawEdges, WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.slots import SlotArrays
+from dynstore.stores.gpma_plus import GPMAPlusStore
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 
@@ -180,3 +182,23 @@ def test_what_1e6_edges_are_sorted_and_written_in_is_kept(device, weighted):
         kept.append((plan[0], writing.scratch))
         assert not plan[0].writing.scratch.arrays  # so that what is too large is kept by nothing
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_what_int32_does_not_number_is_found_a_key_at_a_time(twins, update_both, dtype, monkeypatch):
+    """To the same slots, whether edges are new, there already, or come back."""
+    graph, twin = twins(dtype)
+    plan, there = GPMAPlusStore.plan_insert, np.divmod(40 * np.arange(30, dtype=dtype), 400)
+
+    def plan_by_one(store, *args):
+        with monkeypatch.context() as patch:
+            patch.setattr(located, "MAX_INT32", 0)
+            patch.setattr(located, "d_find_keys", None)
+            return plan(store, *args)
+
+    for offset in (1, 3, 1):
+        batch = np.r_[np.full(90, 3, dtype), there[0]], np.r_[offset + 4 * np.arange(90, dtype=dtype), there[1]]
+        graph._out._num_untried = 1
+        monkeypatch.setattr(GPMAPlusStore, "plan_insert", plan_by_one)  # what the twin does
+        assert "k_plan_update" in update_both(graph, twin, "insert_edges", batch)
+        update_both(graph, twin, "delete_edges", (batch[0][:60], batch[1][:60]))
