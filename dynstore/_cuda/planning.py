@@ -176,8 +176,7 @@ def start_plan(
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     rows = unsorted if isinstance(unsorted, WeightedRows) else None
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
-    if rows is not None:
-        _ = rows.sorted_keys  # so that the GPU has something to do while scratch is made
+    sorted_rows = None if rows is None else rows.sorted_below(slots.num_vertices)  # before scratch is made
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
@@ -188,8 +187,8 @@ def start_plan(
     plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
-    if rows is not None:
-        start_keeping(rows, plan.ends, *plan.edge_columns, plan.control)
+    if rows is not None and sorted_rows is not None:
+        start_keeping(rows, *sorted_rows, plan.ends, *plan.edge_columns, plan.control)
     k_plan_update.launch_resident(
         max(num_rows, num_leaves >> 3, 1),
         pack_slots(slots).located, sorted_keys, rows is not None, edges, float(limits[0]), float(limits[-1]), top,

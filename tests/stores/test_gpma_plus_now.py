@@ -138,7 +138,8 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     sorting = SORTING_ROWS if graph.is_weighted() else SORTING
     weighing = ["k_update_weights"] if graph.is_weighted() else []
     wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
-    assert [name for name in started if name != "k_merge_keys"] == [name for name in wanted if name != "k_merge_keys"]
+    by_size = {"k_merge_keys", "k_unpack_rows"}
+    assert [name for name in started if name not in by_size] == [name for name in wanted if name not in by_size]
 
 
 @pytest.mark.parametrize("weighted", [True, False])
