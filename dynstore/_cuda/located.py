@@ -10,7 +10,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import EACH, d_find_edge, d_find_edges
-from dynstore._cuda.tiles import d_scan_tile
+from dynstore._cuda.tiles import d_scan_two
 from dynstore._cuda.windows import d_change_counts
 from dynstore.edge_batch import MAX_INT32
 from dynstore.slots import ABSENT, DEAD, PRESENT
@@ -97,7 +97,7 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
             d_change_counts(
                 block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
             )
-        before, total = d_scan_tile(1 if state == listed else 0, board)
+        before, total, dead_before, dead_total = d_scan_two(state == listed, state == DEAD, board)
         if state == listed:
             if inserting:
                 keys[rank + before] = i
@@ -105,10 +105,8 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
                 leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
             else:
                 leaves[rank + before] = position >> 5
+        if inserting and state == DEAD:
+            dead_leaves[dead_rank + dead_before] = position >> 5
         rank += total
-        if inserting and some_change:
-            before, total = d_scan_tile(1 if state == DEAD else 0, board)
-            if state == DEAD:
-                dead_leaves[dead_rank + before] = position >> 5
-            dead_rank += total
+        dead_rank += dead_total
         base += cuda.blockDim.x

@@ -15,7 +15,7 @@ import numpy as np
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.tiles import d_scan_tile
+from dynstore._cuda.tiles import d_scan_tile, d_scan_two
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -314,8 +314,8 @@ def d_collect_windows(
         if height >= 0:
             first = (np.int64(leaves[i]) >> height) << height
             end = min(first + (np.int64(1) << height), num_leaves)
-        leading, windows = d_scan_tile(1 if height >= 0 else 0, board)
-        offset, scratch = d_scan_tile(end - first if end - first > 1 else np.int64(0), board)
+        width = end - first if end - first > 1 else np.int64(0)
+        leading, windows, offset, scratch = d_scan_two(height >= 0, width, board)
         if height >= 0:
             window = rank + leading
             out_first[window] = first
