@@ -66,6 +66,17 @@ def d_count_not_above(places, low, high, slot):
 
 
 @device
+def d_count_pending(places, low, high, slot):
+    """Return how many of the keys [low, high) go before slots up to ``slot``; quick where none does.
+
+    Of new vertices nearly all slots are before all keys.
+    """
+    if low >= high or places[low] > slot:
+        return np.int64(0)
+    return d_count_not_above(places, low, high, slot) - low
+
+
+@device
 def d_find_window(start, num_windows, leaf):
     """Return the window that holds the ``leaf``-th leaf of all windows."""
     return d_find_window_between(start, np.int64(0), np.int64(num_windows), leaf)
@@ -298,7 +309,7 @@ def k_gather_windows(
         edges = d_count_before_by_warp(valid, before, first[window], leaf)
         if d_test_bit(valid, slot):
             edges += d_count_lower(valid[leaf], lane)
-            pending = d_count_not_above(places, low[window], high[window], slot) - low[window]
+            pending = d_count_pending(places, low[window], high[window], slot)
             rank = start[window] * 32 + edges + pending
             t_src[rank] = src[slot]
             t_dst[rank] = dst[slot]

@@ -118,7 +118,12 @@ def d_count_before_leaf(valid, before, first, leaf):
 
 @device
 def d_find_next(leaves, i, count, leaf):
-    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near."""
+    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near.
+
+    And where there is none, as of edges of new vertices, all of which are behind the last leaf's.
+    """
+    if leaves[count - 1] < leaf:
+        return np.int64(count)
     low, step = np.int64(i), np.int64(1)
     while low + step < count and leaves[low + step] < leaf:
         low += step
