@@ -248,13 +248,21 @@ class WeightedRows(UnsortedBatch):
         With ``mirrored``: twice the row, and one more for a mirror image. Equal keys have ascending rows.
         """
         if self._sorted is None:
-            rows = *self.columns, self.row_weights, self.mirrored
-            keys, self._bounds = self._kernels("weighted_runs").pack_rows(self._backend, *rows)
-            self._sorted = self._kernels("sorting").sort_rows(self._backend, keys)
+            self._sorted = self._sort(MAX_INT32 + 1)
         return self._sorted
 
+    def sorted_below(self, num_vertices: int) -> tuple[Array, Array]:
+        """Return :attr:`sorted_keys`, or -1 in place of keys with ids that are no vertices, which may be quicker."""
+        return self._sort(num_vertices) if self._sorted is None else self._sorted
+
+    def _sort(self, num_vertices: int) -> tuple[Array, Array]:
+        kernels = self._kernels("weighted_runs")
+        keys, order, self._bounds = kernels.sort_weighted(self._backend, self, num_vertices)
+        return keys, order
+
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        _ = self.sorted_keys  # they are needed in any case
+        if self._bounds is None:
+            _ = self.sorted_keys  # they are needed in any case
         return tuple(self._backend.to_host(self._bounds).tolist())
 
     def renumbered(self, src: Array, dst: Array) -> WeightedRows:

@@ -91,8 +91,8 @@ class SlotArrays:
         return int(self.offsets.shape[0]) - 1
 
     @cached_property
-    def _num_id_bytes(self) -> int:
-        return int(self.src.nbytes + self.dst.nbytes)
+    def _num_edge_bytes(self) -> int:
+        return sum(int(column.nbytes) for column in (self.src, self.dst, self.weights) if column is not None)
 
     @classmethod
     def allocate(
@@ -172,7 +172,7 @@ class SlotArrays:
         self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
     ) -> Made:
         """Return what an update works in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
-        return self.scratch.take(backend, kind, self._num_id_bytes, make, parts, zeroed)
+        return self.scratch.take(backend, kind, self._num_edge_bytes, make, parts, zeroed)
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""

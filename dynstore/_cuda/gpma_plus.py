@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.building import Building, plan_keys, spread_keys
+from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
 from dynstore._cuda.merging import Merging, load_merge, merge, plan_merge, plan_spread
 from dynstore._cuda.packed_slots import with_weights
@@ -89,7 +90,7 @@ def plan_delete(
         return located, None
     if not is_sparse:
         empty = backend.nothing(np.int64)
-        return located, Writing(no_windows(empty), empty, empty, empty, empty, _no_columns(slots), empty)
+        return located, Writing(no_windows(empty), empty, empty, empty, empty, Packed(), empty)
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
     plan = start_packing(backend, slots, marks, num_rows, limits, None, size)
@@ -99,7 +100,7 @@ def plan_delete(
 def _reserve(backend: Backend, slots: SlotArrays, plan: Insertion | Packing, totals: list[int]) -> Writing:
     """Reserve what writing planned windows needs, now that the host knows how many there are."""
     num_windows, num_leaves, num_scratch_leaves = (totals[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES))
-    scratch = backend.empty_together(*scratch_parts(slots, num_scratch_leaves))
+    scratch = Packed(*backend.empty_together(*scratch_parts(slots, num_scratch_leaves)))
     return plan.writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)
 
 

@@ -50,8 +50,9 @@ def insert_now(
     most_new = slots.room_at(limits[-1])
     scratch_leaves = _most_scratch(slots, num_rows)
     plan = start_plan(backend, slots, batch, limits, "sorted insertion", (most_new, most_leaves), scratch_leaves)
+    writing = plan.writing.with_scratch(backend, slots, scratch_leaves)
     columns = with_weights(batch.src, batch.dst, batch.weights) if unsorted is None else plan.edge_columns
-    prepare(write_windows, slots, columns, plan.positions, plan.states, plan.writing, True, add)()
+    prepare(write_windows, slots, columns, plan.positions, plan.states, writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
     is_merged = totals[ABSENT] + totals[DEAD] > most_new or totals[NUM_LEAVES] > most_leaves
     if totals[STRANGE] or not (totals[GRANTED] or is_merged):
@@ -100,6 +101,7 @@ def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.nda
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
     plan = start_packing(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
+    writing = plan.writing.with_scratch(backend, slots, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
-    prepare(write_windows, slots, columns, located.positions, located.states, plan.writing, False, False)()
+    prepare(write_windows, slots, columns, located.positions, located.states, writing, False, False)()
     return bool(plan.mailbox.read(backend, plan.ticket)[GRANTED])

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device
 from dynstore._cuda.tiles import d_sum_block
-from dynstore._cuda.warp import d_pause
+from dynstore._cuda.warp import d_lane, d_pause, d_shuffle
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -28,6 +28,7 @@ __all__ = [
     "SUMS",
     "TOTALS",
     "d_chunk",
+    "d_leave_greatest",
     "d_leave_sum",
     "d_reset_when_last",
     "d_sum_blocks_before",
@@ -77,6 +78,15 @@ def d_leave_sum(control, row, value, board):
     if cuda.threadIdx.x == 0 and total != 0:
         control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = total
         cuda.atomic.add(control, row, total)
+
+
+@device
+def d_leave_greatest(control, row, value):
+    """Leave the greatest value of all threads, if that is above what is there (atomic, one a warp)."""
+    for step in (1, 2, 4, 8, 16):
+        value = max(value, d_shuffle(value, d_lane() ^ step))
+    if d_lane() == 0 and value > 0:
+        cuda.atomic.max(control, row, value)
 
 
 @device

@@ -86,7 +86,12 @@ def d_read_slot(src, dst, valid, leaf):
 @device
 def d_find_window(start, num_windows, leaf):
     """Return the window that holds the ``leaf``-th leaf of all windows."""
-    low, high = np.int64(0), np.int64(num_windows)
+    return d_find_window_between(start, np.int64(0), np.int64(num_windows), leaf)
+
+
+@device
+def d_find_window_between(start, low, high, leaf):
+    """Return what ``d_find_window`` does, where that is in [low, high)."""
     while high - low > 1:
         middle = (low + high) >> 1
         if start[middle] <= leaf:
@@ -156,14 +161,13 @@ def k_clear_located(valid, positions, states):
 
 @device
 def d_place_key(
-    valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
-    t_src, t_dst, t_weights, i,
+    valid, before, places, keys, first, end, low, start, merged, new_src, new_dst, new_weights,
+    t_src, t_dst, t_weights, window, i,
 ):  # fmt: skip
-    """Send the pending key ``i`` to its rank in scratch: its index in the window, and the edges below it.
+    """Send the pending key ``i`` of a window to its rank in scratch: its index there, and the edges below it.
 
     With ``merged`` those in windows of one leaf are left to who shifts these in.
     """
-    window = d_find_window(low, num_windows, i)
     if merged and end[window] - first[window] == 1:
         return
     edges = d_count_valid_before(valid, before, first[window], places[i])
@@ -184,8 +188,8 @@ def k_place_keys(
     i = cuda.grid(1)
     if i < keys.shape[0]:
         d_place_key(
-            valid, before, places, keys, first, end, low, start, num_windows, merged, new_src, new_dst, new_weights,
-            t_src, t_dst, t_weights, i,
+            valid, before, places, keys, first, end, low, start, merged, new_src, new_dst, new_weights,
+            t_src, t_dst, t_weights, d_find_window(low, num_windows, i), i,
         )  # fmt: skip
 
 
@@ -234,6 +238,32 @@ def d_gather_leaves(
         item += 1
 
 
+@device
+def d_place_keys(
+    valid, before, places, keys, num_keys, first, end, low, start, num_windows, new_src, new_dst, new_weights,
+    t_src, t_dst, t_weights,
+):  # fmt: skip
+    """Warps own neighbouring pending keys, see ``d_place_key``; those in windows of one leaf are left.
+
+    Each window has a key, so that of a key is at most as much further as the key is.
+    """
+    lane, warps = d_lane(), cuda.gridsize(1) >> 5
+    share = -(-num_keys // (warps * WARP)) * WARP
+    base = (cuda.grid(1) >> 5) * share
+    stop = min(base + share, num_keys)
+    window = d_find_window(low, num_windows, base) if base < stop else np.int64(0)
+    while base < stop:  # the same in all lanes
+        i = min(base + lane, stop - 1)
+        window = d_find_window_between(low, window, min(window + WARP + 1, num_windows), i)
+        if base + lane < stop:
+            d_place_key(
+                valid, before, places, keys, first, end, low, start, True, new_src, new_dst, new_weights,
+                t_src, t_dst, t_weights, window, i,
+            )  # fmt: skip
+        window = d_shuffle(window, WARP - 1)
+        base += WARP
+
+
 @kernel
 def k_gather_windows(
     src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add,
@@ -241,7 +271,7 @@ def k_gather_windows(
 ):  # fmt: skip
     """Write what of located rows needs no place, wait, then bring edges and pending keys to scratch, in order.
 
-    Warps share the leaves of windows with scratch, see ``d_gather_leaves``; threads stride over the pending keys.
+    Warps share the leaves of windows with scratch, see ``d_gather_leaves``, then the pending keys.
     """
     if granted[ROWS] > 0:  # the same in all threads
         for i in range(cuda.grid(1), granted[ROWS], cuda.gridsize(1)):
@@ -257,11 +287,10 @@ def k_gather_windows(
         src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, granted[SCRATCH_LEAVES],
         t_src, t_dst, t_weights,
     )  # fmt: skip
-    for i in range(cuda.grid(1), granted[KEYS], cuda.gridsize(1)):
-        d_place_key(
-            valid, before, places, keys, first, end, low, start, num_windows, True, new_src, new_dst, new_weights,
-            t_src, t_dst, t_weights, i,
-        )  # fmt: skip
+    d_place_keys(
+        valid, before, places, keys, granted[KEYS], first, end, low, start, num_windows, new_src, new_dst, new_weights,
+        t_src, t_dst, t_weights,
+    )  # fmt: skip
 
 
 @device

@@ -9,9 +9,10 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
-from dynstore._cuda.search import d_find_edge
-from dynstore._cuda.tiles import d_scan_tile
+from dynstore._cuda.search import EACH, d_find_edge, d_find_edges
+from dynstore._cuda.tiles import d_scan_two
 from dynstore._cuda.windows import d_change_counts
+from dynstore.edge_batch import MAX_INT32
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
 __all__ = ["FOUND_LOOPS", "STRANGE", "d_list_keys", "d_locate_keys"]
@@ -23,6 +24,29 @@ STRANGE = 10
 
 
 @device
+def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control):
+    """Find what ``d_locate_keys`` finds of the keys [first, end), several a thread at a time.
+
+    Precondition: int32 numbers all vertices and slots. Of a destination that it does not number another one is found,
+    but that is told.
+    """
+    rows, found = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.uint32)  # these are registers
+    ends, columns = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.int32)
+    for base in range(first + cuda.threadIdx.x, end, EACH * cuda.blockDim.x):
+        for k in range(EACH):
+            at = min(base + k * cuda.blockDim.x, end - 1)  # the last one again, so that no read is behind a branch
+            row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
+            rows[k], columns[k] = np.uint32(row if 0 <= row < num_vertices else num_vertices), np.int32(column)
+            if min(row, column) < 0 or max(row, column) >= num_vertices:
+                control[STRANGE] = 1
+        d_find_edges(offsets, dst, valid, rows, columns, found, ends)
+        for k in range(EACH):
+            i = base + k * cuda.blockDim.x
+            if i < end:
+                positions[i], states[i] = found[k], rows[k]
+
+
+@device
 def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
     """Find each key's lower bound inside its row, and what stands there; leave the counts of each state.
 
@@ -30,17 +54,20 @@ def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, 
     """
     first, end = d_chunk(count)
     absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
-        if min(row, column) < 0 or max(row, column) >= num_vertices:
-            control[STRANGE] = 1
-        position, state = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-        positions[i] = position
-        states[i] = state
+    if max(np.int64(dst.shape[0]), np.int64(num_vertices)) <= MAX_INT32:  # the same in all threads
+        d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control)
+    else:
+        for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+            row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
+            if min(row, column) < 0 or max(row, column) >= num_vertices:
+                control[STRANGE] = 1
+            positions[i], states[i] = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what the thread has written itself
+        state = states[i]
         absent += state == ABSENT
         dead += state == DEAD
         present += state == PRESENT
-        loops += state == PRESENT and row == column
+        loops += state == PRESENT and edge_src[i] == edge_dst[i]
     d_leave_sum(control, ABSENT, absent, board)
     d_leave_sum(control, DEAD, dead, board)
     d_leave_sum(control, PRESENT, present, board)
@@ -59,16 +86,18 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
     listed = ABSENT if inserting else PRESENT
     rank = d_sum_blocks_before(control, listed, board)
     dead_rank = d_sum_blocks_before(control, DEAD, board)
+    some_change = control[DEAD if inserting else PRESENT] > 0  # the same in all threads
     base = first
     while base < end:
         i = base + cuda.threadIdx.x
         state, position = np.int64(-1), np.int64(0)
         if i < end:
             state, position = np.int64(states[i]), positions[i]
-        d_change_counts(
-            block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
-        )
-        before, total = d_scan_tile(1 if state == listed else 0, board)
+        if some_change:
+            d_change_counts(
+                block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
+            )
+        before, total, dead_before, dead_total = d_scan_two(state == listed, state == DEAD, board)
         if state == listed:
             if inserting:
                 keys[rank + before] = i
@@ -76,10 +105,8 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
                 leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
             else:
                 leaves[rank + before] = position >> 5
+        if inserting and state == DEAD:
+            dead_leaves[dead_rank + dead_before] = position >> 5
         rank += total
-        if inserting:
-            before, total = d_scan_tile(1 if state == DEAD else 0, board)
-            if state == DEAD:
-                dead_leaves[dead_rank + before] = position >> 5
-            dead_rank += total
+        dead_rank += dead_total
         base += cuda.blockDim.x

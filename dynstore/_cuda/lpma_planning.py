@@ -245,7 +245,7 @@ def k_plan_levels(
     else:
         d_climb_leaves(ordered, before, leaves, num_items, none, np.int64(0), low, high, top, num_leaves, change, marks)
     d_sync_grid(control, waits + 5)
-    d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
+    d_cover_leaves(leaves, num_items, num_leaves, top, top, marks, heights, control, board)
     d_sync_grid(control, waits + 6)
     d_count_covered(marks, top, control, board)
     d_collect_windows(

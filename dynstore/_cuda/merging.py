@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel, load_kept
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import d_bound_places, d_count_not_above, d_count_valid_before, d_divide_by, d_read_slot
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.row_starts import far_rows_size
@@ -299,7 +300,7 @@ def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
     num_leaves, nothing = new.num_slots >> 5, backend.nothing(np.int64)
     far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
     window, granted = one_window(backend, num_leaves, 0, new.num_edges), grant_window(backend, num_leaves, 0)
-    return Writing(window, granted, nothing, nothing, nothing, scratch, far_rows)
+    return Writing(window, granted, nothing, nothing, nothing, Packed(*scratch), far_rows)
 
 
 def merge(
@@ -310,7 +311,7 @@ def merge(
     sizes = new.num_edges, new.num_slots
     out: Columns = with_weights(new.src, new.dst, new.weights)
     if plan.spreading is not None:
-        sizes, out = (new.num_edges, new.num_edges), plan.spreading.scratch
+        sizes, out = (new.num_edges, new.num_edges), plan.spreading.scratch.arrays
     k_merge_all.launch_warps(
         -(-(old.num_slots >> 5) // LEAVES_TOGETHER),
         *with_weights(old.src, old.dst, old.weights), old.valid, plan.before, plan.places, *plan.added,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from dynstore._cuda.launching import Packed
+from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["PackedSlots", "pack_slots", "with_room", "with_weights"]
+__all__ = ["PackedSlots", "number_dtype", "pack_slots", "with_room", "with_weights"]
 
 
 class PackedSlots(NamedTuple):
@@ -46,6 +49,11 @@ def pack_slots(slots: SlotArrays) -> PackedSlots:
 def with_weights(src: Array, dst: Array, weights: Array | None) -> tuple[Array, Array, Array]:
     """Return columns for a kernel: weights of length 0 for none."""
     return src, dst, src[:0] if weights is None else weights
+
+
+def number_dtype(count: int) -> type[np.signedinteger]:
+    """Return int32 where that numbers so many, else int64."""
+    return np.int32 if count <= MAX_INT32 else np.int64
 
 
 def with_room(count: int) -> int:

@@ -8,16 +8,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.grid import (
+    ANY_NUMBER,
+    CONTROL_SIZE,
+    d_chunk,
+    d_leave_greatest,
+    d_leave_sum,
+    d_sum_blocks_before,
+    d_sync_grid,
+)
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
+from dynstore._cuda.packed_slots import number_dtype
 from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_lane, d_shuffle
-from dynstore._cuda.window_writing import Writing, scratch_parts
+from dynstore._cuda.window_writing import Writing
 from dynstore._cuda.windows import (
     COUNTS,
     GRANT_SIZE,
+    HIGHEST,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOW_ARRAYS,
@@ -60,15 +70,17 @@ class Packing:
         leaves: Array,
         heights: Array,
         windows: Array,
-        *scratch: Array,
     ) -> None:
         self.mailbox, self.ticket, none = Mailbox(backend), 0, leaves[:0]
         first, end, low, high, start, count = windows
-        numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
         self.writing = Writing(
-            Windows(first, end, low, high, start, count, *numbers), granted, before, none, none, scratch, far_rows
-        )
-        self.packed = Packed(left, before, leaves, heights, *windows, nodes, granted, control, self.mailbox.words)
+            Windows(first, end, low, high, start, count, windows.shape[1], ANY_NUMBER, 0),
+            granted, before, none, none, Packed(), far_rows,
+        )  # fmt: skip
+        self.packed = Packed(
+            left, before, leaves, heights, first, end, low, high, start, count, nodes, granted, control,
+            self.mailbox.words,
+        )  # fmt: skip
 
 
 @device
@@ -142,9 +154,10 @@ def k_plan_packing(
         before[0] = 0
     num_items = control[SPARSE]
     d_sync_grid(control, 2)
-    d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    highest = d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, 3)
-    d_cover_leaves(leaves, num_items, num_leaves, top, nodes, heights, control, board)
+    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
     d_sync_grid(control, 4)
     d_collect_windows(
         left, before, leaves, num_items, leaves, zero, num_leaves, 0, heights, control, board,
@@ -159,11 +172,12 @@ def k_plan_packing(
 @lru_cache
 def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
     """Return what choosing so many windows works in; the first four are zeroed."""
+    dtype = number_dtype(num_leaves << 5)
     return (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(num_vertices), np.int64, FAR_START),
         (num_leaves, np.uint32), (((num_leaves + 31) >> 5) + 1, np.int64),
-        (size, np.int64), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        (size, dtype), (size, np.int8), ((NUM_WINDOW_ARRAYS, size), dtype),
     )  # fmt: skip
 
 
@@ -176,7 +190,7 @@ def start_packing(
     kind: str | None,
     size: int,
     most_leaves: int = ANY_NUMBER,
-    scratch_leaves: int | None = None,
+    scratch_leaves: int = ANY_NUMBER,
 ) -> Packing:
     """Start the kernel that chooses the windows to pack, with scratch of a kind and room for ``size`` of them.
 
@@ -192,12 +206,11 @@ def start_packing(
         As in :func:`~.planning.start_plan`.
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *scratch_parts(slots, scratch_leaves or 0)
-    plan = slots.take_scratch(backend, kind, Packing, parts, 4)
+    plan = slots.take_scratch(backend, kind, Packing, _plan_parts(num_leaves, slots.num_vertices, top, size), 4)
     plan.ticket = plan.mailbox.next_ticket()
     k_plan_packing.launch_resident(
         max(num_leaves >> 3, 1),
         slots.valid, marks, int(np.ceil(limits[0] * 32)), float(limits[0]), float(limits[-1]), top, num_rows,
-        most_leaves, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
+        most_leaves, scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan

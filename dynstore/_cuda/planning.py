@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, kernel
-from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_sync_grid
+from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_leave_greatest, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.located import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
 from dynstore._cuda.mailbox import Mailbox, d_post_totals
-from dynstore._cuda.packed_slots import pack_slots, with_room
+from dynstore._cuda.packed_slots import number_dtype, pack_slots, with_room
 from dynstore._cuda.row_starts import FAR_START, far_rows_size
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.weighted_runs import start_keeping
-from dynstore._cuda.window_writing import Writing, scratch_parts
+from dynstore._cuda.window_writing import Writing
 from dynstore._cuda.windows import (
     GRANT_SIZE,
+    HIGHEST,
     NUM_LEAVES,
     NUM_SCRATCH_LEAVES,
     NUM_WINDOW_ARRAYS,
@@ -50,7 +51,7 @@ class Insertion:
     """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
 
     ``edge_columns``: the distinct edges of a batch of keys, with weights of one of rows; ``ends``: where the runs of
-    the latter end. ``ticket``: of what is posted next.
+    the latter end, until the plan starts. ``ticket``: of what is posted next.
     """
 
     def __init__(
@@ -69,26 +70,21 @@ class Insertion:
         edge_src: Array,
         edge_dst: Array,
         edge_weights: Array,
-        ends: Array,
-        *scratch: Array,
     ) -> None:
         self.mailbox, self.ticket = Mailbox(backend), 0
-        self.positions, self.states, self.control, self.ends = positions, states, control, ends
+        self.positions, self.states, self.control = positions, states, control
         self.edge_columns = edge_src, edge_dst, edge_weights
+        keys, places, leaves, dead_leaves = lists
+        self.ends = leaves  # which are listed once edges are known
         first, end, low, high, start, count = windows
-        numbers = windows.shape[1], ANY_NUMBER, scratch[0].shape[0] >> 5
         self.writing = Writing(
-            Windows(first, end, low, high, start, count, *numbers),
-            granted,
-            before,
-            lists[0],
-            lists[1],
-            scratch,
-            far_rows,
-        )
+            Windows(first, end, low, high, start, count, windows.shape[1], ANY_NUMBER, 0),
+            granted, before, keys, places, Packed(), far_rows,
+        )  # fmt: skip
         self.packed = Packed(
-            *lists, *windows, positions, states, heights, before, marks, granted, control, self.mailbox.words
-        )
+            keys, places, leaves, dead_leaves, first, end, low, high, start, count, positions, states, heights, before,
+            marks, granted, control, self.mailbox.words,
+        )  # fmt: skip
         self.edges = Packed(edge_src, edge_dst)
 
 
@@ -126,9 +122,12 @@ def k_plan_update(
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 3)
-    d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks)
+    highest = d_climb_leaves(
+        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks
+    )
+    d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
-    d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board)
+    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(
         valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, 1, heights, control, board,
@@ -143,10 +142,11 @@ def k_plan_update(
 @lru_cache
 def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
     """Return what the plan of so many rows works in, but for columns of edges; the first four are zeroed."""
+    dtype = number_dtype(max(num_leaves << 5, size))
     return (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
         (far_rows_size(num_vertices), np.int64, FAR_START),
-        ((NUM_LISTS, size), np.int64), ((NUM_WINDOW_ARRAYS, size), np.int64),
+        ((NUM_LISTS, size), dtype), ((NUM_WINDOW_ARRAYS, size), dtype),
         (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def start_plan(
     limits: np.ndarray,
     kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
-    scratch_leaves: int | None = None,
+    scratch_leaves: int = ANY_NUMBER,
 ) -> Insertion:
     """Start the kernel that plans.
 
@@ -170,30 +170,29 @@ def start_plan(
         Of the scratch; what is kept has room for some more rows.
     most : pair of int
         Where more new edges or leaves are concerned, nothing is granted.
-    scratch_leaves : int, optional
-        For how many leaves there is to be scratch, beyond which nothing is granted. None, and no limit, by default:
-        whoever reads what is planned sees to it.
+    scratch_leaves : int
+        Where windows with scratch come to more leaves, nothing is granted, either.
     """
     unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
     rows = unsorted if isinstance(unsorted, WeightedRows) else None
     sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
+    sorted_rows = None if rows is None else rows.sorted_below(slots.num_vertices)  # before scratch is made
     num_rows = len(batch) if unsorted is None else unsorted.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
     kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
-    edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype), (resolved, np.int64)
-    scratch = scratch_parts(slots, scratch_leaves or 0)
-    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts, *scratch
+    edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype)
+    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts
     plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
-    if rows is not None:
-        start_keeping(rows, plan.ends, *plan.edge_columns, plan.control)
+    if rows is not None and sorted_rows is not None:
+        start_keeping(rows, *sorted_rows, plan.ends, *plan.edge_columns, plan.control)
     k_plan_update.launch_resident(
         max(num_rows, num_leaves >> 3, 1),
         pack_slots(slots).located, sorted_keys, rows is not None, edges, float(limits[0]), float(limits[-1]), top,
-        *most, ANY_NUMBER if scratch_leaves is None else scratch_leaves, plan.ticket, plan.packed,
+        *most, scratch_leaves, plan.ticket, plan.packed,
     )  # fmt: skip
     return plan
 

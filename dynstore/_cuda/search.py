@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore._cuda.warp import d_ballot, d_lane
 from dynstore.slots import ABSENT, DEAD, PRESENT
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "EACH",
     "SEARCHERS",
     "d_find_edge",
     "d_find_edge_together",
+    "d_find_edges",
     "d_find_lower_bound",
     "d_find_two_edges",
     "d_test_bit",
@@ -27,6 +29,8 @@ __all__ = [
 
 # How many neighbouring lanes find an edge together; a power of 2.
 SEARCHERS = 8
+# How many edges a thread finds at once; what is alone takes two.
+EACH = 2 if SIMULATED else 8
 
 
 @device
@@ -93,6 +97,36 @@ def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
     is_there, other_is_there = (low < end) & (found == key), (other_low < other_end) & (other_found == other_key)
     state, other_state = PRESENT if is_valid else DEAD, PRESENT if other_is_valid else DEAD
     return low, state if is_there else ABSENT, other_low, other_state if other_is_there else ABSENT
+
+
+@device
+def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
+    """Find EACH edges at once, as :func:`d_find_two_edges` finds two: ``rows`` become the edges' states.
+
+    Local arrays, which are registers: ``rows``, ``positions`` and ``ends``, for this alone, are uint32, ``keys`` int32.
+    Row ``num_vertices`` has no edges.
+    """
+    last_row, last_slot = np.uint32(offsets.shape[0] - 1), np.uint32(dst.shape[0] - 1)
+    highs = cuda.local.array(EACH, np.uint32)
+    for k in range(EACH):
+        positions[k] = np.uint32(offsets[rows[k]])
+        ends[k] = highs[k] = np.uint32(offsets[min(np.uint32(rows[k] + np.uint32(1)), last_row)])
+    some_open = True
+    while some_open:
+        some_open = False
+        for k in range(EACH):
+            low, high = positions[k], highs[k]
+            middle, is_open = np.uint32(np.uint32(low + high) >> np.uint32(1)), low < high
+            is_below = dst[middle if is_open else np.uint32(0)] < keys[k]
+            low = np.uint32(middle + np.uint32(1)) if is_open and is_below else low
+            high = middle if is_open and not is_below else high
+            positions[k], highs[k] = low, high
+            some_open |= bool(low < high)
+    for k in range(EACH):
+        slot = min(positions[k], last_slot)
+        is_there = (positions[k] < ends[k]) & (dst[slot] == keys[k])
+        is_valid = (valid[np.uint32(slot >> np.uint32(5))] >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0
+        rows[k] = np.uint32((PRESENT if is_valid else DEAD) if is_there else ABSENT)
 
 
 @device

@@ -188,6 +188,7 @@ def k_shift_leaves(
 ):  # fmt: skip
     """Lanes stride over windows: one of a single leaf takes its keys, see ``d_shift_keys``. Rows at edges are left.
 
+    Where none of these has changed, the window becomes one without a leaf, for who writes them.
     Precondition: there is a key.
     """
     board = cuda.shared.array(THREADS, np.uint32)
@@ -198,7 +199,9 @@ def k_shift_leaves(
         leaf = np.int64(first[window]) if is_leaf else np.int64(0)
         num_keys = np.int32(high[window] - low[window]) if is_leaf else np.int32(0)
         begin = np.int64(low[window]) if is_leaf else np.int64(0)
-        d_shift_keys(
+        has_moved = d_shift_keys(
             src, dst, weights, is_weighted, valid, offsets, board, places, keys, True, new_src, new_dst, new_weights,
             leaf, np.uint32(valid[leaf]), begin, num_keys, far_rows,
         )  # fmt: skip
+        if is_leaf and not has_moved:
+            end[window] = leaf

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 
-__all__ = ["BOARD", "d_claim", "d_claim_many", "d_claim_two", "d_scan_tile", "d_sum_block"]
+__all__ = ["BOARD", "d_claim", "d_claim_many", "d_claim_two", "d_scan_tile", "d_scan_two", "d_sum_block"]
 
 # Entries of the shared int64 array that a block of at most 1024 threads needs as its ``board``.
 BOARD = 32
@@ -74,6 +74,13 @@ def d_scan_tile(value, board):
             before += total
         total += board[other_warp]
     return before, total
+
+
+@device
+def d_scan_two(value, other, board):
+    """Return what ``d_scan_tile`` does of two values whose sums have at most 31 bits, both sums of each."""
+    before, total = d_scan_tile((np.int64(other) << 32) | np.int64(value), board)
+    return before & 0x7FFFFFFF, total & 0x7FFFFFFF, before >> 32, total >> 32
 
 
 @device

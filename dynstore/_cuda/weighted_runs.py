@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dynstore._cuda.batches import d_leave_bounds
 from dynstore._cuda.compiler import WARP, cuda, device, kernel
 from dynstore._cuda.grid import ARRIVALS, CONTROL_SIZE, d_chunk, d_sum_blocks_before, d_sync_grid, read_totals
+from dynstore._cuda.packed_slots import number_dtype
 from dynstore._cuda.runs import RUN_LOOPS, RUNS, d_count_runs, d_ends_run
+from dynstore._cuda.sorting import MOST_MERGED, sort_keys, sort_rows
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 
@@ -18,17 +20,50 @@ if TYPE_CHECKING:
     from dynstore.edge_batch import WeightedRows
     from dynstore.typing import Array
 
-__all__ = ["keep_rows", "pack_rows", "start_keeping"]
+__all__ = ["keep_rows", "sort_weighted", "start_keeping"]
 
 # Where blocks arrive that wait for each other: another kernel on the same ``control`` has the usual entry.
 KEEPING_ARRIVALS = ARRIVALS + 1
+# Rows that a thread packs, so that fewer warps have bounds to tell.
+ROWS_EACH = 4
 # Rows of one edge that a thread sums by itself; a warp shares more.
 FEW_ROWS = 32
 
 
+class _Layout(NamedTuple):
+    """What a key is packed of: source and destination, of ``id_bits`` each, and its row's number in the lowest bits.
+
+    Ids are below ``bound``. ``flip``: what the bits are changed by (exclusive or), so that int64 has their order.
+    """
+
+    bound: int
+    id_bits: int
+    row_bits: int
+    flip: int
+
+
+# Without the row, which is sorted along.
+WIDE = _Layout(1 << 31, 32, 0, 0)
+
+
+def _choose_layout(num_vertices: int, num_rows: int) -> _Layout:
+    """Return how keys are packed with their rows, if these and ids of vertices fit 64 bits, else without.
+
+    No row's number has all bits set, so a key that has is none.
+    """
+    id_bits, row_bits = max(num_vertices - 1, 1).bit_length(), num_rows.bit_length()
+    return _Layout(num_vertices, id_bits, row_bits, -1 << 63) if 2 * id_bits + row_bits <= 64 else WIDE
+
+
+@device
+def d_pack_key(row, column, number, id_bits, row_bits):
+    """Return the bits of a key, see ``_Layout``."""
+    return (((row << id_bits) | column) << row_bits) | (number & ((np.int64(1) << row_bits) - 1))
+
+
 @kernel
-def k_pack_rows(src, dst, weights, mirrored, keys, bounds):
-    """Threads stride over the rows: the key of each, source in the high half, -1 where an id or the weight is none.
+def k_pack_rows(src, dst, weights, mirrored, bound, id_bits, row_bits, flip, keys, bounds):
+    """Threads stride over the rows: the key of each, see ``_Layout``, all bits where an id or the weight is none.
 
     ``mirrored``: of row i at 2 i, and of its mirror image behind that. ``bounds``: the lowest and the highest source
     and destination, from zeros.
@@ -39,15 +74,24 @@ def k_pack_rows(src, dst, weights, mirrored, keys, bounds):
         row, column, weight = np.int64(src[i]), np.int64(dst[i]), weights[i]
         low_row, high_row = min(low_row, row), max(high_row, row)
         low_column, high_column = min(low_column, column), max(high_column, column)
-        fits = min(row, column) >= 0 and max(row, column) <= 0x7FFFFFFF and weight == weight
-        key, mirror = (row << 32) | column, (column << 32) | row
+        fits = min(row, column) >= 0 and max(row, column) < bound and weight == weight
+        at = 2 * i if mirrored else i
+        keys[at] = (d_pack_key(row, column, at, id_bits, row_bits) if fits else np.int64(-1)) ^ flip
         if mirrored:
-            keys[2 * i] = key if fits else np.int64(-1)
-            keys[2 * i + 1] = mirror if fits else np.int64(-1)
-        else:
-            keys[i] = key if fits else np.int64(-1)
+            keys[at + 1] = (d_pack_key(column, row, at + 1, id_bits, row_bits) if fits else np.int64(-1)) ^ flip
         i += cuda.gridsize(1)
     d_leave_bounds(bounds, low_row, high_row, low_column, high_column)
+
+
+@kernel
+def k_unpack_rows(keys, id_bits, row_bits, flip, order):
+    """Threads stride over keys packed with rows: they become keys without, -1 for none; the rows go to ``order``."""
+    id_mask, row_mask = (np.int64(1) << id_bits) - 1, (np.int64(1) << row_bits) - 1
+    for i in range(cuda.grid(1), keys.shape[0], cuda.gridsize(1)):
+        key = keys[i] ^ flip
+        row, column = (key >> (id_bits + row_bits)) & id_mask, (key >> row_bits) & id_mask
+        keys[i] = np.int64(-1) if key == -1 else (row << 32) | column
+        order[i] = min(key & row_mask, keys.shape[0] - 1)
 
 
 @device
@@ -143,30 +187,51 @@ def k_keep_rows(keys, order, mirrored, weights, adding, ends, out_src, out_dst, 
     d_resolve_runs(keys, order, mirrored, weights, adding, ends, control[RUNS], out_src, out_dst, out_weights)
 
 
-def pack_rows(backend: Backend, src: Array, dst: Array, weights: Array, mirrored: bool) -> tuple[Array, Array]:
-    """Return the keys of weighted rows; ``mirrored``: with each row's mirror image behind it.
+def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tuple[Array, Array, Array]:
+    """Sort the keys of weighted rows, with each row's mirror image behind it if there are such.
+
+    Many are sorted with their rows in the lowest bits, where there is room: CuPy takes less time for keys alone.
+
+    Parameters
+    ----------
+    num_vertices : int
+        Any int32 is below that, or ids that are not are no vertices.
 
     Returns
     -------
-    keys : array, shape (N,) or (2 N,), int64
-        -1 where an id is negative, or no int32, or the weight is NaN.
+    keys, order : array, int64
+        As :attr:`~dynstore.edge_batch.WeightedRows.sorted_keys` returns them. A key is -1 where an id is negative, or
+        no vertex, or the weight is NaN; where these are, and of which row they are, is open.
     bounds : array, shape (4,), int64
         The lowest and the highest source and destination, where 0 is always counted as there.
     """
+    src, dst = rows.columns
     count = int(src.shape[0])
-    bounds, keys = backend.empty_together((4, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
-    k_pack_rows.launch_strided(count, src, dst, weights, mirrored, keys, bounds)
-    return keys, bounds
+    layout = _choose_layout(num_vertices, rows.num_rows) if rows.num_rows > MOST_MERGED else WIDE
+    bounds, keys = backend.empty_together((4, np.int64), (rows.num_rows, np.int64), zeroed=1)
+    k_pack_rows.launch_strided(-(-count // ROWS_EACH), src, dst, rows.row_weights, rows.mirrored, *layout, keys, bounds)
+    if layout is WIDE:
+        return *sort_rows(backend, keys), bounds
+    keys = sort_keys(backend, keys)
+    order = backend.empty(rows.num_rows, np.int64)
+    k_unpack_rows.launch_strided(rows.num_rows, keys, *layout[1:], order)
+    return keys, order, bounds
 
 
 def start_keeping(
-    rows: WeightedRows, ends: Array, out_src: Array, out_dst: Array, out_weights: Array, control: Array
+    rows: WeightedRows,
+    keys: Array,
+    order: Array,
+    ends: Array,
+    out_src: Array,
+    out_dst: Array,
+    out_weights: Array,
+    control: Array,
 ) -> None:
     """Start the kernel that writes each edge once, with its weight, to arrays that have room for all rows.
 
-    ``control``: see ``grid``; gets the numbers of edges and of self-loops.
+    ``keys``, ``order``: as sorted; ``control``: see ``grid``; gets the numbers of edges and of self-loops.
     """
-    keys, order = rows.sorted_keys
     k_keep_rows.launch_resident(
         rows.num_rows,
         keys, order, rows.mirrored, rows.row_weights, rows.adding, ends, out_src, out_dst, out_weights, control,
@@ -177,10 +242,10 @@ def keep_rows(backend: Backend, rows: WeightedRows) -> tuple[Array, Array, Array
     """Return the distinct edges of weighted rows, sorted, and their weights; and how many of them are self-loops."""
     count, dtype = rows.num_rows, rows.columns[0].dtype
     control, ends, src, dst, weights = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (count, np.int64), (count, dtype), (count, dtype), (count, rows.row_weights.dtype),
-        zeroed=1,
+        (CONTROL_SIZE, np.int64), (count, number_dtype(count)), (count, dtype), (count, dtype),
+        (count, rows.row_weights.dtype), zeroed=1,
     )  # fmt: skip
-    start_keeping(rows, ends, src, dst, weights, control)
+    start_keeping(rows, *rows.sorted_keys, ends, src, dst, weights, control)
     totals = read_totals(backend, control)
     num_edges = totals[RUNS]
     return src[:num_edges], dst[:num_edges], weights[:num_edges], totals[RUN_LOOPS]

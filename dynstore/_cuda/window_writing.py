@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from dynstore._cuda.shifting import k_shift_leaves
 
 if TYPE_CHECKING:
     from dynstore._cuda.windows import Windows
-    from dynstore.backend import Part
+    from dynstore.backend import Backend, Part
     from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -29,6 +30,8 @@ __all__ = [
 
 # Sources, destinations and weights, the last of length 0 for none.
 Columns = Sequence["Array"]
+# Of the scratch that edges of wide windows are brought to, whatever the update.
+KIND = "windows"
 
 
 class Writing:
@@ -41,25 +44,33 @@ class Writing:
     before, keys, places : array
         Edges before each block of leaves after the update's bits; the pending keys' rows in the batch, and the slots
         that they go before.
-    scratch : arrays
-        Columns of merged edges on their way back to slots.
+    scratch : Packed
+        Columns of merged edges on their way back to slots; none of wide windows until they are reserved.
     far_rows : array
         See ``d_write_rows_by_warp``.
     """
 
     def __init__(
-        self, windows: Windows, granted: Array, before: Array, keys: Array, places: Array, scratch: Columns,
+        self, windows: Windows, granted: Array, before: Array, keys: Array, places: Array, scratch: Packed,
         far_rows: Array,
     ) -> None:  # fmt: skip
         self.windows, self.granted, self.far_rows, self.num_leaves = windows, granted, far_rows, windows.num_leaves
-        self.before, self.keys, self.places, self.scratch = before, keys, places, scratch
+        self.before, self.keys, self.places = before, keys, places
+        self.scratch, self.num_scratch_leaves = scratch, windows.num_scratch_leaves
         first, end, low, high, start = windows.first, windows.end, windows.low, windows.high, windows.start
-        self.gathering = Packed(before, places, keys, first, end, low, high, start, granted, *scratch)
-        self.spreading = Packed(first, end, start, windows.count, granted, far_rows, *scratch)
+        self.gathering = Packed(before, places, keys, first, end, low, high, start, granted)
+        self.spreading = Packed(first, end, start, windows.count, granted, far_rows)
         self.shifting = Packed(first, end, low, high, places, keys, granted, far_rows)
         self.edges = Packed(first, end, granted, far_rows)
 
-    def resized(self, num_windows: int, num_leaves: int, num_scratch_leaves: int, scratch: Columns) -> Writing:
+    def with_scratch(self, backend: Backend, slots: SlotArrays, num_leaves: int) -> Writing:
+        """Return the same with scratch for so many leaves: what the last update had, if it wanted as much."""
+        twin = copy(self)  # who keeps this one keeps no scratch by that
+        twin.scratch = slots.take_scratch(backend, KIND, _pack_columns, scratch_parts(slots, num_leaves), 0)
+        twin.num_scratch_leaves = num_leaves
+        return twin
+
+    def resized(self, num_windows: int, num_leaves: int, num_scratch_leaves: int, scratch: Packed) -> Writing:
         """Return the same in other scratch, for windows that the host has counted."""
         windows = replace(
             self.windows, num_windows=num_windows, num_leaves=num_leaves, num_scratch_leaves=num_scratch_leaves
@@ -73,6 +84,10 @@ def scratch_parts(slots: SlotArrays, num_leaves: int) -> tuple[Part, Part, Part]
     return (size, dtype), (size, dtype), (0, dtype) if weights is None else (size, weights.dtype)
 
 
+def _pack_columns(_: Backend, *columns: Array) -> Packed:
+    return Packed(*columns)
+
+
 def _stride_warps(num_leaves: int) -> int:
     """Return how many threads let warps stride over so many leaves."""
     return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
@@ -83,15 +98,15 @@ def _gather_windows(
 ) -> None:
     """Write what of located rows needs no place; bring edges and pending keys of windows with scratch there."""
     k_gather_windows.launch_resident(
-        max(int(positions.shape[0]), int(plan.keys.shape[0]), _stride_warps(plan.windows.num_scratch_leaves)),
-        pack_slots(slots).columns, *new, inserting, add, positions, states, plan.gathering,
+        max(int(positions.shape[0]), int(plan.keys.shape[0]), _stride_warps(plan.num_scratch_leaves)),
+        pack_slots(slots).columns, *new, inserting, add, positions, states, plan.gathering, plan.scratch,
     )  # fmt: skip
 
 
 def spread_windows(slots: SlotArrays, plan: Writing) -> None:
     """Write scratch back over the windows, and the offsets of the rows inside them."""
     k_spread_edges.launch(
-        _stride_warps(plan.windows.num_scratch_leaves), pack_slots(slots).columns, slots.offsets, plan.spreading
+        _stride_warps(plan.num_scratch_leaves), pack_slots(slots).columns, slots.offsets, plan.spreading, plan.scratch
     )
 
 
@@ -110,7 +125,7 @@ def write_windows(
     windows = plan.windows
     _gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)
-    if windows.num_leaves > windows.num_scratch_leaves and int(plan.keys.shape[0]) > 0:
+    if windows.num_leaves > plan.num_scratch_leaves and int(plan.keys.shape[0]) > 0:
         k_shift_leaves.launch_strided(
             windows.num_windows, pack_slots(slots).columns, slots.offsets, *new, plan.shifting
         )

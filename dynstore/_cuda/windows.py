@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device, kernel
-from dynstore._cuda.grid import SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
+from dynstore._cuda.grid import ARRIVALS, SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore._cuda.search import d_find_lower_bound
-from dynstore._cuda.tiles import d_scan_tile
+from dynstore._cuda.tiles import d_scan_tile, d_scan_two
 from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ __all__ = [
     "COUNTS",
     "GRANTED",
     "GRANT_SIZE",
+    "HIGHEST",
     "KEYS",
     "NUM_LEAVES",
     "NUM_SCRATCH_LEAVES",
@@ -55,6 +56,8 @@ __all__ = [
 NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS = 4, 5, 6, 7
 # Behind all others: whether the plan is granted.
 GRANTED = 11
+# Behind the totals, which the host reads: the greatest height that a leaf has climbed to.
+HIGHEST = ARRIVALS + 2
 # What of a plan is granted, so that it may be written, all 0 where nothing is: windows, leaves of those with scratch,
 # pending keys, and located rows of the batch. Behind them is what a grid-wide wait needs.
 WINDOWS, SCRATCH_LEAVES, KEYS, ROWS = range(4)
@@ -75,7 +78,7 @@ class Windows:
     start : array
         Where its scratch begins, in leaves. A window of one leaf has none, where keys are shifted into it.
     count : array
-        How many edges it will hold.
+        How many edges it will hold; not of one without scratch.
     num_windows : int
     num_leaves, num_scratch_leaves : int
         Leaves of all windows, and of those with scratch. Where the host has not looked, all three are bounds.
@@ -115,7 +118,12 @@ def d_count_before_leaf(valid, before, first, leaf):
 
 @device
 def d_find_next(leaves, i, count, leaf):
-    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near."""
+    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near.
+
+    And where there is none, as of edges of new vertices, all of which are behind the last leaf's.
+    """
+    if leaves[count - 1] < leaf:
+        return np.int64(count)
     low, step = np.int64(i), np.int64(1)
     while low + step < count and leaves[low + step] < leaf:
         low += step
@@ -237,14 +245,16 @@ def d_limit(low, high, height, top, num_leaves):
 def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, change, marks):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
+    Returns the greatest height that a leaf of this thread's climbs to.
     Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
     height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
     A deletion's leaf that is dense enough marks nothing. ``change``: see ``d_count_changed``.
     """
+    highest = np.int64(0)
     for i in range(cuda.grid(1), num_items, cuda.gridsize(1)):
         leaf = np.int64(leaves[i])
         if i == 0 or leaves[i - 1] != leaf:
-            height = 0
+            height = np.int64(0)
             while height < top:
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
@@ -256,20 +266,24 @@ def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low,
             if change > 0 or height > 0:
                 node = (np.int64(1) << (top - height)) + (leaf >> height)
                 cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
+                highest = max(highest, height)
+    return highest
 
 
 @device
-def d_cover_leaves(leaves, num_items, num_leaves, top, marks, heights, control, board):
-    """An item's window is its leaf's highest marked ancestor; the window's first item leads.
+def d_cover_leaves(leaves, num_items, num_leaves, top, highest, marks, heights, control, board):
+    """An item's window is its leaf's highest marked ancestor, none above ``highest``; the window's first item leads.
 
-    ``heights`` is -1 for those that lead nothing. (A running maximum of window ends is not enough: leaf 0 may
-    take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves and of those with scratch.
+    ``heights`` is -1 for those that lead nothing, as any but the first of a leaf. (A running maximum of window ends is
+    not enough: leaf 0 may take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves and
+    of those with scratch.
     """
     chunk_first, chunk_end = d_chunk(num_items)
     windows, total, scratch = np.int64(0), np.int64(0), np.int64(0)
     for i in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
         leaf, height = np.int64(leaves[i]), -1
-        for candidate in range(top + 1):
+        is_first = i == 0 or leaves[i - 1] != leaf
+        for candidate in range(highest + 1 if is_first else 0):
             node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
             if (marks[node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
                 height = candidate
@@ -295,6 +309,7 @@ def d_collect_windows(
 ):  # fmt: skip
     """Items that lead write their window to its rank."""
     base, chunk_end = d_chunk(num_items)
+    last = control[NUM_WINDOWS] - 1
     rank = d_sum_blocks_before(control, NUM_WINDOWS, board)
     place = d_sum_blocks_before(control, NUM_SCRATCH_LEAVES, board)
     while base < chunk_end:
@@ -304,18 +319,22 @@ def d_collect_windows(
         if height >= 0:
             first = (np.int64(leaves[i]) >> height) << height
             end = min(first + (np.int64(1) << height), num_leaves)
-        leading, windows = d_scan_tile(1 if height >= 0 else 0, board)
-        offset, scratch = d_scan_tile(end - first if end - first > 1 else np.int64(0), board)
+        width = end - first if end - first > 1 else np.int64(0)
+        leading, windows, offset, scratch = d_scan_two(height >= 0, width, board)
         if height >= 0:
             window = rank + leading
             out_first[window] = first
             out_end[window] = end
             low[window] = i if change > 0 else 0
-            high[window] = d_find_next(leaves, i, num_items, end) if change > 0 else 0
+            if change > 0 and window > 0:  # each item is in a window
+                high[window - 1] = i
+            if change <= 0 or window == last:
+                high[window] = num_items if change > 0 else 0
             start[window] = place + offset
-            count[window] = d_count_changed(
-                valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change
-            )
+            if end - first > 1:
+                count[window] = d_count_changed(
+                    valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change
+                )
         rank += windows
         place += scratch
         base += cuda.blockDim.x

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore._cuda import located
+from dynstore.backend import get_backend
+from dynstore.edge_batch import RawEdges, WeightedRows
 from dynstore.errors import InputError, LimitError
+from dynstore.slots import SlotArrays
+from dynstore.stores.gpma_plus import GPMAPlusStore
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 
@@ -133,4 +138,68 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     sorting = SORTING_ROWS if graph.is_weighted() else SORTING
     weighing = ["k_update_weights"] if graph.is_weighted() else []
     wanted = [*sorting, *WRITING, "k_list_new", "k_merge_all", *weighing, "k_write_bits_and_rows"]
-    assert [name for name in started if name != "k_merge_keys"] == [name for name in wanted if name != "k_merge_keys"]
+    by_size = {"k_merge_keys", "k_unpack_rows"}
+    assert [name for name in started if name not in by_size] == [name for name in wanted if name not in by_size]
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_sorting_is_started_before_scratch_is_made(twins, update_both, launches, weighted, monkeypatch):
+    """So that the GPU has something to do meanwhile."""
+    take, started = SlotArrays.take_scratch, []
+
+    def note(slots, backend, kind, *args):
+        started.append((kind, launches.copy()))
+        return take(slots, backend, kind, *args)
+
+    monkeypatch.setattr(SlotArrays, "take_scratch", note)
+    graph, twin = twins(weighted=weighted)
+    batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
+    graph._out._num_untried = 1
+    update_both(graph, twin, "insert_edges", (*batch, np.ones(100, np.float32)) if weighted else batch)
+    sorting = SORTING_ROWS[:2] if weighted else SORTING[:2]
+    assert next(before for kind, before in started if kind == "sorted insertion") == sorting
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+def test_what_1e6_edges_are_sorted_and_written_in_is_kept(device, weighted):
+    """Beside 50 million slots; without it the host makes some forty arrays for each insertion, while the GPU waits."""
+    from dynstore._cuda.compiler import prepare
+    from dynstore._cuda.gpma_plus_now import _most_scratch
+    from dynstore._cuda.planning import start_plan
+
+    backend, num_slots, num_rows = get_backend(device), 50_000_000 // 32 * 32, 1_000_000
+    if backend.on_gpu:
+        pytest.skip("only sizes matter, and no memory is taken where nothing is written")
+    slots = SlotArrays.allocate(backend, num_slots, 4_200_000, np.int32, np.float32 if weighted else None)
+    src, dst, weights = (np.empty(num_rows, dtype) for dtype in (np.int32, np.int32, np.float32))
+    batch = WeightedRows(backend, src, dst, weights, False, False) if weighted else RawEdges(backend, src, dst, False)
+    batch._sorted = np.empty((2, num_rows), np.int64)
+    batch._keys = batch._sorted[0]
+    kept = []
+    for _ in range(2):
+        plan = []
+        prepare(lambda: plan.append(start_plan(backend, slots, batch, np.ones(22), "sorted insertion")))  # noqa: B023
+        writing = plan[0].writing.with_scratch(backend, slots, _most_scratch(slots, num_rows))
+        kept.append((plan[0], writing.scratch))
+        assert not plan[0].writing.scratch.arrays  # so that what is too large is kept by nothing
+    assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_what_int32_does_not_number_is_found_a_key_at_a_time(twins, update_both, dtype, monkeypatch):
+    """To the same slots, whether edges are new, there already, or come back."""
+    graph, twin = twins(dtype)
+    plan, there = GPMAPlusStore.plan_insert, np.divmod(40 * np.arange(30, dtype=dtype), 400)
+
+    def plan_by_one(store, *args):
+        with monkeypatch.context() as patch:
+            patch.setattr(located, "MAX_INT32", 0)
+            patch.setattr(located, "d_find_keys", None)
+            return plan(store, *args)
+
+    for offset in (1, 3, 1):
+        batch = np.r_[np.full(90, 3, dtype), there[0]], np.r_[offset + 4 * np.arange(90, dtype=dtype), there[1]]
+        graph._out._num_untried = 1
+        monkeypatch.setattr(GPMAPlusStore, "plan_insert", plan_by_one)  # what the twin does
+        assert "k_plan_update" in update_both(graph, twin, "insert_edges", batch)
+        update_both(graph, twin, "delete_edges", (batch[0][:60], batch[1][:60]))

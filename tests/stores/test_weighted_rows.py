@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
+from dynstore._cuda.sorting import MOST_MERGED
 from dynstore.backend import get_backend
 from dynstore.edge_batch import WeightedRows, make_batch
 from dynstore.errors import InputError, LimitError
@@ -95,6 +96,42 @@ def test_what_is_no_edge_has_no_key(backend, mirrored):
     else:
         assert (keys, order) == ([-1, -1, -1, 1, 5 << 32 | 5], [1, 2, 3, 0, 4])
     assert batch.find_bounds(sorting=True) == (-1, 2**31, 0, 5)
+
+
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("num_vertices", [2, 5, 1 << 22, 1 << 27, 1 << 28])
+def test_many_rows_are_sorted_in_the_lowest_bits_of_their_keys(backend, launches, mirrored, num_vertices):
+    """Where 64 bits have room for that; in order among equal keys, as where they are sorted along."""
+    rng = np.random.default_rng(num_vertices)
+    size = (1 << (20 if backend.on_gpu else 10)) - 1 >> mirrored
+    src, dst = rng.choice([0, 1, num_vertices - 2, num_vertices - 1], (2, size)).astype(np.int32)
+    columns = backend.asarray(src), backend.asarray(dst), backend.asarray(rng.random(size))
+    batch = WeightedRows(backend, *columns, mirrored, False)
+    keys, order = (backend.to_host(column) for column in batch.sorted_below(num_vertices))
+    has_room = 2 * (num_vertices - 1).bit_length() + batch.num_rows.bit_length() <= 64
+    assert batch.num_rows > MOST_MERGED
+    assert ("k_unpack_rows" in launches) == has_room
+    expected = (backend.to_host(column) for column in batch.sorted_keys)
+    for found, wanted in zip((keys, order), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted, strict=True)
+
+
+@pytest.mark.parametrize("bad", ["nan", "negative", "beyond"])
+def test_one_of_many_rows_that_is_none_has_no_key(backend, bad):
+    """Its bounds are told all the same; one with all ids and rows that 64 bits have room for is no such."""
+    size, num_vertices = ((1 << 20) - 1, 1 << 22) if backend.on_gpu else (1023, 1 << 27)
+    src, weights = np.full(size, num_vertices - 1), np.ones(size)
+    if bad == "nan":
+        weights[500] = np.nan
+    else:
+        src[500] = -1 if bad == "negative" else num_vertices
+    columns = tuple(map(backend.asarray, (src, np.full(size, num_vertices - 1), weights)))
+    batch = WeightedRows(backend, *columns, False, False)
+    keys, order = (backend.to_host(column).tolist() for column in batch.sorted_below(num_vertices))
+    assert keys.count(-1) == 1
+    assert keys.count((num_vertices - 1) << 32 | num_vertices - 1) == size - 1
+    assert {*order} | {500} == {*range(size)}
+    assert batch.find_bounds(sorting=True) == (min(0, src[500]), max(src), 0, num_vertices - 1)
 
 
 @pytest.mark.parametrize("directed", [True, False])
