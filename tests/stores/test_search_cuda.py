@@ -77,9 +77,12 @@ def test_all_searches_find_the_same(device, dtype):
 def k_count_places(places, low, high, slots, lower, counts):
     """A warp has 32 neighbouring slots, and a part of the places."""
     i = cuda.grid(1)
-    warp = i // WARP
-    lower[i] = d_find_place_by_warp(places, low[warp], high[warp], slots[warp * WARP])
-    counts[i] = d_count_before_lanes(places, low[warp], high[warp], slots[i])
+    warp = min(i // WARP, low.shape[0] - 1)
+    slot = slots[warp * WARP + i % WARP]
+    below = d_find_place_by_warp(places, low[warp], high[warp], slots[warp * WARP])
+    count = d_count_before_lanes(places, low[warp], high[warp], slot)
+    if i < slots.shape[0]:
+        lower[i], counts[i] = below, count
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
