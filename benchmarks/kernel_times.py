@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--batch", default="10000,100000,1000000", help="sizes, by comma")
     parser.add_argument("--steps", type=int, default=12, help="with events, and as many without")
-    parser.add_argument("--store", default="gpma+")
+    parser.add_argument("--store", default="gpma+", help="names, by comma")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", type=Path)
@@ -116,24 +117,24 @@ def main(arguments: list[str] | None = None) -> int:
     if backend.family != "cuda":
         raise InputError(f"kernel_times: device is {chosen.device!r}, which is the host here; wanted one with a GPU")
     src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
-    for size in map(int, chosen.batch.split(",")):
+    for store, size in product(chosen.store.split(","), map(int, chosen.batch.split(","))):
         half, slides = int(src.shape[0]) // 2, FEWEST_WARM_UPS + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")
         slides = min(WARM_UPS + 2 * chosen.steps, half // size)
         window = Window(src[: half + size * slides], dst[: half + size * slides], size, slides)
-        graph = DynamicGraph(True, store=chosen.store, device=backend.name)
+        graph = DynamicGraph(True, store=store, device=backend.name)
         graph.insert_edges(window.now())
         with quiet():
             times = _measure(backend, graph, window, slides - 2 * chosen.steps, chosen.steps)
         agree &= graph.number_of_edges() == half
-        print(f"{chosen.store}, batches of {size}, {graph.number_of_edges()} edges")
+        print(f"{store}, batches of {size}, {graph.number_of_edges()} edges")
         for (operation, name), values in sorted(times.items()):
             found = percentiles(values)
             print(f"  {operation} {name:24}{found['median_ms']:9.3f} ms  90 %: {found['p90_ms']:.3f}  of {len(values)}")
             rows.append(
                 {
-                    "store": f"{chosen.store}, {name}" if name else chosen.store, "device": backend.name,
+                    "store": f"{store}, {name}" if name else store, "device": backend.name,
                     "operation": operation, "algorithm": None, "batch": size, "edges": half, "steps": len(values),
                     **found, "bytes": None,
                 }

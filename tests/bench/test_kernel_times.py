@@ -33,12 +33,13 @@ def test_kernels_and_whole_calls_are_timed(
     monkeypatch.setattr(kernel_times, "WARM_UPS", 3)
     monkeypatch.setattr(kernel_times, "FEWEST_WARM_UPS", 2)
     small = ["--device", cuda_device, "--scale", "6", "--edge-factor", "8", "--steps", "2"]
-    assert main([*small, "--batch", "3,20", "--json", str(path)]) == 0
+    assert main([*small, "--batch", "3,20", "--store", "gpma+,merge", "--json", str(path)]) == 0
     document = json.loads(path.read_text())
     check_document(document)
     steps = {(row["store"], row["operation"], row["batch"]): row["steps"] for row in document["rows"]}
     for size in (3, 20):
-        assert steps["gpma+", "insert", size] == steps["gpma+", "delete", size] == 2
+        for store in ("gpma+", "merge"):
+            assert steps[store, "insert", size] == steps[store, "delete", size] == 2
     assert steps["gpma+, k_find_present", "delete", 3] == 2
     assert any(store.startswith("gpma+, k_") and operation == "insert" for store, operation, _ in steps)
     assert document["agree"]
