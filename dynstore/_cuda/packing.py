@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,6 +50,8 @@ __all__ = ["Packing", "start_packing"]
 SPARSE = 0
 # Leaves that a thread looks at together.
 SHARE = 8
+# Of a thread: four blocks are then on a multiprocessor.
+MAX_REGISTERS = 64
 
 
 class Packing:
@@ -89,18 +91,21 @@ def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
 
     Four neighbouring threads own a block. Of marked leaves those with fewer bits than ``bound`` are sparse.
     """
+    words, marked = cuda.local.array(SHARE, np.uint32), cuda.local.array(SHARE, np.uint32)  # these are registers
     base, end = d_chunk(np.int64(counts.shape[0]))
     part, edges, sparse = np.int64(cuda.threadIdx.x & 3), np.int64(0), np.int64(0)
     while base < end:
         block, count = base + (cuda.threadIdx.x >> 2), np.int32(0)
+        first = (block << 5) + part * SHARE
+        for k in range(SHARE):  # before any is written, so that these reads wait together
+            leaf = min(first + k, num_leaves - 1)
+            words[k], marked[k] = valid[leaf], marks[leaf]
         for k in range(SHARE):
-            leaf = (block << 5) + part * SHARE + k
-            if block < end and leaf < num_leaves:
-                mark = np.uint32(marks[leaf])
-                word = np.uint32(valid[leaf] & ~mark)
-                left[leaf] = word
+            if block < end and first + k < num_leaves:
+                word = np.uint32(words[k] & ~marked[k])
+                left[first + k] = word
                 count += np.int32(cuda.popc(word))
-                sparse += mark != 0 and cuda.popc(word) < bound
+                sparse += marked[k] != 0 and cuda.popc(word) < bound
         for step in (1, 2):
             count += d_shuffle(count, d_lane() ^ step)
         if part == 0 and block < end:
@@ -133,7 +138,7 @@ def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, b
         base += cuda.blockDim.x >> 2
 
 
-@kernel
+@partial(kernel, max_registers=MAX_REGISTERS)
 def k_plan_packing(
     valid, marks, bound, low, high, top, num_rows, most_leaves, most_scratch_leaves, ticket,
     left, before, leaves, heights, out_first, out_end, out_low, out_high, out_start, out_count, nodes, granted, control,

@@ -245,15 +245,16 @@ def d_limit(low, high, height, top, num_leaves):
 def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, change, marks):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
-    Returns the greatest height that a leaf of this thread's climbs to.
+    All lanes of a warp call it. Returns the greatest height that a leaf of this thread's climbs to.
     Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
     height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
     A deletion's leaf that is dense enough marks nothing. ``change``: see ``d_count_changed``.
     """
-    highest = np.int64(0)
-    for i in range(cuda.grid(1), num_items, cuda.gridsize(1)):
-        leaf = np.int64(leaves[i])
-        if i == 0 or leaves[i - 1] != leaf:
+    highest, lane = np.int64(0), d_lane()
+    for base in range(cuda.grid(1) - lane, num_items, cuda.gridsize(1)):  # the same in all lanes
+        i, node = base + lane, np.int64(0)
+        leaf = np.int64(leaves[min(i, num_items - 1)])
+        if i < num_items and (i == 0 or leaves[i - 1] != leaf):
             height = np.int64(0)
             while height < top:
                 first = (leaf >> height) << height
@@ -265,8 +266,11 @@ def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low,
                 height += 1
             if change > 0 or height > 0:
                 node = (np.int64(1) << (top - height)) + (leaf >> height)
-                cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
                 highest = max(highest, height)
+        # Where a hub's edges go, all leaves climb to one node: a warp marks it once.
+        node_before = d_shuffle(node, (lane - 1) & 31)
+        if node > 0 and (lane == 0 or node != node_before):
+            cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
     return highest
 
 
