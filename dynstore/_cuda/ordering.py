@@ -84,7 +84,10 @@ def d_find_run(position, shift):
 
 @device
 def d_row_bounds(offsets, row):
-    """Return where the slots of a row begin and end: one read of an even row's, two of an odd one's; all uint32."""
+    """Return where the slots of a row begin and end: one read of an even row's, two of an odd one's; all uint32.
+
+    Precondition: there is such a row.
+    """
     next_row, is_odd = np.uint32(row + np.uint32(1)), row & np.uint32(1) != 0
     both = d_load_two(offsets, np.uint32(row & np.uint32(0xFFFFFFFE)))
     behind, upper = np.uint32(offsets[next_row if is_odd else np.uint32(0)]), np.uint32(both >> 32)
@@ -330,10 +333,11 @@ def _choose_shift(slots: SlotArrays) -> int:
 def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered | None:
     """Write a batch's rows in the order of the slots, with all mirror images; it lies in scratch, kind KIND.
 
-    None where there are too few rows, or more than int32 numbers. Precondition: int32 numbers all vertices and slots.
+    None where there are too few rows, or more than int32 numbers, or no vertices. Precondition: int32 numbers all
+    vertices and slots.
     """
     num_rows = batch.num_rows
-    if not FEWEST_ROWS <= num_rows <= MAX_INT32:
+    if not FEWEST_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
         return None
     ordered = slots.take_scratch(
         backend, KIND, Ordered,

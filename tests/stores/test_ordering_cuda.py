@@ -127,6 +127,14 @@ def test_ids_that_are_no_vertices_go_anywhere(device, ordering, narrow_ranges, d
         check_order(ordering, graph, src, dst, mirrored)
 
 
+def test_rows_of_no_graph_are_not_ordered(device, ordering, launches):
+    """Without a vertex there is no row whose bounds could be read, the first one's neither."""
+    graph = DynamicGraph(device=device)
+    rows = np.arange(90, dtype=np.int32)
+    assert graph.delete_edges((rows, rows)).absent == 90
+    assert "k_order_rows" not in launches
+
+
 @pytest.mark.parametrize("row", [0, 1, 17, NUM_VERTICES - 1])
 def test_all_rows_may_be_of_one_range(device, ordering, grid, row):
     """Of an empty row, the first and the last, too."""
