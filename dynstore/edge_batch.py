@@ -232,6 +232,7 @@ class WeightedRows(UnsortedBatch):
 
     is_crowded = True
     _sorted: tuple[Array, Array] | None = None
+    _bound = 0  # of the ids that these have keys for
     _bounds: Array | None = None
 
     def __init__(
@@ -247,18 +248,20 @@ class WeightedRows(UnsortedBatch):
 
         With ``mirrored``: twice the row, and one more for a mirror image. Equal keys have ascending rows.
         """
-        if self._sorted is None:
-            self._sorted = self._sort(MAX_INT32 + 1)
-        return self._sorted
+        return self.sorted_below(MAX_INT32 + 1)
 
     def sorted_below(self, num_vertices: int) -> tuple[Array, Array]:
-        """Return :attr:`sorted_keys`, or -1 in place of keys with ids that are no vertices, which may be quicker."""
-        return self._sort(num_vertices) if self._sorted is None else self._sorted
+        """Return :attr:`sorted_keys`, where -1 may stand for keys with ids that are no vertices: that may be quicker.
 
-    def _sort(self, num_vertices: int) -> tuple[Array, Array]:
-        kernels = self._kernels("weighted_runs")
-        keys, order, self._bounds = kernels.sort_weighted(self._backend, self, num_vertices)
-        return keys, order
+        Who asks for no more ids than these were sorted for gets the same again.
+        """
+        if self._sorted is None or self._bound < min(num_vertices, MAX_INT32 + 1):
+            self._sorted = None  # to free it before the next is made
+            keys, order, self._bounds, self._bound = self._kernels("weighted_runs").sort_weighted(
+                self._backend, self, num_vertices
+            )
+            self._sorted = keys, order
+        return self._sorted
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
         if self._bounds is None:

@@ -52,7 +52,7 @@ def _choose_layout(num_vertices: int, num_rows: int) -> _Layout:
     No row's number has all bits set, so a key that has is none.
     """
     id_bits, row_bits = max(num_vertices - 1, 1).bit_length(), num_rows.bit_length()
-    return _Layout(num_vertices, id_bits, row_bits, -1 << 63) if 2 * id_bits + row_bits <= 64 else WIDE
+    return _Layout(1 << id_bits, id_bits, row_bits, -1 << 63) if 2 * id_bits + row_bits <= 64 else WIDE
 
 
 @device
@@ -187,7 +187,7 @@ def k_keep_rows(keys, order, mirrored, weights, adding, ends, out_src, out_dst, 
     d_resolve_runs(keys, order, mirrored, weights, adding, ends, control[RUNS], out_src, out_dst, out_weights)
 
 
-def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tuple[Array, Array, Array]:
+def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tuple[Array, Array, Array, int]:
     """Sort the keys of weighted rows, with each row's mirror image behind it if there are such.
 
     Many are sorted with their rows in the lowest bits, where there is room: CuPy takes less time for keys alone.
@@ -201,9 +201,11 @@ def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tu
     -------
     keys, order : array, int64
         As :attr:`~dynstore.edge_batch.WeightedRows.sorted_keys` returns them. A key is -1 where an id is negative, or
-        no vertex, or the weight is NaN; where these are, and of which row they are, is open.
+        from ``bound`` on, or the weight is NaN; where these are, and of which row they are, is open.
     bounds : array, shape (4,), int64
         The lowest and the highest source and destination, where 0 is always counted as there.
+    bound : int
+        Above all vertices and at most 2^31; higher than it need be where that takes no more bits.
     """
     src, dst = rows.columns
     count = int(src.shape[0])
@@ -211,11 +213,11 @@ def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tu
     bounds, keys = backend.empty_together((4, np.int64), (rows.num_rows, np.int64), zeroed=1)
     k_pack_rows.launch_strided(-(-count // ROWS_EACH), src, dst, rows.row_weights, rows.mirrored, *layout, keys, bounds)
     if layout is WIDE:
-        return *sort_rows(backend, keys), bounds
+        return *sort_rows(backend, keys), bounds, layout.bound
     keys = sort_keys(backend, keys)
     order = backend.empty(rows.num_rows, np.int64)
     k_unpack_rows.launch_strided(rows.num_rows, keys, *layout[1:], order)
-    return keys, order, bounds
+    return keys, order, bounds, layout.bound
 
 
 def start_keeping(

@@ -135,6 +135,21 @@ def test_one_of_many_rows_that_is_none_has_no_key(backend, bad):
 
 
 @pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize(("many", "highest", "sorts"), [(False, 70_000, 1), (True, 255, 1), (True, 256, 2)])
+def test_rows_with_new_vertices_are_sorted_again_only_for_wider_ids(device, launches, directed, many, highest, sorts):
+    """The first attempt finds no rows for them."""
+    edges = *np.divmod(np.arange(0, 40_000, 3, dtype=np.int32), 200), np.ones(13_334, np.float32)
+    graph = DynamicGraph.from_edges(edges, device=device, directed=directed, merge_cost=0.0)
+    size = MOST_MERGED + 1 if many else 90
+    src, dst = np.random.default_rng(3).integers(0, 200, (2, size), dtype=np.int32)
+    src[5] = highest
+    launches.clear()
+    graph.insert_edges((src, dst, np.arange(size, dtype=np.float32)))
+    assert launches.count("k_pack_rows") == sorts
+    check_graph(graph)
+
+
+@pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("renumber", [False, True])
 def test_batches_of_a_graph(device, directed, dtype, renumber):
