@@ -282,10 +282,7 @@ def d_pull_ranks(
         first, last, split = d_open_span(coming_span)
         item += warps
         coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
-        old, weight = (
-            d_read_rank(ranks, shares, row),
-            out_weights[row],
-        )  # here, so that they wait together with the slots
+        old, weight = d_read_rank(ranks, shares, row), out_weights[row]  # here, to wait together with the slots
         total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
         if lane == 0:
             if split:

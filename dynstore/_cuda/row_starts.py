@@ -81,7 +81,7 @@ def d_share_rows(offsets, low, high, slot):
     start, total, first = np.int32(ends - count), d_shuffle(ends, WARP - 1), np.int32(0)
     while first < total:  # the same in all lanes
         item = np.int32(first + d_lane())
-        owner = d_find_owner(ends, item) & np.int32(31)
+        owner = d_find_owner(ends, item)
         row = d_shuffle(low, owner) + np.int64(item - d_shuffle(start, owner)) + 1
         begin = d_shuffle(slot, owner)
         if item < total:

@@ -62,7 +62,7 @@ def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, lef
     first = np.int32(0)
     while first < total:  # the same in all lanes
         item = np.int32(first + lane)
-        owner = d_find_owner(ends, item) & np.int32(31)
+        owner = d_find_owner(ends, item)
         base = np.uint64(d_shuffle(leaf, owner)) << np.uint64(5)
         number, begin = np.int32(item - d_shuffle(start, owner)), d_shuffle(gap, owner)
         step = np.int32(-1) if d_shuffle(np.int32(is_up), owner) != 0 else np.int32(1)

@@ -160,7 +160,10 @@ def merge_rows(backend: Backend, keys: Array, num_rows: int) -> tuple[Array, Arr
 
 
 def sort_keys(backend: Backend, keys: Array) -> Array:
-    """Return int64 keys below 2^63 - 2 in ascending order, maybe in the same array, which is written in any case."""
+    """Return int64 keys in ascending order, maybe in the same array, which is written in any case.
+
+    Up to ``MOST_MERGED`` keys have to be below 2^63 - 2.
+    """
     if keys.shape[0] <= MOST_MERGED:
         return merge_rows(backend, keys, 0)[0]
     keys.sort()

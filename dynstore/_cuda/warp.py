@@ -127,7 +127,7 @@ def d_scan_lanes(value):
 
 @device
 def d_find_owner(ends, item):
-    """Return the first lane whose end is above an item, 32 where none is; ``ends`` ascend from lane to lane."""
+    """Return the first lane whose end is above an item, the last one where none is; ``ends`` ascend."""
     owner = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         is_behind = d_shuffle(ends, owner + step - 1) <= item

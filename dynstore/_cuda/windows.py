@@ -67,7 +67,7 @@ NUM_WINDOW_ARRAYS = 6
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Disjoint windows, ascending; arrays of int64, one entry a window.
+    """Disjoint windows, ascending; arrays of int64, or of int32 where that numbers all slots, one entry a window.
 
     Attributes
     ----------
