@@ -86,6 +86,25 @@ def test_pagerank_does_not_depend_on_what_memory_holds(case: tuple[Any, ...], mo
     check_pagerank(STAR, case, weighted=True)
 
 
+@pytest.mark.parametrize("max_iter", [1, 2, 4, 5, 6, 8, 9])
+def test_without_a_tolerance_the_last_iterations_write_ranks(max_iter: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of several blocks of iterations they are in; the error is the change between them."""
+    monkeypatch.setattr(BACKEND.kernels("dynstore.algorithms", "rank_iterations"), "OTHER_ITERATIONS", 4)
+    problem = Problem(STAR, CASES[0], STAR.weights)
+    device, reference = kernels("link_analysis")
+    sums, host_sums = device.sum_out_weights(problem.out), reference.sum_out_weights(problem.host_out)
+    start = np.arange(1.0, problem.num_vertices + 1).astype(host_sums.dtype)
+    start /= start.sum()
+    targets = start[::-1].copy()
+    ranks, iterations, error = device.pagerank(
+        problem.into, sums, 0.85, BACKEND.asarray(targets), BACKEND.asarray(start), max_iter, 0.0
+    )
+    expected = reference.pagerank(problem.host_into, host_sums, 0.85, targets, start, max_iter, 0.0)
+    assert iterations == max_iter
+    np.testing.assert_allclose(host(ranks), expected[0], rtol=1e-4)
+    assert error == pytest.approx(expected[2], rel=1e-3, abs=1e-6)
+
+
 @pytest.mark.parametrize("personal", [False, True], ids=["uniform", "personal"])
 def test_pagerank_converges_to_networkx(personal: bool) -> None:
     problem = Problem(RANDOM, CASES[0], RANDOM.weights)
