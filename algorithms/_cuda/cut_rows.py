@@ -49,7 +49,7 @@ def d_list_long(offsets, first, count, long_rows):
     All lanes call it. Returns how many they are; and of those that this lane has read, how many pieces they are cut in
     beside each one's first, and how many in several. Everything is int32 where ``offsets`` are.
     """
-    begins, ends = (cuda.local.array(COUNTED_ROWS, offsets.dtype), cuda.local.array(COUNTED_ROWS, offsets.dtype))
+    begins, ends = cuda.local.array(COUNTED_ROWS, offsets.dtype), cuda.local.array(COUNTED_ROWS, offsets.dtype)
     number = offsets.dtype.type
     listed, others, several = np.int32(0), np.int32(0), np.int32(0)
     lane = np.int32(d_lane())

@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
 from dynstore._cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
-from dynstore._cuda.search import EACH, d_find_edge, d_find_edges
+from dynstore._cuda.search import FOUND_EACH, d_find_edge, d_find_edges
 from dynstore._cuda.tiles import d_scan_two
 from dynstore._cuda.windows import d_change_counts
 from dynstore.edge_batch import MAX_INT32
@@ -30,17 +30,20 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
     Precondition: int32 numbers all vertices and slots. Of a destination that it does not number another one is found,
     but that is told.
     """
-    rows, found = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.uint32)  # these are registers
-    ends, columns = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.int32)
-    for base in range(first + cuda.threadIdx.x, end, EACH * cuda.blockDim.x):
-        for k in range(EACH):
+    rows, found = (
+        cuda.local.array(FOUND_EACH, np.uint32),
+        cuda.local.array(FOUND_EACH, np.uint32),
+    )  # these are registers
+    ends, columns = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.int32)
+    for base in range(first + cuda.threadIdx.x, end, FOUND_EACH * cuda.blockDim.x):
+        for k in range(FOUND_EACH):
             at = min(base + k * cuda.blockDim.x, end - 1)  # the last one again, so that no read is behind a branch
             row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
             rows[k], columns[k] = np.uint32(row if 0 <= row < num_vertices else num_vertices), np.int32(column)
             if min(row, column) < 0 or max(row, column) >= num_vertices:
                 control[STRANGE] = 1
         d_find_edges(offsets, dst, valid, rows, columns, found, ends)
-        for k in range(EACH):
+        for k in range(FOUND_EACH):
             i = base + k * cuda.blockDim.x
             if i < end:
                 positions[i], states[i] = found[k], rows[k]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
-    "EACH",
+    "FOUND_EACH",
     "SEARCHERS",
     "d_find_edge",
     "d_find_edge_together",
@@ -30,7 +30,7 @@ __all__ = [
 # How many neighbouring lanes find an edge together; a power of 2.
 SEARCHERS = 8
 # How many edges a thread finds at once; what is alone takes two.
-EACH = 2 if SIMULATED else 8
+FOUND_EACH = 2 if SIMULATED else 8
 
 
 @device
@@ -101,20 +101,20 @@ def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
 
 @device
 def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
-    """Find EACH edges at once, as :func:`d_find_two_edges` finds two: ``rows`` become the edges' states.
+    """Find FOUND_EACH edges at once, as :func:`d_find_two_edges` finds two: ``rows`` become the edges' states.
 
     Local arrays, which are registers: ``rows``, ``positions`` and ``ends``, for this alone, are uint32, ``keys`` int32.
     Row ``num_vertices`` has no edges.
     """
     last_row, last_slot = np.uint32(offsets.shape[0] - 1), np.uint32(dst.shape[0] - 1)
-    highs = cuda.local.array(EACH, np.uint32)
-    for k in range(EACH):
+    highs = cuda.local.array(FOUND_EACH, np.uint32)
+    for k in range(FOUND_EACH):
         positions[k] = np.uint32(offsets[rows[k]])
         ends[k] = highs[k] = np.uint32(offsets[min(np.uint32(rows[k] + np.uint32(1)), last_row)])
     some_open = True
     while some_open:
         some_open = False
-        for k in range(EACH):
+        for k in range(FOUND_EACH):
             low, high = positions[k], highs[k]
             middle, is_open = np.uint32(np.uint32(low + high) >> np.uint32(1)), low < high
             is_below = dst[middle if is_open else np.uint32(0)] < keys[k]
@@ -122,7 +122,7 @@ def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
             high = middle if is_open and not is_below else high
             positions[k], highs[k] = low, high
             some_open |= bool(low < high)
-    for k in range(EACH):
+    for k in range(FOUND_EACH):
         slot = min(positions[k], last_slot)
         is_there = (positions[k] < ends[k]) & (dst[slot] == keys[k])
         is_valid = (valid[np.uint32(slot >> np.uint32(5))] >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0

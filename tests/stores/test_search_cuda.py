@@ -8,7 +8,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore._cuda.compiler import WARP, cuda, kernel
 from dynstore._cuda.leaves import d_count_before_lanes, d_find_place_by_warp
-from dynstore._cuda.search import EACH, SEARCHERS, d_find_edge_together, d_find_edges, d_find_two_edges
+from dynstore._cuda.search import FOUND_EACH, SEARCHERS, d_find_edge_together, d_find_edges, d_find_two_edges
 from dynstore.slots import ABSENT, DEAD, PRESENT
 from dynstore.testing.invariants import check_graph
 
@@ -29,15 +29,15 @@ def k_find_both_ways(offsets, dst, valid, rows, keys, positions, states):
 
 @kernel
 def k_find_several(offsets, dst, valid, rows, keys, positions, states):
-    """Threads find EACH neighbouring edges at once, those behind the last one as if they were that."""
-    own_rows, own_positions = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.uint32)
-    ends, own_keys = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.int32)
-    first = cuda.grid(1) * EACH
-    for k in range(EACH):
+    """Threads find FOUND_EACH neighbouring edges at once, those behind the last one as if they were that."""
+    own_rows, own_positions = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.uint32)
+    ends, own_keys = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.int32)
+    first = cuda.grid(1) * FOUND_EACH
+    for k in range(FOUND_EACH):
         i = min(first + k, rows.shape[0] - 1)
         own_rows[k], own_keys[k] = rows[i], keys[i]
     d_find_edges(offsets, dst, valid, own_rows, own_keys, own_positions, ends)
-    for k in range(EACH):
+    for k in range(FOUND_EACH):
         if first + k < rows.shape[0]:
             positions[3, first + k], states[3, first + k] = own_positions[k], own_rows[k]
 
@@ -66,7 +66,7 @@ def test_all_searches_find_the_same(device, dtype):
     positions, states = xp.empty((4, 40), np.int64), xp.empty((4, 40), np.uint8)
     given = tuple(xp.asarray(column) for column in (offsets, dst.astype(dtype), words, rows, keys))
     k_find_both_ways.launch(40 * SEARCHERS, *given, positions, states)
-    k_find_several.launch(-(-40 // EACH), *given, positions, states)
+    k_find_several.launch(-(-40 // FOUND_EACH), *given, positions, states)
     for found, expected in ((positions, wanted), (states, wanted_states)):
         found = graph.backend.to_host(found)
         assert (found[[0, 1, 3]] == expected).all()
