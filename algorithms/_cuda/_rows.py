@@ -79,7 +79,7 @@ def d_read_bits(valid, begin, end):
         bits = np.int64(valid[np.uint64(first)]) >> (begin & 31)
         if last > first:
             bits |= np.int64(valid[np.uint64(last)]) << (32 - (begin & 31))
-        bits &= (1 << (end - begin)) - 1
+        bits &= (1 << int(end - begin)) - 1
     return bits
 
 

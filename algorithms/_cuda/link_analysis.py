@@ -9,21 +9,19 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
 from dynstore._cuda.tiles import BOARD, d_sum_block
-from dynstore._cuda.warp import d_lane, d_shuffle, d_sum_lanes
-from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit, d_read_once
+from dynstore._cuda.warp import d_lane, d_sum_lanes
+from dynstore.algorithms._cuda._common import d_count_bits, d_has_bit
 from dynstore.algorithms._cuda._rows import (
-    STEP_SLOTS,
+    SHORT_SLOTS,
     count_warps,
     d_add_block,
     d_fetch_piece,
     d_find_slot,
     d_is_short,
-    d_low_bits,
     d_num_pieces,
     d_open_piece,
     d_open_span,
     d_read_bits,
-    d_read_words,
 )
 from dynstore.algorithms._cuda.cut_rows import CutRows
 from dynstore.algorithms._cuda.rank_iterations import (
@@ -36,6 +34,7 @@ from dynstore.algorithms._cuda.rank_iterations import (
     iterate_ranks,
     k_advance_split_rows,
 )
+from dynstore.algorithms._cuda.rank_sums import d_sum_piece, d_sum_rows
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
@@ -152,106 +151,10 @@ def k_choose_kept(indices, most, kept):
 
 
 @device
-def d_read_share(shares, vertex, below, live):
-    """Return the share of a vertex, or 0 unless it is live; the L1 cache keeps those of vertices below ``below``.
-
-    Two loads, one of them of the 0 behind the shares, or of nothing: a branch to one of two would wait for its load.
-    """
-    kept = vertex if live and vertex < below else shares.shape[0] - 1
-    once = shares.dtype.type(0)
-    if live and vertex >= below:
-        once = d_read_once(shares, vertex)
-    return shares[np.uint64(kept)] + once
-
-
-@device
-def d_sum_shares(shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3):
-    """Return the weighted sum, in float64, of those of four vertices' shares that are live; any weight may be left."""
-    share0 = d_read_share(shares, u0, below, live0)
-    share1 = d_read_share(shares, u1, below, live1)
-    share2 = d_read_share(shares, u2, below, live2)
-    share3 = d_read_share(shares, u3, below, live3)
-    return (
-        np.float64(share0) * np.float64(weight0 if live0 else 1)
-        + np.float64(share1) * np.float64(weight1 if live1 else 1)
-        + np.float64(share2) * np.float64(weight2 if live2 else 1)
-        + np.float64(share3) * np.float64(weight3 if live3 else 1)
-    )
-
-
-@device
-def d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last):
-    """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
-    total = 0.0
-    weight0 = weight1 = weight2 = weight3 = 1.0
-    words = d_read_words(valid, base, last)
-    bit = d_low_bits(1 << d_lane())
-    place0 = np.int32(d_lane())
-    for step in range(0, (last >> 5) + 1, 4):  # the same in all lanes
-        place1, place2, place3 = np.int32(place0 + 32), np.int32(place0 + 64), np.int32(place0 + 96)
-        there0, there1 = min(max(place0, first), last), min(place1, last)
-        there2, there3 = min(place2, last), min(place3, last)
-        slot0, slot1 = np.uint64(base + there0), np.uint64(base + there1)
-        slot2, slot3 = np.uint64(base + there2), np.uint64(base + there3)
-        u0, u1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
-        u2, u3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
-        if weighted:
-            weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
-            weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
-        live0 = (there0 == place0) & ((d_shuffle(words, step) & bit) != 0)
-        live1 = (there1 == place1) & ((d_shuffle(words, step + 1) & bit) != 0)
-        live2 = (there2 == place2) & ((d_shuffle(words, step + 2) & bit) != 0)
-        live3 = (there3 == place3) & ((d_shuffle(words, step + 3) & bit) != 0)
-        total += d_sum_shares(
-            shares, below, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
-        )
-        place0 = np.int32(place0 + STEP_SLOTS)
-    return total
-
-
-@device
-def d_read_four(array, begin, last):
-    """Return four items from ``begin`` on; past the last one, that again."""
-    return (
-        array[np.uint64(min(begin, last))],
-        array[np.uint64(min(begin + 1, last))],
-        array[np.uint64(min(begin + 2, last))],
-        array[np.uint64(min(begin + 3, last))],
-    )
-
-
-@device
-def d_sum_short(indices, valid, weights, weighted, shares, below, begin, end):
-    """Return the sum over a short row that is not empty: four slots at a time, so that their loads wait together.
-
-    The next four slots are asked for before the shares of these are waited for.
-    """
-    total = 0.0
-    weight0 = weight1 = weight2 = weight3 = 1.0
-    last = end - 1
-    u0, u1, u2, u3 = d_read_four(indices, begin, last)
-    bits = d_read_bits(valid, begin, end)
-    while True:  # a count of turns would have them unrolled, to where loads wait for each other
-        v0, v1, v2, v3 = u0, u1, u2, u3
-        if weighted:
-            weight0, weight1, weight2, weight3 = d_read_four(weights, begin, last)
-        live0, live1, live2, live3 = (bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0, (bits & 8) != 0
-        begin += 4
-        u0, u1, u2, u3 = d_read_four(indices, begin, last)
-        total += d_sum_shares(
-            shares, below, v0, v1, v2, v3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
-        )
-        bits >>= 4
-        if bits == 0:
-            break
-    return total
-
-
-@device
 def d_fetch_row(offsets, ranks, shares, out_weights, row):
     """Return a row's first slot and the end of its slots, its rank and out-weight; past the last one, that of it."""
-    there = min(row, out_weights.shape[0] - 1)
-    return offsets[there], offsets[there + 1], d_read_rank(ranks, shares, there), out_weights[there]
+    there = np.uint64(min(row, out_weights.shape[0] - 1))
+    return offsets[there], offsets[there + np.uint64(1)], d_read_rank(ranks, shares, there), out_weights[there]
 
 
 @device
@@ -265,49 +168,53 @@ def d_pull_ranks(
     a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
     row of ``history``.
     """
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
-        return
     lane = d_lane()
     num_vertices = out_weights.shape[0]
+    row, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
+    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, shares, out_weights, row)
     spread = d_spread(history, iteration, alpha, uniform, num_vertices)
-    below = kept[0]
+    below, zero = kept[0], indices.dtype.type(num_vertices)
     pieces = d_num_pieces(lengths[0])
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        return
+    item, warps = row >> 5, stride >> 5
+    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
     changes = 0.0
     dangling = 0.0
-    warps = int(cuda.gridsize(1)) >> 5
-    item = int(cuda.grid(1)) >> 5
-    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
+    while row - lane < num_vertices:  # the same in all lanes
+        begin, end, old, weight = coming_begin, coming_end, coming_old, coming_weight
+        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(
+            offsets, ranks, shares, out_weights, row + stride
+        )
+        length = offsets.dtype.type(end - begin if row < num_vertices else 0)
+        is_long = length > SHORT_SLOTS
+        total = d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, begin, length, is_long)
+        if row < num_vertices and not is_long:
+            change, lost = d_advance_rank(
+                np.uint64(row), old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
+            )
+            changes += change
+            dangling += lost
+        row += stride
     while item < pieces:
         row, base = coming_row, coming_base
         first, last, split = d_open_span(coming_span)
         item += warps
         coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
-        old, weight = d_read_rank(ranks, shares, row), out_weights[row]  # here, to wait together with the slots
-        total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, base, first, last))
+        old, weight = (
+            d_read_rank(ranks, shares, np.uint64(row)),
+            out_weights[np.uint64(row)],
+        )  # here, so that they wait together with the slots
+        total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last))
         if lane == 0:
             if split:
                 cuda.atomic.add(sums, row, total)
             else:
                 change, lost = d_advance_rank(
-                    row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
+                    np.uint64(row), old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
                 )
                 changes += change
                 dangling += lost
-    row = (item - pieces) * 32 + lane
-    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, shares, out_weights, row)
-    while row < num_vertices:
-        begin, end, old, weight = int(coming_begin), int(coming_end), coming_old, coming_weight
-        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(
-            offsets, ranks, shares, out_weights, row + warps * 32
-        )
-        if d_is_short(begin, end):
-            total = 0.0
-            if begin < end:
-                total = d_sum_short(indices, valid, weights, weighted, shares, below, begin, end)
-            change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
-            changes += change
-            dangling += lost
-        row += warps * 32
     d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
     d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
 

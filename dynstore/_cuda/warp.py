@@ -21,6 +21,7 @@ __all__ = [
     "d_pause",
     "d_scan_lanes",
     "d_shuffle",
+    "d_shuffle_up",
     "d_sum_lanes",
     "d_sync_warp",
 ]
@@ -66,6 +67,12 @@ if SIMULATED:
         return _exchange(value)[int(source_lane) & 31]
 
     @device
+    def d_shuffle_up(value, step):
+        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        lane = cuda.threadIdx.x & 31
+        return _exchange(value)[lane - step if lane >= step else lane]
+
+    @device
     def d_sum_lanes(value):
         """Return the sum of the value over all lanes, in every lane."""
         values = _exchange(value)
@@ -101,6 +108,11 @@ else:
         return cuda.shfl_sync(FULL_WARP, value, source_lane)
 
     @device
+    def d_shuffle_up(value, step):
+        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        return cuda.shfl_up_sync(FULL_WARP, value, step)
+
+    @device
     def d_sum_lanes(value):
         """Return the sum of the value over all lanes, in every lane."""
         total = value
@@ -120,7 +132,7 @@ def d_scan_lanes(value):
     """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
     lane, total = d_lane(), np.int32(value)
     for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(total, (lane - step) & 31)
+        other = d_shuffle_up(total, step)
         total = np.int32(total + (other if lane >= step else np.int32(0)))
     return total
 

@@ -8,7 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from tests.algorithms.oracles import Edges
+from tests.algorithms.oracles import Edges, listed
 from tests.algorithms.problems import (
     BACKEND,
     CASES,
@@ -35,6 +35,41 @@ def test_out_weights_and_pagerank(edges: Edges, case: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize("edges", [RANDOM, NO_EDGES], ids=str)
 def test_out_weights_and_pagerank_of_packed_graphs(edges: Edges, case: tuple[Any, ...]) -> None:
     check_pagerank(edges, case, weighted=not case[0])
+
+
+SHORT = kernels("link_analysis")[0].SHORT_SLOTS
+LENGTHS = (0, 1, 4, 5, SHORT - 1, SHORT, SHORT + 1, 3 * SHORT)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
+@pytest.mark.parametrize("case", [CASES[0], (True, 1.0, np.int32, np.float32)], ids=["gapped", "packed"])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        np.random.default_rng(4).choice(LENGTHS, 150),
+        np.resize([SHORT, SHORT - 1, 5], 70 + SHORT),
+        np.repeat([2 * SHORT, 1], [40, 60]),
+        np.repeat([3, 0, 3, 0], [1, 100, 1, 7]),
+    ],
+    ids=["mixed", "short", "long first", "few"],
+)
+def test_neighbouring_rows_are_added_up_together(lengths: np.ndarray, case: tuple[Any, ...], weighted: bool) -> None:
+    """Row ``v`` is of ``lengths[v]`` edges, and as many slots where packed; no number of rows is a multiple of 32."""
+    edges = [((v + 7 * k) % lengths.shape[0], v) for v, length in enumerate(lengths.tolist()) for k in range(length)]
+    check_pagerank(listed("rows", edges, lengths.shape[0]), case, weighted)
+
+
+def test_rows_without_rank_stay_without_beside_others() -> None:
+    """Sums that several rows share would leave them what rounding does."""
+    even = [(u, v) for v in range(0, 80, 2) for u in range(0, 2 * (v % 7), 2)]
+    odd = [(u, v) for v in range(1, 80, 2) for u in range(1, 2 * (v % 5), 2)]
+    edges = listed("apart", even + odd, 80)
+    problem = Problem(edges, CASES[0], edges.weights)
+    device, _ = kernels("link_analysis")
+    targets = BACKEND.asarray(np.eye(1, 80)[0])
+    ranks, *_ = device.pagerank(problem.into, device.sum_out_weights(problem.out), 0.85, targets, targets, 3, 0.0)
+    assert host(ranks)[2::2].any()
+    assert not host(ranks)[1::2].any()
 
 
 def check_pagerank(edges: Edges, case: tuple[Any, ...], weighted: bool) -> None:
