@@ -162,7 +162,7 @@ def d_pull_ranks(
     offsets, indices, valid, weights, weighted, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
     alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
 ):  # fmt: skip
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: advance their ranks.
+    """Warps stride over 32 neighbouring rows each, the short ones, then over all pieces: advance their ranks.
 
     Writes nothing where the iteration before has converged. A row of several pieces is only added up, by an atomic add
     a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
@@ -201,10 +201,8 @@ def d_pull_ranks(
         first, last, split = d_open_span(coming_span)
         item += warps
         coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
-        old, weight = (
-            d_read_rank(ranks, shares, np.uint64(row)),
-            out_weights[np.uint64(row)],
-        )  # here, so that they wait together with the slots
+        # Here, so that they wait together with the slots.
+        old, weight = d_read_rank(ranks, shares, np.uint64(row)), out_weights[np.uint64(row)]
         total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last))
         if lane == 0:
             if split:

@@ -30,10 +30,8 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
     Precondition: int32 numbers all vertices and slots. Of a destination that it does not number another one is found,
     but that is told.
     """
-    rows, found = (
-        cuda.local.array(FOUND_EACH, np.uint32),
-        cuda.local.array(FOUND_EACH, np.uint32),
-    )  # these are registers
+    # These are registers.
+    rows, found = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.uint32)
     ends, columns = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.int32)
     for base in range(first + cuda.threadIdx.x, end, FOUND_EACH * cuda.blockDim.x):
         for k in range(FOUND_EACH):
