@@ -33,8 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "time_launches"]
 
-# Steps before those that count: what an idle GPU and processor take to come up to speed, as far as the edges last.
-WARM_UPS, FEWEST_WARM_UPS = 100, 4
+# Steps before those that count, for an idle GPU and processor to come up to speed: as many as replace such a share of
+# the edges, as a window that has slid on for long is another case.
+WARM_UP_SHARE, FEWEST_WARM_UPS = 0.01, 4
 Times = dict[tuple[str, str], list[float]]  # (operation, kernel or "" for the whole call) -> ms
 
 
@@ -118,15 +119,16 @@ def main(arguments: list[str] | None = None) -> int:
         raise InputError(f"kernel_times: device is {chosen.device!r}, which is the host here; wanted one with a GPU")
     src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
     for store, size in product(chosen.store.split(","), map(int, chosen.batch.split(","))):
-        half, slides = int(src.shape[0]) // 2, FEWEST_WARM_UPS + 2 * chosen.steps
+        half = int(src.shape[0]) // 2
+        warm_ups = max(int(WARM_UP_SHARE * half) // size, FEWEST_WARM_UPS) if size > 0 else FEWEST_WARM_UPS
+        slides = warm_ups + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")
-        slides = min(WARM_UPS + 2 * chosen.steps, half // size)
         window = Window(src[: half + size * slides], dst[: half + size * slides], size, slides)
-        graph = DynamicGraph(True, store=store, device=backend.name)
+        graph = DynamicGraph(True, store=store, device=backend.name, max_vertices=1 << chosen.scale)
         graph.insert_edges(window.now())
         with quiet():
-            times = _measure(backend, graph, window, slides - 2 * chosen.steps, chosen.steps)
+            times = _measure(backend, graph, window, warm_ups, chosen.steps)
         agree &= graph.number_of_edges() == half
         print(f"{store}, batches of {size}, {graph.number_of_edges()} edges")
         for (operation, name), values in sorted(times.items()):
