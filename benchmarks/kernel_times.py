@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
     for store, size in product(chosen.store.split(","), map(int, chosen.batch.split(","))):
         half = int(src.shape[0]) // 2
-        warm_ups = max(int(WARM_UP_SHARE * half) // size, FEWEST_WARM_UPS) if size > 0 else FEWEST_WARM_UPS
+        warm_ups = max(int(WARM_UP_SHARE * half) // max(size, 1), FEWEST_WARM_UPS)
         slides = warm_ups + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")

@@ -18,7 +18,8 @@ __all__ = ["rmat", "uniform"]
 
 # Quadrant probabilities a, b, c of R-MAT as Graph500 has them; d = 0.05 is the rest.
 A, B, C = 0.57, 0.19, 0.19
-CHUNK, MOST_THREADS = 1 << 20, 16  # events that a thread makes at a time: some 50 MB meanwhile
+# Events that a thread makes at a time, some 50 MB meanwhile, and how many threads do.
+CHUNK, MOST_THREADS = 1 << 20, 16
 MAX_SCALE = 30
 MAX_EVENTS = 1 << 32
 
@@ -48,8 +49,7 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
         src[start:end], dst[start:end] = names[rows], names[cols]
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS)) as threads:
-        for _ in threads.map(fill, range(0, num_events, CHUNK)):  # which raises what a chunk raises
-            pass
+        list(threads.map(fill, range(0, num_events, CHUNK)))  # read, so that what a chunk raises is raised
     return EventTable(src, dst, name=f"rmat:{scale}:{edge_factor}")
 
 
