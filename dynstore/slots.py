@@ -41,12 +41,15 @@ class Located:
         How many are PRESENT.
     found_loops : int
         Self-loops among them (counted for undirected graphs only).
+    listed : object or None
+        Where a merge takes the keys from that are not there, if they have been sorted, but the batch has not.
     """
 
     positions: Array
     states: Array
     found: int
     found_loops: int
+    listed: Any = None
 
 
 @dataclass

@@ -139,10 +139,11 @@ def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
 
 
 def plan_merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
-) -> Scratch:
-    """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch."""
-    return reserve_scratch(backend, old, new.num_edges)
+    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, reserve: Callable[[], SlotArrays]
+) -> tuple[SlotArrays, Scratch]:
+    """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch."""
+    new = reserve()
+    return new, reserve_scratch(backend, old, new.num_edges)
 
 
 def merge(

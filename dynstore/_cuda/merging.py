@@ -7,6 +7,7 @@ starts from how many elements the rows before it have.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,17 +17,21 @@ from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel, load_
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import d_bound_places, d_count_not_above, d_count_valid_before, d_divide_by, d_read_slot
+from dynstore._cuda.listed_keys import ListedKeys, k_order_lists
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.row_starts import far_rows_size
-from dynstore._cuda.search import d_find_edge, d_find_lower_bound
+from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.unsorted_layout import KEY_ROWS
 from dynstore._cuda.warp import d_count_lower, d_lane
 from dynstore._cuda.window_writing import Columns, Writing, scratch_parts, spread_windows, write_edge_rows
 from dynstore._cuda.windows import d_count_blocks, d_scan_counts, grant_window, one_window
-from dynstore.edge_batch import EdgeBatch, RawEdges
+from dynstore.edge_batch import EdgeBatch
 from dynstore.slots import ABSENT, PRESENT, Located, SlotArrays
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
@@ -61,34 +66,22 @@ class Merging(NamedTuple):
     spreading: Writing | None
 
 
-@device
-def d_locate_last(sorted_keys, i, offsets, dst, valid, num_vertices):
-    """Return place and state of sorted key ``i``; only the last of its run may be new."""
-    key, position, state = sorted_keys[i], np.int64(0), PRESENT
-    if i + 1 == sorted_keys.shape[0] or sorted_keys[i + 1] != key:
-        position, state = d_find_edge(offsets, dst, valid, num_vertices, key >> 32, key & 0xFFFFFFFF)
-    return position, state
-
-
 @kernel
 def k_list_new(
-    offsets, dst, valid, num_vertices, sorted_keys, edge_src, edge_dst, edge_weights, positions, states,
-    before, places, new_src, new_dst, new_weights, control,
+    num_leaves, valid, edge_src, edge_dst, edge_weights, positions, states, before, places, new_src, new_dst,
+    new_weights, control,
 ):  # fmt: skip
     """List the keys that are not there, in order; count the edges before each block of leaves meanwhile; one wait.
 
-    ``sorted_keys``, if any, are located first; else the edges are. Each block owns neighbouring keys.
+    Each thread block owns neighbouring keys.
     """
     board = cuda.shared.array(BOARD, np.int64)
     first, end = d_chunk(np.int64(states.shape[0]))
     counts, listed = before[1:], np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        if sorted_keys.shape[0] > 0:
-            position, state = d_locate_last(sorted_keys, i, offsets, dst, valid, num_vertices)
-            positions[i], states[i] = position, state
         listed += states[i] != PRESENT
     d_leave_sum(control, ABSENT, listed, board)
-    d_count_blocks(valid, np.int64(dst.shape[0] >> 5), counts, control, board)
+    d_count_blocks(valid, np.int64(num_leaves), counts, control, board)
     d_sync_grid(control, 1)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
@@ -101,11 +94,7 @@ def k_list_new(
         ahead, total = d_scan_tile(1 if is_new else 0, board)
         if is_new:
             to = rank + ahead
-            places[to] = positions[i]
-            if sorted_keys.shape[0] > 0:
-                new_src[to], new_dst[to] = sorted_keys[i] >> 32, sorted_keys[i] & 0xFFFFFFFF
-            else:
-                new_src[to], new_dst[to] = edge_src[i], edge_dst[i]
+            places[to], new_src[to], new_dst[to] = positions[i], edge_src[i], edge_dst[i]
             if new_weights.shape[0] > 0:
                 new_weights[to] = edge_weights[i]
         rank += total
@@ -262,37 +251,37 @@ def k_write_bits_and_rows(offsets, valid, before, new_src, num_elements, num_slo
 
 
 def plan_merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, new: SlotArrays
-) -> Merging:
-    """Reserve what a merge of a table and a batch into ``new`` needs; ``located=None`` for an empty batch.
+    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, reserve: Callable[[], SlotArrays]
+) -> tuple[SlotArrays, Merging]:
+    """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch.
 
-    Keys that were located as they came are sorted here, and located again. The host does not wait.
+    The host does not wait, and the GPU lists the keys while memory is taken.
     """
-    num_leaves, nothing = old.num_slots >> 5, backend.nothing(np.int64)
-    sorted_keys, edges, num_new = nothing, with_weights(old.src[:0], old.dst[:0], old.weights), 0
-    if located is not None:
-        num_new = len(batch) - located.found
-        if isinstance(batch, RawEdges) and not batch.is_settled:
-            sorted_keys = batch.keys
-        else:
+    listed, num_new = (None, 0) if located is None else (located.listed, len(batch) - located.found)
+    num_leaves, dtype = old.num_slots >> 5, old.src.dtype
+    weights = old.src[:0] if old.weights is None else old.weights
+    control, before, places, *added = backend.empty_together(
+        (CONTROL_SIZE, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (num_new, np.int64), (num_new, dtype),
+        (num_new, dtype), (0 if old.weights is None else num_new, weights.dtype), zeroed=1,
+    )  # fmt: skip
+    if listed is not None:
+        k_order_lists.launch_resident(
+            num_leaves, old.src, old.dst, old.valid, *listed, before, places, *added[:2], control
+        )
+    else:
+        positions, states = places, backend.nothing(np.uint8)
+        edges = with_weights(old.src[:0], old.dst[:0], weights[:0])
+        if located is not None:
+            positions, states = located.positions, located.states
             edges = with_weights(batch.src, batch.dst, batch.weights)
-    num_keys, num_weights = int(sorted_keys.shape[0]), 0 if old.weights is None else num_new
-    num_blocks, dtype = (num_leaves + 31) >> 5, old.src.dtype
-    control, before, positions, states, places, *added = backend.empty_together(
-        (CONTROL_SIZE, np.int64), (num_blocks + 1, np.int64), (num_keys, np.int64), (num_keys, np.uint8),
-        (num_new, np.int64), (num_new, dtype), (num_new, dtype), (num_weights, edges[2].dtype), zeroed=1,
-    )  # fmt: skip
-    if located is not None and not num_keys:
-        positions, states = located.positions, located.states
-    k_list_new.launch_resident(
-        max(states.shape[0], num_leaves >> 3, 1),
-        old.offsets, old.dst, old.valid, old.num_vertices, sorted_keys, *edges, positions, states, before, places,
-        *added, control,
-    )  # fmt: skip
-    spreading = None
+        k_list_new.launch_resident(
+            max(states.shape[0], num_leaves >> 3, 1),
+            num_leaves, old.valid, *edges, positions, states, before, places, *added, control,
+        )  # fmt: skip
+    new, spreading = reserve(), None
     if new.num_slots > MOST_SLOTS * new.num_edges:
         spreading = plan_spread(backend, new, backend.empty_together(*scratch_parts(old, -(-new.num_edges >> 5))))
-    return Merging(before, places, added, spreading)
+    return new, Merging(before, places, added, spreading)
 
 
 def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
@@ -341,9 +330,12 @@ def load_merge(backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype 
     slots.num_edges = WARP
     batch = EdgeBatch(slots.src[:1], slots.dst[:1], None if slots.weights is None else slots.weights[:1])
     located = Located(backend.empty(1, np.int64), backend.empty(1, np.uint8), 0, 0)
+    listed = ListedKeys(slots.valid, backend.empty((1, 2), np.int32), backend.empty((KEY_ROWS, 1), vertex_dtype))
 
-    def merge_one() -> None:
-        plan = plan_merge(backend, slots, batch, located, slots)
+    def merge_one(located: Located) -> None:
+        _, plan = plan_merge(backend, slots, batch, located, lambda: slots)
         merge(backend, slots, batch, located, False, slots, plan)
 
-    load_kept(merge_one)
+    load_kept(merge_one, located)
+    if weight_dtype is None:  # batches with weights are sorted
+        load_kept(merge_one, replace(located, listed=listed))

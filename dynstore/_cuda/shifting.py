@@ -14,7 +14,7 @@ from dynstore._cuda.row_starts import d_write_rows
 from dynstore._cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
 from dynstore._cuda.windows import WINDOWS
 
-__all__ = ["d_find_gap", "d_move_place", "d_shift_keys", "d_write_leaf_rows", "k_shift_leaves"]
+__all__ = ["d_find_gap", "d_lowest_bit", "d_move_place", "d_shift_keys", "d_write_leaf_rows", "k_shift_leaves"]
 
 # Bits of a leaf's slots: of all but the first; of the first and the last.
 NOT_FIRST, AT_EDGES = np.uint32(0xFFFFFFFE), np.uint32(0x80000001)

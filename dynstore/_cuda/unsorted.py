@@ -6,6 +6,7 @@ found stays on the device, and is written once the host has looked at it, or at 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from dynstore._cuda.compiler import THREADS, prepare
 from dynstore._cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore._cuda.launching import Packed
+from dynstore._cuda.listed_keys import ListedKeys
 from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.ordering import Ordered, order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
@@ -86,6 +88,7 @@ class _Scratch:
         states: Array,
     ) -> None:
         self.control, self.table, self.states, self.merged = control, table, states, merged
+        self.keys = ListedKeys(marks, lists, pairs)
         self.mailbox, self.loaded = Mailbox(backend), set()
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
@@ -197,7 +200,7 @@ def plan_lists(
     located : Located
         Of the rows in the order that they were searched in: of equal ones one is PRESENT or DEAD, all others ABSENT.
     plan : ListPlan or None
-        None where the root would be denser than its limit.
+        None where the root would be denser than its limit: a merge takes the keys as they are ``listed``.
 
     None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what all
     blocks merge. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
@@ -213,7 +216,7 @@ def plan_lists(
     if located is None:
         return None
     if totals[REVIVED] + totals[ADDED] > most_new:
-        return located, None
+        return replace(located, listed=plan.scratch.keys), None
     return located, plan._replace(num_leaves=totals[LEAVES])
 
 
@@ -259,7 +262,7 @@ def insert_now(
     located : Located
         As :func:`plan_lists` returns it, until the next insertion; where it is written, only the counts.
     is_written : bool
-        Where not, all is to be merged.
+        Where not, all is to be merged, from what is ``listed``.
 
     None in place of both, and nothing is written, where the batch has to be planned: for the reasons of
     :func:`plan_lists`, or because an id is no vertex.
@@ -289,7 +292,9 @@ def insert_now(
         undo()
     located = _tell_batch(batch, plan, totals, most_new)
     # Where edges that were dead are after what has been taken back, nobody knows.
-    return None if located is None or (undo is not None and not is_written) else (located, is_written)
+    if located is None or (undo is not None and not is_written):
+        return None
+    return (located, True) if is_written else (replace(located, listed=plan.scratch.keys), False)
 
 
 def _start_all(
@@ -328,7 +333,7 @@ def _insert_fused(
     if located is None:
         return None
     if not fits(totals, most_new, most_leaves):
-        return located, False
+        return replace(located, listed=plan.scratch.keys), False
     if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
     else:

@@ -123,12 +123,13 @@ class PackedArrayStore(Store):
 
     def _plan_merge(self, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, total: int) -> Plan:
         """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
-        new = self._fresh(total, old.num_vertices)
         kernels, backend = self._kernels, self.backend
-        write = None
+        reserve, write = partial(self._fresh, total, old.num_vertices), None
         if total:
-            merging = kernels.plan_merge(backend, old, batch, located, new)
+            new, merging = kernels.plan_merge(backend, old, batch, located, reserve)
             write = backend.prepare(kernels.merge, backend, old, batch, located, add, new, merging)
+        else:
+            new = reserve()
 
         def commit() -> None:
             if write is not None:

@@ -24,6 +24,8 @@ DENSITIES = {
 }
 DIRECT = ["k_list_new", "k_merge_all", "k_write_bits_and_rows"]
 SPREAD = ["k_list_new", "k_merge_all", "k_spread_edges", "k_write_edge_rows"]
+# What lists the keys where they have been sorted leaf by leaf.
+IN_LISTS = "k_order_lists"
 
 
 @pytest.mark.parametrize("density", DENSITIES)
@@ -47,12 +49,37 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
         options = {"on_duplicate": "add"} if weighted and step == 2 else {}
         launches.clear()
         reports = [getattr(graph, f"{method}_edges")((*columns, *weights), **options) for graph in graphs]
-        started.append([name for name in launches if name in DIRECT + SPREAD])
+        started.append([name for name in launches if name in (*DIRECT, *SPREAD, IN_LISTS)])
         assert reports[0] == reports[1]
         assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
         check_graph(graphs[0])
-    wanted = SPREAD if density == "thinner" else DIRECT
-    assert any(names[-len(wanted) :] == wanted for names in started)
+    listing, *wanted = SPREAD if density == "thinner" else DIRECT
+    lists = {names[-1 - len(wanted)] for names in started if names[-len(wanted) :] == wanted}
+    assert lists == ({listing} if weighted else {listing, IN_LISTS})
+
+
+@pytest.mark.parametrize("kernels", ["one", "several"])
+@pytest.mark.parametrize("seed", range(4))
+def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypatch, seed, kernels):
+    """Edges that come back, among them neighbours and those in a leaf's first and last slot, beside new ones between."""
+    if kernels == "several":
+        monkeypatch.setattr("dynstore._cuda.unsorted.MOST_FUSED", 0)
+    rng = np.random.default_rng(seed)
+    thin = {"leaf_lower": 0.02, "root_lower": 0.02}  # nothing is packed
+    options = {"merge_cost": 1e9, "build_density": (0.5, 0.65, 0.8, 0.98)[seed], "root_upper": 0.99, **thin}
+    graphs = [DynamicGraph(device=name, **options) for name in (device, "cpu")]
+    keys = np.sort(rng.choice(6000, 1500, replace=False))
+    gone = keys[rng.random(keys.size) < 0.3]
+    near = rng.choice(gone, 60)
+    back = np.r_[rng.choice(gone, 120), near, near + 1, near - 1, rng.choice(6000, 50), keys[:20], 6000 + near[:10]]
+    for method, batch in (("insert", keys), ("delete", gone), ("insert", rng.permutation(back))):
+        launches.clear()
+        columns = (batch // 80).astype(np.int32), (batch % 80).astype(np.int32)
+        reports = [getattr(graph, f"{method}_edges")(columns) for graph in graphs]
+        assert reports[0] == reports[1]
+        assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
+    check_graph(graphs[0])
+    assert launches[-3:] == [IN_LISTS, *DIRECT[1:]]
 
 
 @pytest.mark.parametrize(("directed", "dtype"), [(True, np.int32), (False, np.int64)])
@@ -149,7 +176,9 @@ def test_a_build_loads_what_growing_launches(device, monkeypatch, weighted, dtyp
     graph = DynamicGraph(device=device, weighted=weighted, vertex_dtype=dtype)
     ids = np.arange(40, dtype=dtype)
     graph.insert_edges((ids, ids[::-1].copy()))
-    assert {name for name, _ in loaded} == {*DIRECT, *(["k_update_weights"] if weighted else [])}
+    assert {name for name, _ in loaded} == {*DIRECT, "k_update_weights" if weighted else "k_order_lists"}
     launched.clear()
     assert graph.insert_edges((ids, ids)).grown
+    hub = np.zeros(graph.number_of_edges(), dtype)
+    assert graph.insert_edges((hub, np.arange(hub.size, dtype=dtype))).grown  # too many keys of one leaf: sorted
     assert loaded <= launched

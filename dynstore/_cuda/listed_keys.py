@@ -1,0 +1,125 @@
+"""The keys of an insertion that was planned unsorted, in order on CUDA: a merge takes them from the leaves' lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore._cuda.compiler import cuda, device, kernel
+from dynstore._cuda.grid import d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.shifting import d_lowest_bit
+from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.unsorted_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS
+from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["ListedKeys", "k_order_lists"]
+
+# The entry of ``control`` that counts edges and keys, in the halves that ``d_count_leaf`` has them in.
+COUNTED = 0
+KEYS = np.int64(0xFFFFFFFF)
+
+
+class ListedKeys(NamedTuple):
+    """The sorted lists of a batch, until the next one is listed; see ``unsorted_layout``.
+
+    Attributes
+    ----------
+    marks : array of uint32 words
+        The slots of the batch's edges that are there, dead or not.
+    lists, pairs : array
+    """
+
+    marks: Array
+    lists: Array
+    pairs: Array
+
+
+@device
+def d_count_leaf(valid, marks, lists, leaf):
+    """Return the edges of a leaf, in the high half, and in the low one the keys of its list and dead ones that come
+    back.
+    """
+    count = np.int64(0)
+    if leaf < lists.shape[0]:
+        word = valid[leaf]
+        keys = np.int64(cuda.popc(np.uint32(marks[leaf] & ~word))) + np.int64(lists[leaf, COUNT])
+        count = (np.int64(cuda.popc(word)) << 32) | keys
+    return count
+
+
+@device
+def d_share_blocks(num_blocks):
+    """Return the first and the last + 1 of the blocks of leaves that the thread block owns, as evenly as can be."""
+    share = (num_blocks + cuda.gridDim.x - 1) // cuda.gridDim.x
+    first = min(cuda.blockIdx.x * share, num_blocks)
+    return first, min(first + share, num_blocks)
+
+
+@device
+def d_write_keys(src, dst, revived, pairs, leaf, key, stop, to, places, new_src, new_dst):
+    """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its list, and ``revived`` slots' own.
+
+    Of a slot's, the list's keys come first: they belong before it.
+    """
+    while key < stop or revived != 0:
+        slot = leaf * 32 + d_lowest_bit(revived)  # behind the leaf where there is none
+        place = np.int64(pairs[PLACES, min(key, np.int64(pairs.shape[1]) - 1)])
+        if key < stop and place <= slot:
+            places[to], new_src[to], new_dst[to] = place, pairs[SOURCES, key], pairs[TARGETS, key]
+            key += 1
+        else:
+            places[to], new_src[to], new_dst[to] = slot, src[slot], dst[slot]
+            revived = np.uint32(revived & (revived - np.uint32(1)))
+        to += 1
+
+
+@kernel
+def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src, new_dst, control):
+    """List the keys that come to the leaves, in order, as ``merging.k_list_new`` does; one wait.
+
+    Count the edges ``before`` each block of 32 leaves meanwhile. A warp has a block of leaves after the other.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
+    first, end = d_share_blocks(np.int64(counts.shape[0]))
+    block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)
+    while block < end:
+        count = d_sum_lanes(d_count_leaf(valid, marks, lists, (block << 5) + lane))
+        if lane == 0:
+            counts[block] = count
+            total += count
+        block += warps
+    d_leave_sum(control, COUNTED, total, board)
+    d_sync_grid(control, 1)
+    base, rank = first, d_sum_blocks_before(control, COUNTED, board)
+    while base < end:
+        i = base + cuda.threadIdx.x
+        count = counts[i] if i < end else np.int64(0)
+        ahead, total = d_scan_tile(count, board)
+        if i < end:
+            counts[i] = rank + ahead + count
+        rank += total
+        base += cuda.blockDim.x
+    cuda.syncthreads()
+    if cuda.grid(1) == 0:
+        before[0] = 0
+    block = first + (cuda.threadIdx.x >> 5)
+    while block < end:
+        leaf, up_to = (block << 5) + lane, counts[block]
+        keys = np.int32(d_count_leaf(valid, marks, lists, leaf) & KEYS)
+        keys_up_to = d_scan_lanes(keys)
+        to = (up_to & KEYS) - d_shuffle(keys_up_to, 31) + np.int64(np.int32(keys_up_to - keys))
+        d_sync_warp()  # all have read
+        if lane == 0:
+            counts[block] = up_to >> 32
+        if keys > 0:
+            key = np.int64(lists[leaf, HEAD]) - 1
+            d_write_keys(
+                src, dst, np.uint32(marks[leaf] & ~valid[leaf]), pairs, leaf, key, key + np.int64(lists[leaf, COUNT]),
+                to, places, new_src, new_dst,
+            )  # fmt: skip
+        block += warps
