@@ -33,7 +33,7 @@ class Located:
 
     Attributes
     ----------
-    positions : array, shape (B,), int64
+    positions : array, shape (B,), int64, or int32 where that numbers all slots
         The first slot whose key is not below the batch's.
     states : array, shape (B,), uint8
         ABSENT, DEAD or PRESENT.

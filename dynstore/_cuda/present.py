@@ -52,7 +52,7 @@ class _Scratch:
 @lru_cache
 def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
     """Return what a search of so many rows works in."""
-    return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int64), (size, np.uint8)
+    return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int32), (size, np.uint8)
 
 
 class Found(NamedTuple):

@@ -23,7 +23,6 @@ from dynstore._cuda.pieces import (
     d_next_piece,
     d_read_bounds,
     d_rows_of_piece,
-    d_tell_marks,
 )
 from dynstore._cuda.present_rows import d_leave_found, d_may_delete
 from dynstore._cuda.tiles import BOARD
@@ -59,7 +58,7 @@ def d_find_rows(
     self-loops among them, and whether one was not there.
     """
     found, loops, missing = np.int32(0), np.int32(0), False
-    first_slot = np.int64(d_first_slot(piece))
+    first_slot = d_first_slot(piece)
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
@@ -67,7 +66,7 @@ def d_find_rows(
         elif d_is_of_piece(offsets, dst, row, column, piece, shift):
             at, is_there = d_find_in_piece(held, low, high, column, piece)
             is_there, told_now = d_tell_present(words, told, at, is_there)
-            positions[j], states[j] = first_slot + np.int64(at), PRESENT if told_now else ABSENT
+            positions[j], states[j] = np.int32(first_slot + at), PRESENT if told_now else ABSENT
             missing |= not is_there
             found = np.int32(found + np.int32(told_now))
             loops = np.int32(loops + np.int32(told_now and row == column))
@@ -108,15 +107,19 @@ def d_delete_told(valid, piece, words, told):
 
 
 @device
-def d_end_deletion(valid, marks, has_deleted):
-    """Threads stride over the leaves: forget what has been told, or let those be edges again."""
-    leaf = np.uint32(cuda.grid(1))
-    while leaf < marks.shape[0]:
-        if has_deleted:
-            marks[leaf] = 0
-        elif marks[leaf] != 0:
-            valid[leaf] |= marks[leaf]
-        leaf = np.uint32(leaf + np.uint32(cuda.gridsize(1)))
+def d_mark_found(valid, marks, positions, states, num_rows, were_deleted):
+    """Threads stride over the rows: mark the slots of what was told; let those be edges again that ``were_deleted``.
+
+    Atomic or.
+    """
+    j = np.uint32(cuda.grid(1))
+    while j < num_rows:
+        if states[j] == PRESENT:
+            leaf, bit = np.uint32(positions[j]) >> np.uint32(5), np.uint32(1) << np.uint32(positions[j] & np.int32(31))
+            cuda.atomic.or_(marks, leaf, bit)
+            if were_deleted:
+                cuda.atomic.or_(valid, leaf, bit)
+        j = np.uint32(j + np.uint32(cuda.gridsize(1)))
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
@@ -127,7 +130,7 @@ def k_find_pieces(
     """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
 
     A leaf may be said to be left too empty that has one more edge. What is found is deleted at once, if anything may
-    be, and is there again where it may not.
+    be, and is there again where it may not: only then are there ``marks``.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     words = cuda.shared.array(TOLD, np.uint32)
@@ -154,7 +157,6 @@ def k_find_pieces(
             missing |= some_missing
             cuda.syncthreads()
             sparse |= d_is_left_sparse(words, told, bound)
-            d_tell_marks(told, piece, marks, True)
             if most >= 0:
                 d_delete_told(valid, piece, words, told)
         piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
@@ -162,8 +164,8 @@ def k_find_pieces(
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:
         d_post_totals(control, mailbox, ticket)
-    has_deleted = d_may_delete(control, most)
-    if most >= 0:
-        d_end_deletion(valid, marks, has_deleted)
-    if has_deleted:
+    if d_may_delete(control, most):  # the same in all threads
         d_reset_when_last(control, ARRIVALS + 1)
+    else:
+        num_rows = np.uint32(starts[starts.shape[0] - 1])
+        d_mark_found(valid, marks, positions, states, num_rows, most >= 0)

@@ -61,7 +61,7 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
 @pytest.mark.parametrize("kernels", ["one", "several"])
 @pytest.mark.parametrize("seed", range(4))
 def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypatch, seed, kernels):
-    """Edges that come back, among them neighbours and those in a leaf's first and last slot, beside new ones between."""
+    """Edges that come back, some of them neighbours or at the edges of leaves, and new ones between them."""
     if kernels == "several":
         monkeypatch.setattr("dynstore._cuda.unsorted.MOST_FUSED", 0)
     rng = np.random.default_rng(seed)
