@@ -8,8 +8,8 @@ import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import d_sync_grid
-from dynstore._cuda.tiles import BOARD
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle, d_sum_lanes
+from dynstore._cuda.tiles import BOARD, d_scan_tile, d_sum_block
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle
 from dynstore.algorithms._cuda._rows import (
     LOW_BITS,
     PIECE_BITS,
@@ -73,21 +73,6 @@ def d_list_long(offsets, first, count, long_rows):
 
 
 @device
-def d_scan_warps(value, board):
-    """Return the sum of an int64 value, the same in all lanes, over the block's warps before this one, and over all.
-
-    All threads of the block call it.
-    """
-    lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    cuda.syncthreads()  # the board's last readers are done
-    if lane == 0:
-        board[warp] = value
-    cuda.syncthreads()
-    held = board[lane] if lane < cuda.blockDim.x >> 5 else np.int64(0)
-    return d_sum_lanes(held if lane < warp else np.int64(0)), d_sum_lanes(held)
-
-
-@device
 def d_write_piece(begin, last, row, piece, split, rows, begins, spans, place):
     """Write one of a row's pieces to the lists; ``split`` is 0 or SPLIT_SPAN."""
     behind = begins.dtype.type(piece << PIECE_BITS)
@@ -148,8 +133,8 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
     share = ((num_rows + warps - 1) // warps + 31) & -32
     first = min((int(cuda.grid(1)) >> 5) * share, num_rows)
     listed, others, several = d_list_long(offsets, first, np.int32(min(num_rows - first, share)), long_rows)
-    amount = d_sum_lanes((np.int64(others) << 32) + np.int64(several)) + (np.int64(listed) << 32)
-    before, total = d_scan_warps(amount, board)
+    amount = (np.int64(others) << 32) + np.int64(several)
+    ahead, total = d_scan_tile(amount + (np.int64(listed) << 32 if d_lane() == 0 else np.int64(0)), board)
     if cuda.threadIdx.x == 0:
         control[BLOCK_SUMS + cuda.blockIdx.x] = total
     d_sync_grid(control, 1, ARRIVALS)
@@ -158,10 +143,10 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
     while block < cuda.blockIdx.x:
         part += control[BLOCK_SUMS + block]
         block = np.int32(block + cuda.blockDim.x)
-    _, lower = d_scan_warps(d_sum_lanes(part), board)
+    lower = d_sum_block(part, board)
     if cuda.threadIdx.x == 0 and cuda.blockIdx.x == cuda.gridDim.x - 1:
         control[0] = lower + total
-    start = lower + before
+    start = lower + d_shuffle(ahead, 0)
     if listed != 0:
         d_write_long(
             offsets, first, listed, long_rows, start >> 32, start & LOW_BITS, rows, begins, spans, split, places

@@ -26,7 +26,7 @@ from dynstore._cuda.unsorted_layout import KEY_ROWS
 from dynstore._cuda.warp import d_count_lower, d_lane
 from dynstore._cuda.window_writing import Columns, Writing, scratch_parts, spread_windows, write_edge_rows
 from dynstore._cuda.windows import d_count_blocks, d_scan_counts, grant_window, one_window
-from dynstore.edge_batch import EdgeBatch
+from dynstore.edge_batch import EdgeBatch, UnsortedBatch
 from dynstore.slots import ABSENT, PRESENT, Located, SlotArrays
 
 if TYPE_CHECKING:
@@ -272,6 +272,9 @@ def plan_merge(
         positions, states = places, backend.nothing(np.uint8)
         edges = with_weights(old.src[:0], old.dst[:0], weights[:0])
         if located is not None:
+            assert not isinstance(batch, UnsortedBatch) or batch.is_settled, (
+                "keys in the order that they came are listed"
+            )
             positions, states = located.positions, located.states
             edges = with_weights(batch.src, batch.dst, batch.weights)
         k_list_new.launch_resident(

@@ -199,8 +199,9 @@ def plan_lists(
     -------
     located : Located
         Of the rows in the order that they were searched in: of equal ones one is PRESENT or DEAD, all others ABSENT.
+        A merge takes the keys as they are ``listed``.
     plan : ListPlan or None
-        None where the root would be denser than its limit: a merge takes the keys as they are ``listed``.
+        None where the root would be denser than its limit.
 
     None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what all
     blocks merge. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
@@ -215,8 +216,9 @@ def plan_lists(
     located = _tell_batch(batch, plan, totals, most_new)
     if located is None:
         return None
+    located = replace(located, listed=plan.scratch.keys)
     if totals[REVIVED] + totals[ADDED] > most_new:
-        return replace(located, listed=plan.scratch.keys), None
+        return located, None
     return located, plan._replace(num_leaves=totals[LEAVES])
 
 

@@ -11,6 +11,7 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.errors import LimitError
 from dynstore.stores.base import MOST_SPREAD
+from dynstore.stores.gpma_plus import GPMAPlusStore
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
@@ -58,12 +59,14 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
     assert lists == ({listing} if weighted else {listing, IN_LISTS})
 
 
-@pytest.mark.parametrize("kernels", ["one", "several"])
+@pytest.mark.parametrize("kernels", ["one", "several", "planned"])
 @pytest.mark.parametrize("seed", range(4))
 def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypatch, seed, kernels):
     """Edges that come back, some of them neighbours or at the edges of leaves, and new ones between them."""
     if kernels == "several":
         monkeypatch.setattr("dynstore._cuda.unsorted.MOST_FUSED", 0)
+    if kernels == "planned":
+        monkeypatch.setattr(GPMAPlusStore, "writes_now", False)
     rng = np.random.default_rng(seed)
     thin = {"leaf_lower": 0.02, "root_lower": 0.02}  # nothing is packed
     options = {"merge_cost": 1e9, "build_density": (0.5, 0.65, 0.8, 0.98)[seed], "root_upper": 0.99, **thin}
