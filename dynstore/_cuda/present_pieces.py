@@ -140,14 +140,13 @@ def k_find_pieces(
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while piece < num_pieces:
+        d_hold_piece(dst, piece, held)  # first, so that it waits for no other read
         claimed = d_claim_piece(control, CLAIMED)  # waited for at the end
         begin, end = d_rows_of_piece(starts, piece, shift)
+        d_hold_words(valid, piece, words, told)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
-            # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
-            d_hold_piece(dst, piece, held)
-            d_hold_words(valid, piece, words, told)
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
@@ -159,6 +158,8 @@ def k_find_pieces(
             sparse |= d_is_left_sparse(words, told, bound)
             if most >= 0:
                 d_delete_told(valid, piece, words, told)
+        else:
+            d_await_copies()  # of this piece, before the next one's are started
         piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)
     d_sync_grid(control, 1)

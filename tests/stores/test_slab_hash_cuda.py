@@ -235,7 +235,7 @@ def test_all_that_was_written_is_taken_back(device, monkeypatch, why, reuse):
 
 def test_a_chain_that_too_many_want_at_once_is_left_to_a_plan(device, launches):
     graph = DynamicGraph(store="slab_hash", device=device, load_factor=1e3, max_chain=2000, capacity=10**6)
-    size = 1000 if device == "cuda-sim" else 30_000
+    size = 400 if device == "cuda-sim" else 30_000
     graph.insert_edges(on_device(graph, np.zeros(9, np.int32), np.arange(9, dtype=np.int32)))
     graph.insert_vertices([size - 1])
     launches.clear()
