@@ -236,14 +236,15 @@ def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
     """
     if not isinstance(edges, tuple):
         return open_stream(who, edges)
-    if not backend.on_gpu or np.ndarray not in map(type, edges[:2]):
+    hosted = [column for column in edges[:2] if type(column) is np.ndarray]
+    if not backend.on_gpu or not hosted:
         return edges
+    return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
 
-    def bring(column: Any) -> Any:
-        usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
-        return backend.asarray(column) if usual else column
 
-    return *map(bring, edges[:2]), *edges[2:]
+def _bring(backend: Backend, column: Any) -> Any:
+    usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+    return backend.asarray(column) if usual else column
 
 
 def _without_gaps(edges: Any, wanted: list[str]) -> Any:
