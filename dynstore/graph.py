@@ -221,15 +221,8 @@ class DynamicGraph(Conversions, Orientations, Tracked):
                     kept, deleted = (part.num_edges(self._directed) for part in out.appended)
                 self._commit(plans, naming.commit, change)
                 self._num_edges += kept - replaced - deleted
-        return UpdateReport(
-            inserted=kept - replaced,
-            replaced=replaced,
-            deleted=deleted,
-            absent=num_edges - kept - deleted,
-            duplicates=len(columns.src) - num_edges,
-            grown=out.grown,
-            path=out.path,
-        )
+        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
+        return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Delete a batch of edges; those that are not there are counted, not an error.
@@ -394,9 +387,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         deleted = self._found_edges(out)
         self._commit(plans, forget, change)
         self._num_edges -= deleted
-        return UpdateReport(
-            deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=out.grown, path=out.path
-        )
+        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
 
     def _found_edges(self, plan: Plan) -> int:
         """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
