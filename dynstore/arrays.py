@@ -6,8 +6,9 @@ Nothing is imported to recognise a type: an object can only be a polars frame if
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +42,8 @@ DLPACK_HOST = (1, 3)
 Bounds = tuple[int, ...]
 
 
-class EdgeColumns(NamedTuple):
+@dataclass(slots=True)
+class EdgeColumns:
     """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
 
     ``max_id`` is None where nobody has looked yet whether the ids are such.

@@ -347,11 +347,11 @@ class DynamicGraph(Conversions, Orientations, Tracked):
     # ------------------------------------------------------------------ inside
 
     def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> EdgeBatch:
-        src, dst, weights, max_id = columns
+        weights = columns.weights
         if weights is None and self._weighted:
-            weights = self.backend.empty(src.shape[0], self.weight_dtype)
+            weights = self.backend.empty(len(columns.src), self.weight_dtype)
             weights.fill(1)
-        return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate, max_id)
+        return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
 
     @property
     def _may_write_now(self) -> bool:

@@ -122,7 +122,7 @@ class Kernel:
         Of the kernels that are started so, one runs at a time, whatever their streams.
         """
         if num_threads > 0:
-            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, resident=True)
+            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
         launches = _prepared.launches

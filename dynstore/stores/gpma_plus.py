@@ -161,7 +161,7 @@ class GPMAPlusStore(PackedArrayStore):
             slots.num_edges += change
             self._take(slots)
 
-        return Plan(found, found_loops, commit, path="in-place")
+        return Plan(found, found_loops, commit, False, "in-place")
 
     @property
     def _window_kernels(self) -> Any:
