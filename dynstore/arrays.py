@@ -6,8 +6,9 @@ Nothing is imported to recognise a type: an object can only be a polars frame if
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +42,8 @@ DLPACK_HOST = (1, 3)
 Bounds = tuple[int, ...]
 
 
-class EdgeColumns(NamedTuple):
+@dataclass(slots=True)
+class EdgeColumns:
     """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
 
     ``max_id`` is None where nobody has looked yet whether the ids are such.
@@ -236,14 +238,15 @@ def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
     """
     if not isinstance(edges, tuple):
         return open_stream(who, edges)
-    if not backend.on_gpu or np.ndarray not in map(type, edges[:2]):
+    hosted = [column for column in edges[:2] if type(column) is np.ndarray]
+    if not backend.on_gpu or not hosted:
         return edges
+    return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
 
-    def bring(column: Any) -> Any:
-        usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
-        return backend.asarray(column) if usual else column
 
-    return *map(bring, edges[:2]), *edges[2:]
+def _bring(backend: Backend, column: Any) -> Any:
+    usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+    return backend.asarray(column) if usual else column
 
 
 def _without_gaps(edges: Any, wanted: list[str]) -> Any:

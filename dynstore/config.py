@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Any, TypeVar
 
 from dynstore.errors import InputError, InputTypeError, unknown_name
@@ -21,11 +22,19 @@ def make_options(who: str, cls: type[T], given: Mapping[str, Any]) -> T:
     InputError
         With the list of known options.
     """
+    if not given:
+        return _default_options(cls)  # type: ignore[arg-type]
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in given:
         if name not in known:
             raise unknown_name(who, "option", name, known)
     return cls(**given)
+
+
+@cache
+def _default_options(cls: type[T]) -> T:
+    """Return the one object of all defaults, which nobody can change."""
+    return cls()
 
 
 def check_share(who: str, name: str, value: Any, low: float, high: float) -> float:

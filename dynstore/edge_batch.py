@@ -31,6 +31,8 @@ class EdgeBatch:
 
     Attributes
     ----------
+    num_rows : int
+        How many keys whoever takes the batch as it is has to look at; B.
     present : tuple of Located, bool and array, or None
         What a search for them has found in the store's slots, where all are there, for the deletion's plan to use:
         where they are, whether some leave a leaf too empty, and which slots are theirs, one bit each.
@@ -39,6 +41,7 @@ class EdgeBatch:
     present: tuple[Located, bool, Array] | None = None
 
     def __init__(self, src: Array, dst: Array, weights: Array | None, num_loops: int = 0) -> None:
+        self.num_rows = len(src)
         self._settled: tuple[Array, Array, Array | None, int] | None = (src, dst, weights, num_loops)
 
     @property
@@ -351,7 +354,7 @@ def make_batch(
     kernel to try then (:meth:`~dynstore.stores.base.Store.insert_now`).
     """
     xp, dtype = backend.xp, src.dtype
-    if src.shape[0] and (max_id is None or dtype.itemsize == 4):
+    if len(src) and (max_id is None or dtype.itemsize == 4):
         if backend.family == "cuda":
             if weights is None:
                 return RawEdges(backend, src, dst, not directed)

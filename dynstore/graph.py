@@ -221,15 +221,8 @@ class DynamicGraph(Conversions, Orientations, Tracked):
                     kept, deleted = (part.num_edges(self._directed) for part in out.appended)
                 self._commit(plans, naming.commit, change)
                 self._num_edges += kept - replaced - deleted
-        return UpdateReport(
-            inserted=kept - replaced,
-            replaced=replaced,
-            deleted=deleted,
-            absent=num_edges - kept - deleted,
-            duplicates=len(columns.src) - num_edges,
-            grown=out.grown,
-            path=out.path,
-        )
+        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
+        return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Delete a batch of edges; those that are not there are counted, not an error.
@@ -354,11 +347,11 @@ class DynamicGraph(Conversions, Orientations, Tracked):
     # ------------------------------------------------------------------ inside
 
     def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> EdgeBatch:
-        src, dst, weights, max_id = columns
+        weights = columns.weights
         if weights is None and self._weighted:
-            weights = self.backend.empty(src.shape[0], self.weight_dtype)
+            weights = self.backend.empty(len(columns.src), self.weight_dtype)
             weights.fill(1)
-        return make_batch(self.backend, src, dst, weights, self._directed, on_duplicate, max_id)
+        return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
 
     @property
     def _may_write_now(self) -> bool:
@@ -394,9 +387,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         deleted = self._found_edges(out)
         self._commit(plans, forget, change)
         self._num_edges -= deleted
-        return UpdateReport(
-            deleted=deleted, absent=num_edges - deleted, duplicates=duplicates, grown=out.grown, path=out.path
-        )
+        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
 
     def _found_edges(self, plan: Plan) -> int:
         """Count the keys found, undirected pairs once: loops are stored once, all others twice."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` puts around its functions takes ten times as long
 import signal
-from threading import current_thread, main_thread
 from typing import Any
 
 from dynstore.errors import OutOfMemoryError
@@ -41,11 +40,13 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._handler: Any = None
         self._came: tuple[Any, ...] | None = None
-        if current_thread() is main_thread():
-            handler = _signal.getsignal(SIGINT)
-            if callable(handler):  # else it is ignored, ends the process, or is not Python's
+        handler = _signal.getsignal(SIGINT)
+        if callable(handler):  # else it is ignored, ends the process, or is not Python's
+            try:
                 _signal.signal(SIGINT, self._note)
-                self._handler = handler
+            except ValueError:  # another thread than the main one
+                return
+            self._handler = handler
 
     def __exit__(self, *error: object) -> None:
         if self._handler is not None:

@@ -27,7 +27,7 @@ OFFSET_SLACK = 1.25
 ABSENT, DEAD, PRESENT = 0, 1, 2
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take three times as long to make
 class Located:
     """Where the keys of a batch are or belong.
 

@@ -94,19 +94,18 @@ def test_arrays_packed_before_make_the_same_parameters():
 
 
 class FakeDriver:
-    """Stands for the driver: notes what launches pass, and returns ``result``."""
-
-    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+    """Stands for CuPy's way to the driver: notes what launches pass, and raises a ``result`` other than 0."""
 
     def __init__(self, result=0, while_launching=lambda: None):
         self.result, self.while_launching, self.passed = result, while_launching, []
 
-    def cuLaunchKernel(self, *arguments):  # noqa: N802
+    def launch(self, *arguments):
         self.while_launching()
         key, block, other_key, size_at, end, size = EXTRA.unpack(ctypes.string_at(arguments[-1], EXTRA.size))
         assert (key, other_key, end, ctypes.c_size_t.from_address(size_at).value) == (1, 2, 0, size)
         self.passed.append((arguments[:-1], ctypes.string_at(block, size)))
-        return (self.result,)
+        if self.result:
+            raise RuntimeError(f"cuLaunchKernel: {self.result}")
 
 
 def make_entry(codes):
@@ -115,7 +114,7 @@ def make_entry(codes):
 
 def test_launches_pack_their_parameters_where_the_last_ones_were(monkeypatch):
     driver, entry = FakeDriver(), make_entry("qd")
-    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    monkeypatch.setattr(launching, "_launch_kernel", lambda: driver.launch)
     for number in range(3):
         start_entry(entry, 5, 256, 7, [number, 0.5])
     assert driver.passed == [((16, 5, 1, 1, 256, 1, 1, 0, 7, 0), struct.pack("@qd", n, 0.5)) for n in range(3)]
@@ -126,7 +125,7 @@ def test_threads_that_launch_at_once_do_not_share_parameters(monkeypatch):
     """The driver's function runs without the interpreter's lock."""
     both = Barrier(2, timeout=60)
     driver, entry = FakeDriver(while_launching=both.wait), make_entry("q")
-    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    monkeypatch.setattr(launching, "_launch_kernel", lambda: driver.launch)
     with ThreadPoolExecutor(2) as threads:
         for _ in range(20):
             started = [threads.submit(start_entry, entry, 1, 32, 0, [number]) for number in range(2)]
@@ -137,7 +136,7 @@ def test_threads_that_launch_at_once_do_not_share_parameters(monkeypatch):
 
 def test_a_launch_that_fails_says_so_and_leaves_the_kernel_usable(monkeypatch):
     driver, entry = FakeDriver(700), make_entry("q")
-    monkeypatch.setattr(launching, "_driver", lambda: driver)
+    monkeypatch.setattr(launching, "_launch_kernel", lambda: driver.launch)
     with pytest.raises(RuntimeError, match="cuLaunchKernel: 700"):
         start_entry(entry, 1, 32, 0, [1])
     with pytest.raises(struct.error):

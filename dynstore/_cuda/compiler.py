@@ -82,7 +82,7 @@ _Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
 class _Prepared(threading.local):
     """What a thread prepares: launches that are to be started later; None where they are started at once.
 
-    ``loading``: whether kernels are only loaded, for launches to come.
+    ``loading``: whether kernels are only loaded instead, for launches to come.
     """
 
     launches: list[_Launch] | None = None
@@ -122,17 +122,16 @@ class Kernel:
         Of the kernels that are started so, one runs at a time, whatever their streams.
         """
         if num_threads > 0:
-            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, resident=True)
+            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, True)
 
     def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
-        if _prepared.loading:
+        launches = _prepared.launches
+        if launches is None:
+            self._run(blocks, resident, self._find(args), args)
+        elif _prepared.loading:
             self._load(args)
-            return
-        found = self._find(args)
-        if _prepared.launches is None:
-            self._run(blocks, resident, found, args)
         else:
-            _prepared.launches.append((self._run, blocks, resident, found, args))
+            launches.append((self._run, blocks, resident, self._find(args), args))
 
     def _find(self, args: tuple[Any, ...]) -> tuple[Entry, list[Any]] | None:
         """Return the compiled and loaded kernel for such arguments, and their values; the simulator needs neither."""
@@ -198,12 +197,12 @@ def load_kept(write: Callable[..., None], *args: Any) -> None:
 
     For who has time, so that who launches them first need not wait. Of the arguments only the types matter.
     """
-    outer = _prepared.loading
+    outer = _prepared.launches, _prepared.loading
     try:
-        _prepared.loading = True
+        _prepared.launches, _prepared.loading = [], True
         write(*args)
     finally:
-        _prepared.loading = outer
+        _prepared.launches, _prepared.loading = outer
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -55,7 +56,8 @@ def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
     return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int32), (size, np.uint8)
 
 
-class Found(NamedTuple):
+@dataclass(slots=True)
+class Found:
     """What a search counted, and the scratch that says where each row's edge is.
 
     ``found``, ``found_loops``: as in :class:`~dynstore.slots.Located`; ``misses``: whether the edge of some row is not

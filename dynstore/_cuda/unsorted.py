@@ -87,7 +87,7 @@ class _Scratch:
         merged: Array,
         states: Array,
     ) -> None:
-        self.control, self.table, self.states, self.merged = control, table, states, merged
+        self.control, self.positions, self.states, self.merged = control, table[POSITIONS], states, merged
         self.keys = ListedKeys(marks, lists, pairs)
         self.mailbox, self.loaded = Mailbox(backend), set()
         words = self.mailbox.words
@@ -178,7 +178,7 @@ def _tell_batch(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: in
         batch.is_crowded = totals[STOPPED] != STRANGE
         return None
     batch.settle_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
-    return Located(plan.scratch.table[POSITIONS], plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
+    return Located(plan.scratch.positions, plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:

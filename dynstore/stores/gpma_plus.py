@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from dynstore.config import check_share
-from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges, UnsortedBatch
+from dynstore.edge_batch import MAX_INT32, EdgeBatch, RawEdges
 from dynstore.errors import unknown_name
 from dynstore.slots import Located, SlotArrays
 from dynstore.stores.base import Plan
@@ -152,7 +152,7 @@ class GPMAPlusStore(PackedArrayStore):
     def _can_write(self, batch: EdgeBatch) -> bool:
         """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
         slots = self.slots
-        return slots.num_edges > 0 and not slots.pins and (isinstance(batch, UnsortedBatch) or len(batch) > 0)
+        return slots.num_edges > 0 and batch.num_rows > 0 and not slots.pins
 
     def _written(self, slots: SlotArrays, found: int, found_loops: int, change: int) -> Plan:
         """Return the plan of an update that is written; ``change``: how many more edges there are."""
@@ -161,7 +161,7 @@ class GPMAPlusStore(PackedArrayStore):
             slots.num_edges += change
             self._take(slots)
 
-        return Plan(found, found_loops, commit, path="in-place")
+        return Plan(found, found_loops, commit, False, "in-place")
 
     @property
     def _window_kernels(self) -> Any:
