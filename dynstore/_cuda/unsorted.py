@@ -95,7 +95,7 @@ class _Scratch:
         self.pieces = Packed(marks, lists, table, states, pairs, control, far_rows)
         self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
-        self.leaves = Packed(marks, table, pairs, control, far_rows)
+        self.leaves = Packed(marks, nodes, table, pairs, control, far_rows)
         self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
         self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
         self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
@@ -237,8 +237,7 @@ def write_lists(
     k_write_leaves.launch_resident(plan.num_rows, columns, scratch.leaves, *limits)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
-        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, plan.top, num_pieces,
-        *limits,
+        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, num_pieces, *limits,
     )  # fmt: skip
 
 

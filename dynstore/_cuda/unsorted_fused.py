@@ -11,21 +11,24 @@ from dynstore._cuda.ordering import FEWEST_ROWS
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import (
     COUNT,
-    FULL,
+    COVERED,
+    FAR,
     GIANT,
     HEAD,
     HEAP_ROWS,
+    NARROW,
+    NARROW_WINDOWS,
     POSITIONS,
     POST_ARRIVALS,
     REVIVED,
     STOPPED,
     WIDE,
     d_fits,
+    d_leaves_of,
 )
 from dynstore._cuda.unsorted_listing import d_choose_leaf, d_list_batch
 from dynstore._cuda.unsorted_planning import d_plan_windows
 from dynstore._cuda.unsorted_writing import (
-    ALL_NARROW_ENDS,
     ALL_NARROW_SLOTS,
     d_merge_narrow,
     d_revive_keys,
@@ -53,7 +56,9 @@ def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
         leaf = d_choose_leaf(position)
         lists[leaf, COUNT], lists[leaf, HEAD] = 0, 0
         marks[min(np.uint32(position >> np.uint32(5)), np.uint32(lists.shape[0] - 1))] = 0
-    if control[FULL] > 0:
+    for i in range(cuda.grid(1), control[NARROW], cuda.gridsize(1)):
+        nodes[COVERED, d_leaves_of(table[NARROW_WINDOWS, i], lists.shape[0])[0] >> 5] = 0
+    if control[FAR] > 0:
         for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
             for row in range(HEAP_ROWS):
                 nodes[row, i] = 0
@@ -76,25 +81,22 @@ def k_insert_lists(
     board = cuda.shared.array(BOARD, np.int64)
     changed = cuda.shared.array(THREADS, np.uint32)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
-    before = cuda.shared.array(ALL_NARROW_ENDS, np.int32)
     d_list_batch(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
         control, board,
     )  # fmt: skip
     d_sync_grid(control, 1)
     if control[STOPPED] == 0:  # as all that is asked from here on, the same in all threads
-        waits = d_plan_windows(
+        d_plan_windows(
             valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
             table, pairs, control, 1, board,
         )  # fmt: skip
-        if control[FULL] > 0:
-            d_sync_grid(control, waits + 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        d_write_all_leaves(src, dst, valid, offsets, marks, table, pairs, control, far_rows, changed)
-        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values, before)
+        d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, changed)
+        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
         if control[REVIVED] > 0:
-            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes, top)
+            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
         d_write_starts(src, offsets, table, control, far_rows)
         d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)

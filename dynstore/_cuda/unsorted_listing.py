@@ -10,18 +10,17 @@ from dynstore._cuda.grid import d_leave_sum
 from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
 from dynstore._cuda.tiles import BOARD, d_claim, d_claim_many, d_claim_two
 from dynstore._cuda.unsorted_layout import (
+    CLIMBING,
     COUNT,
     CROWDED,
-    END,
-    FIRST,
     FOUND,
     FOUND_LOOPS,
     FULL,
     HEAD,
     HIGH,
+    KEY_LEAVES,
     LISTED,
     LOW,
-    NARROW_WINDOWS,
     OTHER_LOOPS,
     PLACES,
     POSITIONS,
@@ -168,7 +167,7 @@ def d_list_batch(
     """Put absent keys into lists of their leaves, and sum up what ``d_list_rows`` returns."""
     found, found_loops, revived, loops = d_list_rows(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following,
-        table[FIRST], table[POSITIONS], states, pairs, control,
+        table[KEY_LEAVES], table[POSITIONS], states, pairs, control,
     )  # fmt: skip
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, found_loops, board)
@@ -291,7 +290,7 @@ def d_sort_lists(
     while base < num_listed:
         is_listed = lane < share and base + lane < num_listed
         window = np.uint32(base + lane if is_listed else 0)
-        leaf, is_loop = np.uint32(table[FIRST, window]), pairs[SOURCES, window] == pairs[TARGETS, window]
+        leaf, is_loop = np.uint32(table[KEY_LEAVES, window]), pairs[SOURCES, window] == pairs[TARGETS, window]
         rows, head = lists[leaf, COUNT] if is_listed else np.int32(0), lists[leaf, HEAD]
         elements = np.int32(cuda.popc(valid[leaf] | marks[leaf]))
         num_keys, start = np.int32(rows == 1), np.int32(window)
@@ -316,12 +315,12 @@ def d_sort_lists(
                 num_keys = np.int32(num_distinct)
             pending &= pending - np.uint32(1)
         if is_listed:
-            table[END, window], table[LOW, window], table[HIGH, window] = leaf + 1, start, start + num_keys
+            table[LOW, window], table[HIGH, window] = start, start + num_keys
             lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, start + 1
         is_full = is_listed and elements + num_keys > lower * 32
         place = d_claim(control, FULL, is_full)
         if is_full:
-            table[NARROW_WINDOWS, place] = window
+            table[CLIMBING, place] = leaf
         added = np.int32(added + num_keys)
         base = np.int32(base + np.int32(warps * share))
     return added, loops

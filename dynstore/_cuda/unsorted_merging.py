@@ -11,8 +11,6 @@ from dynstore._cuda.row_starts import d_write_rows_by_warp
 from dynstore._cuda.tiles import d_sum_block
 from dynstore._cuda.unsorted_layout import (
     COUNT,
-    END,
-    FIRST,
     GIANT_ARRIVALS,
     HEAD,
     MAX_HEIGHT,
@@ -23,32 +21,21 @@ from dynstore._cuda.unsorted_layout import (
     TARGETS,
     d_count_elements,
 )
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
 
-__all__ = ["NARROW_ENDS", "d_merge_giant", "d_merge_window"]
+__all__ = ["NARROW_SLOTS", "d_merge_by_warp", "d_merge_giant", "d_merge_window"]
 
 MAX_LEAVES = 1 << MAX_HEIGHT
-# What a warp has of the block's shared memory.
-NARROW_SLOTS, NARROW_ENDS = 32 << NARROW_HEIGHT, (1 << NARROW_HEIGHT) + 1
+# What a warp has of the block's shared memory: sources of a window, then its destinations.
+NARROW_COLUMN = 32 << NARROW_HEIGHT
+NARROW_SLOTS = 2 * NARROW_COLUMN
 
 
 @device
-def d_sync_team(team):
-    """Wait for so many threads: a warp, or the block. What they wrote before is visible after."""
-    if team == WARP:
-        d_sync_warp()
-    else:
-        cuda.syncthreads()
-
-
-@device
-def d_count_window(valid, marks, lists, first_leaf, num_leaves, before, at, thread, team):
-    """The team's first warp writes how many elements, with the keys, the window's leaves before each have together.
-
-    A team is a warp or the block: ``team`` threads, of which this one is ``thread``. ``before`` from ``at`` on.
-    """
+def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
+    """The block's first warp writes how many elements, with the keys, the window's leaves ``before`` each have."""
     lane, total = d_lane(), np.int64(0)
-    if thread < WARP:
+    if cuda.threadIdx.x < WARP:
         for base in range(0, num_leaves, WARP):
             count = np.int64(0)
             if base + lane < num_leaves:
@@ -58,11 +45,11 @@ def d_count_window(valid, marks, lists, first_leaf, num_leaves, before, at, thre
                 if lane >= step:
                     count += other
             if base + lane < num_leaves:
-                before[np.uint32(at + base + lane + 1)] = total + count
+                before[np.uint32(base + lane + 1)] = total + count
             total += d_shuffle(count, 31)
         if lane == 0:
-            before[np.uint32(at)] = 0
-    d_sync_team(team)
+            before[0] = 0
+    cuda.syncthreads()
 
 
 @device
@@ -74,21 +61,23 @@ def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
 
 @device
 def d_gather_column(
-    column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
+    column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, values, start
 ):  # fmt: skip
-    """The team's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
+    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
 
     While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
     """
-    lane, base = d_lane(), np.int64(thread) - d_lane()
+    lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
     word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
     while base < num_leaves * 32:
         value, key = column[np.uint64(first_leaf * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
         if np.int32(lane) < num_keys:
             key = np.uint32(begin + np.int32(lane))
         new_value, place = new_column[key], places[key] - (first_leaf * 32 + base)
-        next_word, next_begin, next_num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, base + team)
-        keys_before = np.int64(before[np.uint32(at + (base >> 5))])
+        next_word, next_begin, next_num_keys = d_read_list(
+            valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x
+        )
+        keys_before = np.int64(before[np.uint32(base >> 5)])
         if np.int32(lane) < num_keys:
             edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
             values[np.uint32(start + keys_before + lane + edges_before)] = new_value
@@ -98,8 +87,8 @@ def d_gather_column(
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
             values[np.uint32(start + keys_before + d_count_lower(word, lane))] = value
         word, begin, num_keys = next_word, next_begin, next_num_keys
-        base += team
-    d_sync_team(team)
+        base += cuda.blockDim.x
+    cuda.syncthreads()
 
 
 @device
@@ -124,44 +113,124 @@ def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values,
 
 
 @device
-def d_merge_window(src, dst, valid, offsets, marks, table, lists, pairs, window, values, before, far_rows, team):
-    """The team merges each leaf of a window with its keys, one column after the other, then writes the slots.
+def d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows):
+    """The block merges each leaf of a window with its keys, one column after the other, then writes the slots.
 
-    ``values`` and ``before``: shared; each warp has a part of them, or the block all.
+    ``values`` and ``before``: shared.
     """
-    first_leaf, places, new_src, new_dst = np.int32(table[FIRST, window]), pairs[PLACES], pairs[SOURCES], pairs[TARGETS]
-    num_leaves, thread = np.int32(table[END, window] - first_leaf), np.int32(cuda.threadIdx.x & (team - 1))
-    lane, size = np.int32(d_lane()), np.int32(num_leaves * 32)
-    number = (cuda.threadIdx.x - thread) >> 5  # of the warp, 0 for the block
-    start, at = np.int32(number * NARROW_SLOTS), np.int32(number * NARROW_ENDS)
-    d_count_window(valid, marks, lists, first_leaf, num_leaves, before, at, thread, team)
-    elements = np.int32(before[np.uint32(at + num_leaves)])
-    d_gather_column(
-        dst, new_dst, valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
-    )
+    thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(num_leaves * 32)
+    d_count_window(valid, marks, lists, first_leaf, num_leaves, before)
+    elements = np.int32(before[np.uint32(num_leaves)])
+    d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
     inverse = 1.0 / size
-    for place in range(thread, size, team):
+    for place in range(thread, size, cuda.blockDim.x):
         element = d_divide_by((place + 1) * elements - 1, size, inverse)
-        dst[first_leaf * 32 + place] = values[np.uint32(start + element)]
-    d_sync_team(team)  # the values have been read
-    d_gather_column(
-        src, new_src, valid, marks, places, lists, first_leaf, num_leaves, before, at, values, start, thread, team
-    )
-    for base in range(thread - lane, size, team):
+        dst[first_leaf * 32 + place] = values[np.uint32(element)]
+    cuda.syncthreads()  # the values have been read
+    d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
+    for base in range(thread - lane, size, cuda.blockDim.x):
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, 0, far_rows)
+    cuda.syncthreads()  # the values have been read
+
+
+@device
+def d_read_slots(src, dst, leaf):
+    """Return what is in the lane's slot of a leaf."""
+    slot = np.uint64(np.int64(leaf) * 32 + d_lane())
+    return src[slot], dst[slot]
+
+
+@device
+def d_read_keys(pairs, begin, num_keys, leaf):
+    """Return the lane's key of a leaf, and its place there, 0 to 32; any if the leaf has not so many."""
+    key = np.uint64(begin + (np.int32(d_lane()) if d_lane() < num_keys else 0))
+    return pairs[SOURCES, key], pairs[TARGETS, key], np.int32(pairs[PLACES, key] - leaf * 32)
+
+
+@device
+def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_column):
+    """The warp puts the elements of a leaf and its keys in order to shared memory, from ``start`` on.
+
+    ``place``: in the leaf, 0 to 32, of the lane's key.
+    """
+    lane, keys_before = np.int32(d_lane()), np.int32(0)
+    for other in range(num_keys):
+        keys_before = np.int32(keys_before + np.int32(d_shuffle(place, other) <= lane))
+    if lane < num_keys:
+        edges_before = cuda.popc(word) if place > 31 else d_count_lower(word, place)
+        at = np.uint32(start + lane + np.int32(edges_before))
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = new_row, new_column
+    if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+        at = np.uint32(start + keys_before + np.int32(d_count_lower(word, lane)))
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = row, column
+
+
+@device
+def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows):
+    """The warp merges each leaf of a narrow window with its keys, then writes the slots.
+
+    Both columns, and two leaves at once, whose reads wait together; meanwhile the next two leaves are read. ``values``:
+    shared, each warp has a part.
+    """
+    lane, size, last = np.int32(d_lane()), np.int32(num_leaves * 32), np.int32(num_leaves - 1)
+    start = np.int32((cuda.threadIdx.x >> 5) * NARROW_SLOTS)
+    row, column = d_read_slots(src, dst, first_leaf)
+    row1, column1 = d_read_slots(src, dst, first_leaf + min(np.int32(1), last))
+    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, lane * 32)
+    if lane > last:
+        word, num_keys = np.uint32(0), np.int32(0)
+    begin, count = max(begin, np.int32(0)), np.int32(np.int32(cuda.popc(word)) + num_keys)
+    ends = d_scan_lanes(count)
+    elements, before = d_shuffle(ends, WARP - 1), np.int32(start + ends - count)
+    for number in range(0, num_leaves, 2):  # behind the last leaf lanes have words of 0, and no keys
+        leaf, leaf1, keys, keys1 = (
+            first_leaf + number, first_leaf + number + 1, d_shuffle(num_keys, number), d_shuffle(num_keys, number + 1)
+        )  # fmt: skip
+        new_row, new_column, place = d_read_keys(pairs, d_shuffle(begin, number), keys, leaf)
+        new_row1, new_column1, place1 = d_read_keys(pairs, d_shuffle(begin, number + 1), keys1, leaf1)
+        next_row, next_column = d_read_slots(src, dst, first_leaf + min(np.int32(number + 2), last))
+        next_row1, next_column1 = d_read_slots(src, dst, first_leaf + min(np.int32(number + 3), last))
+        d_put_leaf(
+            values, d_shuffle(before, number), np.uint32(d_shuffle(np.int32(word), number)), keys, place, row, column,
+            new_row, new_column,
+        )  # fmt: skip
+        d_put_leaf(
+            values, d_shuffle(before, number + 1), np.uint32(d_shuffle(np.int32(word), number + 1)), keys1, place1,
+            row1, column1, new_row1, new_column1,
+        )  # fmt: skip
+        row, column, row1, column1 = next_row, next_column, next_row1, next_column1
+    d_sync_warp()
+    inverse = 1.0 / size
+    for base in range(0, size, WARP):
+        element = d_divide_by((base + lane + 1) * elements - 1, size, inverse)
+        dst[first_leaf * 32 + base + lane] = values[np.uint32(start + NARROW_COLUMN + element)]
         d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows)
-    d_sync_team(team)  # the values have been read
+    d_sync_warp()  # the values have been read
 
 
 @device
 def d_merge_giant(
-    src, dst, valid, offsets, marks, table, lists, pairs, window, scratch, before, board, control, far_rows, waits
+    src,
+    dst,
+    valid,
+    offsets,
+    marks,
+    lists,
+    pairs,
+    first_leaf,
+    num_leaves,
+    scratch,
+    before,
+    board,
+    control,
+    far_rows,
+    waits,
 ):
     """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
 
     Two grid-wide waits, after the first ``waits``. What scratch had before has been read by the first.
     """
-    first_leaf = np.int64(table[FIRST, window])
-    num_leaves, thread = np.int64(table[END, window]) - first_leaf, np.int64(cuda.threadIdx.x)
+    first_leaf, num_leaves, thread = np.int64(first_leaf), np.int64(num_leaves), np.int64(cuda.threadIdx.x)
     share = (num_leaves + cuda.gridDim.x - 1) // cuda.gridDim.x
     leaf = first_leaf + min(cuda.blockIdx.x * share, num_leaves)
     last = min(leaf + share, first_leaf + num_leaves)
@@ -178,15 +247,9 @@ def d_merge_giant(
     elements = d_sum_block(elements, board)
     while leaf < last:
         part = min(last - leaf, np.int64(MAX_LEAVES))
-        d_count_window(valid, marks, lists, leaf, part, before, 0, thread, cuda.blockDim.x)
-        d_gather_column(
-            src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, leaf, part, before, 0, scratch[0], rank, thread,
-            cuda.blockDim.x,
-        )  # fmt: skip
-        d_gather_column(
-            dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, leaf, part, before, 0, scratch[1], rank, thread,
-            cuda.blockDim.x,
-        )  # fmt: skip
+        d_count_window(valid, marks, lists, leaf, part, before)
+        d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[0], rank)
+        d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[1], rank)
         rank += before[part]
         leaf += part
         cuda.syncthreads()  # the counts have been read

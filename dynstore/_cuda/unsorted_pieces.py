@@ -44,15 +44,15 @@ from dynstore._cuda.shifting import d_write_leaf_rows
 from dynstore._cuda.tiles import d_claim
 from dynstore._cuda.unsorted_layout import (
     ADDED,
+    CLIMBING,
     COUNT,
     CROWDED,
-    END,
-    FIRST,
     FOUND,
     FOUND_LOOPS,
     FULL,
     HEAD,
     HIGH,
+    KEY_LEAVES,
     LISTED,
     LOW,
     MOVED,
@@ -233,11 +233,11 @@ def d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, l
         thread = np.uint32(cuda.threadIdx.x)
         leaf, window = np.uint32(d_first_leaf(piece) + thread), np.uint32(claims[0] + listed_place)
         start, num_keys = np.int32(claims[2] + firsts[thread]), np.int32(rows_of_leaf[thread])
-        table[FIRST, window], table[END, window] = np.int32(leaf), np.int32(leaf + np.uint32(1))
+        table[KEY_LEAVES, window] = np.int32(leaf)
         table[LOW, window], table[HIGH, window] = start, np.int32(start + num_keys)
         lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, np.int32(start + np.int32(1))
         if full_place != NOWHERE:
-            table[NARROW_WINDOWS, np.uint32(claims[1] + full_place)] = np.int32(window)
+            table[CLIMBING, np.uint32(claims[1] + full_place)] = np.int32(leaf)
 
 
 @device
