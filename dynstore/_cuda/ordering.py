@@ -17,7 +17,7 @@ from dynstore._cuda.grid import d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.packed_slots import with_room
 from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle
-from dynstore._cuda.wide_access import d_load_two, d_prefetch
+from dynstore._cuda.wide_access import d_load_two
 from dynstore.edge_batch import MAX_INT32
 
 if TYPE_CHECKING:
@@ -50,9 +50,6 @@ COUNTERS = NOWHERE + WARP
 WORDS_EACH = -(-WORDS // BLOCK)
 # While a row's range is searched for, a word has the first run it may be in the low half, the last one in the high.
 HALF, FIRST_RUN = np.uint32(16), np.uint32(0xFFFF)
-# The row bounds of a line of L2, of int32, and for how many lines there is a row of the batch at least where all lines
-# are asked for.
-LINE, LINES_A_ROW = np.uint32(32), 1
 # Entries of ``control``: how many blocks have counted; how many have read the totals; whether some id of the batch is
 # no vertex, for the kernels that follow: that is said anew by each launch.
 COUNTED, LEFT, STRANGE_ROWS, CONTROL = 0, 1, 2, 3
@@ -95,20 +92,6 @@ def d_row_bounds(offsets, row):
     both = d_load_two(offsets, np.uint32(row & np.uint32(0xFFFFFFFE)))
     behind, upper = np.uint32(offsets[next_row if is_odd else np.uint32(0)]), np.uint32(both >> 32)
     return upper if is_odd else np.uint32(both), behind if is_odd else upper
-
-
-@device
-def d_ask_for_bounds(offsets, num_rows):
-    """Ask for all row bounds, a line of L2 a thread: so many rows of a batch are of most lines, but in no order.
-
-    Where they are fewer than one for ``LINES_A_ROW`` lines nothing is asked for.
-    """
-    count, step = np.uint32(offsets.shape[0]), np.uint32(cuda.gridsize(1)) * LINE
-    at = np.uint32(np.uint32(cuda.grid(1)) * LINE)
-    if np.uint64(num_rows) * np.uint64(LINES_A_ROW * LINE) >= np.uint64(count):
-        while at < count:
-            d_prefetch(offsets, at)
-            at = np.uint32(at + step)
 
 
 @device
@@ -285,9 +268,7 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     pairs = cuda.local.array(ROWS_EACH, np.int64)  # these are registers
     ranges = cuda.local.array(ROWS_EACH, np.uint32)
     places = cuda.local.array(ROWS_EACH, np.int32)
-    num_rows = np.uint32(d_count_rows(edge_src, mirrored))
-    d_ask_for_bounds(offsets, num_rows)
-    first, end = d_share_rows(num_rows)
+    first, end = d_share_rows(np.uint32(d_count_rows(edge_src, mirrored)))
     i = np.uint32(first + np.uint32(cuda.threadIdx.x))
     tiles = max(np.int32(np.uint32(end - first + TILE - np.uint32(1)) // TILE), np.int32(1))
     is_strange, left = False, np.int64(0)

@@ -42,7 +42,7 @@ PIECE_SLOTS, PIECE_LEAVES = 1 << PIECE_BITS, 1 << (PIECE_BITS - 5)
 assert PIECE_LEAVES <= THREADS, "a thread has a leaf"
 # Entries of the arrays that a block holds a piece in, with the first slot behind it: destinations, and words whose bits
 # say of which slots' edges some row has told.
-HELD, TOLD = PIECE_SLOTS + COPIED, PIECE_LEAVES + 1
+HELD, TOLD = PIECE_SLOTS + 1, PIECE_LEAVES + 1
 # The most rows of a piece whose edges are not there. A batch that has more a piece on average, with some room for
 # chance, or fewer than one for so many slots, is searched in the slots' own memory.
 MOST_ABSENT = 64 if SIMULATED else 512
@@ -89,14 +89,13 @@ def d_hold_piece(dst, piece, held):
 
     What is behind all slots is undefined.
     """
-    base = d_first_slot(piece)
+    base, last = d_first_slot(piece), np.uint32(dst.shape[0] - 1)
     at, last_copy = np.uint32(np.uint32(COPIED) * np.uint32(cuda.threadIdx.x)), np.uint32(dst.shape[0] - COPIED)
     for _ in range(PIECE_SLOTS // (COPIED * THREADS)):
         d_start_copy(held, at, dst, min(np.uint32(base + at), last_copy))
         at = np.uint32(at + np.uint32(COPIED * THREADS))
     if cuda.threadIdx.x == 0:
-        behind = min(np.uint32(base + np.uint32(PIECE_SLOTS)), last_copy)
-        d_start_copy(held, np.uint32(PIECE_SLOTS), dst, behind)
+        held[PIECE_SLOTS] = dst[min(np.uint32(base + np.uint32(PIECE_SLOTS)), last)]
 
 
 @device

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore._cuda.compiler import THREADS
+from dynstore._cuda.compiler import THREADS, prepare
 from dynstore._cuda.grid import CONTROL_SIZE
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
@@ -16,7 +16,7 @@ from dynstore._cuda.mailbox import Mailbox
 from dynstore._cuda.ordering import order_batch, rows_of
 from dynstore._cuda.packed_slots import pack_slots, with_room
 from dynstore._cuda.pieces import count_pieces, fits_pieces
-from dynstore._cuda.present_pieces import k_find_pieces
+from dynstore._cuda.present_pieces import k_find_pieces, k_mark_found
 from dynstore._cuda.present_rows import FOUND, FOUND_LOOPS, MISSING, SPARSE, k_find_present
 from dynstore._cuda.search import SEARCHERS, locate_edges
 from dynstore.bits import unpack_bits
@@ -43,11 +43,18 @@ def lowest_count(limits: np.ndarray) -> float:
 
 
 class _Scratch:
-    """What a search works in, and how the kernel is passed it."""
+    """What a search works in, and how kernels are passed it.
+
+    ``may_mark``: whether the kernel has been found that takes back what pieces have deleted.
+    """
+
+    may_mark = False
 
     def __init__(self, backend: Backend, control: Array, marks: Array, positions: Array, states: Array) -> None:
         self.marks, self.positions, self.states, self.mailbox = marks, positions, states, Mailbox(backend)
-        self.packed = Packed(marks, positions, states, control, self.mailbox.words)
+        words = self.mailbox.words
+        self.packed = Packed(marks, positions, states, control, words)
+        self.by_pieces = Packed(positions, states, control, words)
 
 
 @lru_cache
@@ -94,12 +101,16 @@ def _find(
     size = num_rows if kind is None else with_room(num_rows)
     scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
-    packed = pack_slots(slots)
+    packed, mark = pack_slots(slots), None
     if ordered is not None and fits_pieces(slots, num_rows, False):
-        num_pieces = count_pieces(slots)
+        deletes, num_pieces = most >= 0, count_pieces(slots)
+        mark = partial(_mark_found, slots, scratch, num_rows, deletes)
+        if not scratch.may_mark:
+            prepare(mark)
+            scratch.may_mark = True
         k_find_pieces.launch_resident(
-            num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, most, ticket, ordered.searched,
-            scratch.packed,
+            num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, deletes, ticket, ordered.searched,
+            scratch.by_pieces,
         )  # fmt: skip
     else:
         src, dst, mirrored = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
@@ -110,7 +121,14 @@ def _find(
     totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
         raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    if mark is not None and (totals[MISSING] or totals[SPARSE] or totals[FOUND] > most):
+        mark()
     return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
+
+
+def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_deleted: bool) -> None:
+    """Mark what pieces have found, and take back that it was deleted."""
+    k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, bool, Array]:

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 
 from dynstore._cuda.compiler import THREADS, cuda, device, kernel
-from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
-from dynstore._cuda.mailbox import d_post_totals
+from dynstore._cuda.grid import ARRIVALS, d_reset_when_last
+from dynstore._cuda.mailbox import d_post_when_last
 from dynstore._cuda.pieces import (
     HELD,
     PIECE_LEAVES,
@@ -24,12 +24,12 @@ from dynstore._cuda.pieces import (
     d_read_bounds,
     d_rows_of_piece,
 )
-from dynstore._cuda.present_rows import d_leave_found, d_may_delete
+from dynstore._cuda.present_rows import d_leave_found
 from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.wide_access import COPY_ALIGNMENT, d_await_copies
 from dynstore.slots import ABSENT, PRESENT
 
-__all__ = ["k_find_pieces"]
+__all__ = ["k_find_pieces", "k_mark_found"]
 
 # The entry of ``control`` that counts the pieces which blocks have claimed.
 CLAIMED = ARRIVALS + 2
@@ -106,31 +106,14 @@ def d_delete_told(valid, piece, words, told):
             cuda.atomic.and_(valid, np.uint32(leaf + np.uint32(PIECE_LEAVES)), ~told[PIECE_LEAVES])
 
 
-@device
-def d_mark_found(valid, marks, positions, states, num_rows, were_deleted):
-    """Threads stride over the rows: mark the slots of what was told; let those be edges again that ``were_deleted``.
-
-    Atomic or.
-    """
-    j = np.uint32(cuda.grid(1))
-    while j < num_rows:
-        if states[j] == PRESENT:
-            leaf, bit = np.uint32(positions[j]) >> np.uint32(5), np.uint32(1) << np.uint32(positions[j] & np.int32(31))
-            cuda.atomic.or_(marks, leaf, bit)
-            if were_deleted:
-                cuda.atomic.or_(valid, leaf, bit)
-        j = np.uint32(j + np.uint32(cuda.gridsize(1)))
-
-
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_find_pieces(
-    offsets, dst, valid, shift, num_pieces, bound, most, ticket, starts, ordered, marks, positions, states, control,
-    mailbox,
+    offsets, dst, valid, shift, num_pieces, bound, deletes, ticket, starts, ordered, positions, states, control, mailbox
 ):  # fmt: skip
     """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
 
-    A leaf may be said to be left too empty that has one more edge. What is found is deleted at once, if anything may
-    be, and is there again where it may not: only then are there ``marks``.
+    A leaf may be said to be left too empty that has one more edge. What is found is deleted at once, if ``deletes``;
+    where it may not be, who reads the totals has ``k_mark_found`` take that back. No block waits for another.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     words = cuda.shared.array(TOLD, np.uint32)
@@ -140,13 +123,14 @@ def k_find_pieces(
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while piece < num_pieces:
-        d_hold_piece(dst, piece, held)  # first, so that it waits for no other read
         claimed = d_claim_piece(control, CLAIMED)  # waited for at the end
         begin, end = d_rows_of_piece(starts, piece, shift)
-        d_hold_words(valid, piece, words, told)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            d_hold_piece(dst, piece, held)
+            d_hold_words(valid, piece, words, told)
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
@@ -156,17 +140,23 @@ def k_find_pieces(
             missing |= some_missing
             cuda.syncthreads()
             sparse |= d_is_left_sparse(words, told, bound)
-            if most >= 0:
+            if deletes:
                 d_delete_told(valid, piece, words, told)
-        else:
-            d_await_copies()  # of this piece, before the next one's are started
         piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)
-    d_sync_grid(control, 1)
-    if cuda.grid(1) == cuda.gridsize(1) - 1:
-        d_post_totals(control, mailbox, ticket)
-    if d_may_delete(control, most):  # the same in all threads
-        d_reset_when_last(control, ARRIVALS + 1)
-    else:
-        num_rows = np.uint32(starts[starts.shape[0] - 1])
-        d_mark_found(valid, marks, positions, states, num_rows, most >= 0)
+    d_post_when_last(control, mailbox, ticket, ARRIVALS)
+    d_reset_when_last(control, ARRIVALS + 1)
+
+
+@kernel
+def k_mark_found(valid, marks, positions, states, num_rows, were_deleted):
+    """A thread has a row: mark the slot of what it told; let that be an edge again if they ``were_deleted``.
+
+    Atomic or.
+    """
+    j = np.uint32(cuda.grid(1))
+    if j < num_rows and states[j] == PRESENT:
+        leaf, bit = np.uint32(positions[j]) >> np.uint32(5), np.uint32(1) << np.uint32(positions[j] & np.int32(31))
+        cuda.atomic.or_(marks, leaf, bit)
+        if were_deleted:
+            cuda.atomic.or_(valid, leaf, bit)

@@ -330,13 +330,14 @@ def k_list_pieces(
         sums[row] = 0
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while piece < num_pieces:
-        d_hold_piece(dst, piece, held)  # first, so that it waits for no other read
         claimed = d_claim_piece(far_rows, CLAIMED)  # waited for at the end
         begin, end = d_rows_of_piece(starts, piece, shift)
-        d_hold_words(valid, piece, words, told)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            d_hold_piece(dst, piece, held)
+            d_hold_words(valid, piece, words, told)
             d_clear_counts(rows_of_leaf, crosses, counts, has_repeated)
             d_await_copies()
             cuda.syncthreads()
@@ -361,8 +362,6 @@ def k_list_pieces(
                     src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts,
                     to_shift, piece, table, control, far_rows,
                 )  # fmt: skip
-        else:
-            d_await_copies()  # of this piece, before the next one's are started
         piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:

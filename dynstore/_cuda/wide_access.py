@@ -1,4 +1,4 @@
-"""Accesses to memory that Numba has no words for: PTX's ``cp.async``, prefetches, and reads of 8 bytes of int32.
+"""Accesses to memory that Numba has no words for: PTX's ``cp.async``, and reads of 8 bytes of an int32 array.
 
 By ``cp.async`` a thread starts copies of 16 bytes from global to shared memory that pass through no register; so it has
 an eighth of the instructions of a loop that reads and writes 4 bytes at a time, and all its copies are on their way at
@@ -11,7 +11,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, device
 
-__all__ = ["COPIED", "COPY_ALIGNMENT", "d_await_copies", "d_load_two", "d_prefetch", "d_start_copy"]
+__all__ = ["COPIED", "COPY_ALIGNMENT", "d_await_copies", "d_load_two", "d_start_copy"]
 
 # How many int32 are copied at a time, and what both places are multiples of, in bytes.
 COPIED, COPY_ALIGNMENT = 4, 16
@@ -29,10 +29,6 @@ if SIMULATED:
     @device
     def d_await_copies():
         """Wait for all copies that the thread has started; others see them after ``syncthreads``."""
-
-    @device
-    def d_prefetch(values, at):
-        """Ask for the 128 bytes of L2 that an element is in; the index is uint32. Nobody waits."""
 
     @device
     def d_load_two(values, at):
@@ -85,18 +81,6 @@ else:
         """
         code = _copy_async if values.dtype == types.int32 else _copy_now
         return types.void(held, types.uint32, values, types.uint32), code
-
-    @intrinsic
-    def d_prefetch(_, values, at):
-        """Ask for the 128 bytes of L2 that an element is in; the index is uint32. Nobody waits."""
-
-        def prefetch(context, builder, signature, args):
-            place = builder.ptrtoint(_element_of(context, builder, signature.args[0], *args), ir.IntType(64))
-            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
-            builder.call(ir.InlineAsm(kind, "prefetch.global.L2 [$0];", "l", side_effect=True), [place])
-            return context.get_dummy_value()
-
-        return types.void(values, types.uint32), prefetch
 
     @intrinsic
     def d_load_two(_, values, at):
