@@ -205,6 +205,32 @@ def test_what_does_not_fit_is_taken_back(device, pieces, launches, monkeypatch, 
     assert pairs_of(graph) == before | set(zip(*batch.tolist(), strict=True))
 
 
+def test_a_deletion_that_nobody_could_take_back_is_not_begun(device, pieces, launches, monkeypatch):
+    """An edge is missing; the kernel that would say so of all others cannot be loaded. Then it can."""
+    from dynstore._cuda.compiler import Kernel
+
+    graph = make_hub(device, pieces)
+    before, find = host_arrays(graph.snapshot()), Kernel._find
+    there = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 4))
+    batch = tuple(map(graph.backend.asarray, np.c_[there, there[:, 9] + [0, 1]].astype(np.int32)))
+
+    def fail(kernel, args):
+        if kernel.name == "k_mark_found":
+            raise RuntimeError("no such image")
+        return find(kernel, args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Kernel, "_find", fail)
+        with pytest.raises(RuntimeError, match="no such image"):
+            graph.delete_edges(batch)
+    assert same_arrays(host_arrays(graph.snapshot()), before)
+    launches.clear()
+    report = graph.delete_edges(batch)
+    assert (report.deleted, report.absent) == (there.shape[1], 1)
+    assert launches[:3] == ["k_order_rows", "k_find_pieces", "k_mark_found"]
+    check_graph(graph)
+
+
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_ids_that_are_no_vertices_change_nothing(device, pieces, launches, dtype):
     """Wherever they are in a row; one that is too high may be no vertex's."""
