@@ -196,10 +196,11 @@ def test_leaves_that_would_climb_far_have_the_batch_sorted(device, insert_into_b
     """Neighbouring leaves that all get more than they can take, but fewer rows than a warp has lanes."""
     from dynstore._cuda import unsorted_layout
 
-    columns = 40 * np.arange(4000)
+    most = LEAF << unsorted_layout.MAX_GIANT_HEIGHT
+    columns = 40 * np.arange(8 * most)
     graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
     twin = graph.copy()
-    batch = columns[200 : 200 + (LEAF << unsorted_layout.MAX_GIANT_HEIGHT)] + 1
+    batch = columns[200 : 199 + most] + 1
     report, was_sorted = insert_into_both(graph, twin, (batch // 400, batch % 400))
     assert (report.inserted, report.grown, was_sorted) == (batch.shape[0], False, True)
 
