@@ -6,10 +6,10 @@ import numpy as np
 
 from dynstore._cuda.batches import d_count_rows, d_read_edge
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import ARRIVALS, d_leave_sum, d_reset_when_last, d_sync_grid
+from dynstore._cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore._cuda.mailbox import d_post_totals
 from dynstore._cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
-from dynstore._cuda.tiles import BOARD
+from dynstore._cuda.tiles import BOARD, d_sum_block
 from dynstore._cuda.warp import d_lane
 from dynstore.slots import ABSENT, PRESENT
 
@@ -22,13 +22,15 @@ FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
 
 @device
 def d_leave_found(control, found, loops, missing, sparse, board):
-    """Sum up what the threads have found; all of them call it."""
+    """Sum up what the threads have found; all of them call it. A block adds both sums up at once."""
     if missing:
         control[MISSING] = 1
     if sparse:
         control[SPARSE] = 1
-    d_leave_sum(control, FOUND, found, board)
-    d_leave_sum(control, FOUND_LOOPS, loops, board)
+    both = d_sum_block((np.int64(loops) << 32) + np.int64(found), board)
+    if cuda.threadIdx.x == 0 and both != 0:
+        cuda.atomic.add(control, FOUND, both & np.int64(0xFFFFFFFF))
+        cuda.atomic.add(control, FOUND_LOOPS, both >> 32)
 
 
 @device
@@ -129,7 +131,7 @@ def k_find_present(
     A slot's bit in ``marks`` says that a row has told it (atomic or). Where all rows' edges are there, no more than
     ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and), which
     is known after the one grid-wide wait; never, where ``most`` is below 0. The totals are posted meanwhile; after it,
-    ``marks`` and ``control`` (but for the blocks' sums, which nobody reads) are 0 again.
+    ``marks`` and ``control`` are 0 again.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_rows = d_count_rows(edge_src, mirrored)
