@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # what `signal` puts around its functions takes ten times as long
 import signal
+from threading import current_thread, main_thread
 from typing import Any
 
 from dynstore.errors import OutOfMemoryError
@@ -44,7 +45,9 @@ class Uninterrupted:
         if callable(handler):  # else it is ignored, ends the process, or is not Python's
             try:
                 _signal.signal(SIGINT, self._note)
-            except ValueError:  # another thread than the main one
+            except ValueError:  # another thread than the main one; else of a handler whose signal has just come
+                if current_thread() is main_thread():
+                    raise
                 return
             self._handler = handler
 
