@@ -12,6 +12,7 @@ from dynstore._cuda.shifting import d_lowest_bit
 from dynstore._cuda.tiles import BOARD, d_scan_tile
 from dynstore._cuda.unsorted_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS
 from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
+from dynstore._cuda.windows import d_chunk_blocks
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
@@ -52,14 +53,6 @@ def d_count_leaf(valid, marks, lists, leaf):
 
 
 @device
-def d_share_blocks(num_blocks):
-    """Return the first and the last + 1 of the blocks of leaves that the thread block owns, as evenly as can be."""
-    share = (num_blocks + cuda.gridDim.x - 1) // cuda.gridDim.x
-    first = min(cuda.blockIdx.x * share, num_blocks)
-    return first, min(first + share, num_blocks)
-
-
-@device
 def d_write_keys(src, dst, revived, pairs, leaf, key, stop, to, places, new_src, new_dst):
     """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its list, and ``revived`` slots' own.
 
@@ -85,7 +78,7 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
     """
     board = cuda.shared.array(BOARD, np.int64)
     lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
-    first, end = d_share_blocks(np.int64(counts.shape[0]))
+    first, end = d_chunk_blocks(np.int64(counts.shape[0]))
     block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)
     while block < end:
         count = d_sum_lanes(d_count_leaf(valid, marks, lists, (block << 5) + lane))

@@ -26,6 +26,7 @@ from dynstore._cuda.windows import (
     NUM_SCRATCH_LEAVES,
     NUM_WINDOWS,
     Windows,
+    d_chunk_blocks,
     d_climb_leaves,
     d_collect_windows,
     d_count_words,
@@ -128,7 +129,7 @@ def d_order_words(words, table, depth, growth, num_leaves, ordered, counts, cont
 
     Four neighbouring threads own a block, 8 words each.
     """
-    base, end = d_chunk(np.int64(counts.shape[0]))
+    base, end = d_chunk_blocks(np.int64(counts.shape[0]))
     part, total = np.int64(cuda.threadIdx.x & 3), np.int64(0)
     while base < end:
         block = base + (cuda.threadIdx.x >> 2)

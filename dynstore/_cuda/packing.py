@@ -11,7 +11,6 @@ from dynstore._cuda.compiler import cuda, device, kernel
 from dynstore._cuda.grid import (
     ANY_NUMBER,
     CONTROL_SIZE,
-    d_chunk,
     d_leave_greatest,
     d_leave_sum,
     d_sum_blocks_before,
@@ -32,6 +31,7 @@ from dynstore._cuda.windows import (
     NUM_SCRATCH_LEAVES,
     NUM_WINDOW_ARRAYS,
     Windows,
+    d_chunk_blocks,
     d_climb_leaves,
     d_collect_windows,
     d_cover_leaves,
@@ -92,7 +92,7 @@ def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
     Four neighbouring threads own a block. Of marked leaves those with fewer bits than ``bound`` are sparse.
     """
     words, marked = cuda.local.array(SHARE, np.uint32), cuda.local.array(SHARE, np.uint32)  # these are registers
-    base, end = d_chunk(np.int64(counts.shape[0]))
+    base, end = d_chunk_blocks(np.int64(counts.shape[0]))
     part, edges, sparse = np.int64(cuda.threadIdx.x & 3), np.int64(0), np.int64(0)
     while base < end:
         block, count = base + (cuda.threadIdx.x >> 2), np.int32(0)
@@ -119,7 +119,7 @@ def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
 @device
 def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, board):
     """List the sparse leaves in order; blocks and threads have the leaves that they had."""
-    base, end = d_chunk(num_blocks)
+    base, end = d_chunk_blocks(num_blocks)
     part, rank = np.int64(cuda.threadIdx.x & 3), d_sum_blocks_before(control, SPARSE, board)
     while base < end:
         block, found = base + (cuda.threadIdx.x >> 2), np.int32(0)

@@ -38,6 +38,7 @@ __all__ = [
     "Windows",
     "count_blocks",
     "d_change_counts",
+    "d_chunk_blocks",
     "d_climb_leaves",
     "d_collect_windows",
     "d_count_before_leaf",
@@ -186,9 +187,23 @@ def k_count_block_edges(valid, num_leaves, counts):
 
 
 @device
+def d_share_of_blocks(num_blocks):
+    """Return how many blocks of leaves a thread block owns, one more or less."""
+    return (num_blocks + np.int64(cuda.gridDim.x) - 1) // np.int64(cuda.gridDim.x)
+
+
+@device
+def d_chunk_blocks(num_blocks):
+    """Return the first and the last + 1 of the blocks of leaves that the thread block owns: as evenly as can be."""
+    share = d_share_of_blocks(num_blocks)
+    first = min(cuda.blockIdx.x * share, num_blocks)
+    return first, min(first + share, num_blocks)
+
+
+@device
 def d_count_blocks(valid, num_leaves, counts, control, board):
     """Count the edges of the blocks of leaves; leaves the sum of each share, the first half of their running sums."""
-    base, end = d_chunk(np.int64(counts.shape[0]))
+    base, end = d_chunk_blocks(np.int64(counts.shape[0]))
     part, total = np.int64(cuda.threadIdx.x & 3), np.int64(0)
     while base < end:
         block = base + (cuda.threadIdx.x >> 2)
@@ -213,9 +228,7 @@ def d_change_counts(counts, position, change, wanted, control):
     if wanted and (leads >> lane) & 1 != 0:
         after = leads >> (lane + 1)
         length = np.int64(cuda.ffs(np.int32(after))) if after != 0 else np.int64(32 - lane)
-        size, blocks = np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
-        tiles = (np.int64(counts.shape[0]) + size - 1) // size
-        owner = block // ((tiles + blocks - 1) // blocks * size)
+        owner = block // d_share_of_blocks(np.int64(counts.shape[0]))
         cuda.atomic.add(counts, block, length * change)
         cuda.atomic.add(control, SUMS + COUNTS * MAX_RESIDENT_BLOCKS + owner, length * change)
 
@@ -223,7 +236,7 @@ def d_change_counts(counts, position, change, wanted, control):
 @device
 def d_scan_counts(counts, control, board):
     """Replace counts by their running sums, each included."""
-    first, end = d_chunk(np.int64(counts.shape[0]))
+    first, end = d_chunk_blocks(np.int64(counts.shape[0]))
     base, rank = first, d_sum_blocks_before(control, COUNTS, board)
     while base < end:
         i = base + cuda.threadIdx.x
