@@ -302,8 +302,8 @@ def k_choose_windows(
 ):  # fmt: skip
     """Do as ``k_plan_lists`` for lists that are sorted."""
     board = cuda.shared.array(BOARD, np.int64)
-    if cuda.grid(1) == 0:
-        control[LEAVES] = control[LISTED]
+    if cuda.grid(1) == 0:  # atomic: other blocks may have added theirs
+        cuda.atomic.add(control, LEAVES, control[LISTED])
     if control[STOPPED] == 0:  # the same in all threads
         d_choose_windows(valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)

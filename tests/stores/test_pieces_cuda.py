@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dynstore import DynamicGraph
+from dynstore.backend import get_backend
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
@@ -15,6 +17,34 @@ from tests.stores.test_gpma_plus_cuda import on_device, pairs_of
 LEAF = 32
 # Every other slot is an edge's, so that a test knows what each slot has; all is written in place.
 HALF_FULL = {"build_density": 0.5, "root_lower": 0.1, "merge_cost": 0.0}
+
+
+@pytest.fixture
+def delay_first_block(device, monkeypatch):
+    """Let the first block of a kernel start once all others wait for it, or are done; in the simulator."""
+    if device != "cuda-sim":
+        pytest.skip("blocks of a GPU start in any order")
+    from dynstore._cuda import simulated
+
+    def delay(name):
+        def run(grid, grid_point, *args):
+            function, size = grid._function, grid._block
+            if any(grid_point):
+                return
+            indices = np.ndindex(*grid._grid)
+            blocks = [simulated._Block(lambda: function(*args), index, size) for index in indices]
+            if function.__name__ == name:
+                for block in blocks[1:] * 200:
+                    if block.threads:
+                        block.advance()
+            while blocks:
+                for block in blocks:
+                    block.advance()
+                blocks = [block for block in blocks if block.threads]
+
+        monkeypatch.setattr(simulated._Grid, "run", run)
+
+    return delay
 
 
 @pytest.fixture
@@ -363,3 +393,23 @@ def test_which_batches_are_searched_by_pieces(device, ordering, launches):
             fits = fewest[update] <= num_rows <= most
             assert (kernel in launches) == fits == pieces.fits_pieces(slots, num_rows, update == "insert")
         graph.insert_edges(edges)
+
+
+def test_leaves_of_windows_are_counted_whichever_block_is_late(device, pieces, delay_first_block, monkeypatch):
+    from dynstore._cuda import unsorted
+    from dynstore._cuda.unsorted_layout import LEAVES, LISTED
+
+    tell, posted = unsorted._tell_batch, []
+    monkeypatch.setattr(unsorted, "_tell_batch", lambda *args: (posted.append(args[2]), tell(*args))[1])
+    keys = np.sort(np.random.default_rng(1).choice(40_000, 1500, replace=False))
+    new = (keys.reshape(-1, 150)[:, :4] + 1).ravel()
+    rows = (np.array(np.divmod(some, 200), np.int32) for some in (keys, new))
+    edges, batch = (tuple(map(get_backend(device).asarray, columns)) for columns in rows)
+    graph = DynamicGraph.from_edges(edges, device=device, build_density=0.9, root_upper=0.99, merge_cost=0.0)
+    late = graph.copy()
+    assert graph.insert_edges(batch).path == "in-place"
+    delay_first_block("k_choose_windows")
+    late.insert_edges(batch)
+    assert posted[0] == posted[1]
+    assert posted[0][LISTED] < posted[0][LEAVES]
+    check_graph(late)
