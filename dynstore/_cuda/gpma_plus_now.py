@@ -97,10 +97,11 @@ def delete_now(
 
 def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
     """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
-    located, _, marks = search.present
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
+    marks = search.scratch.marks
     plan = start_packing(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
+    located = search.present[0]  # what is not needed to start is made meanwhile
     writing = plan.writing.with_scratch(backend, slots, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
     prepare(write_windows, slots, columns, located.positions, located.states, writing, False, False)()

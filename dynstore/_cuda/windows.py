@@ -64,6 +64,8 @@ HIGHEST = ARRIVALS + 2
 WINDOWS, SCRATCH_LEAVES, KEYS, ROWS = range(4)
 GRANT_SIZE = SUMS
 NUM_WINDOW_ARRAYS = 6
+# The height of a block of leaves whose edges are counted together; how many heights there are up to it.
+BLOCK_HEIGHT, BLOCK_HEIGHTS = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,40 @@ def d_find_first(leaves, i, leaf):
 
 
 @device
+def d_count_windows(valid, leaf, num_leaves, counts):
+    """Count the edges of the windows of 2 to 32 leaves around a leaf, by their heights, which index ``counts``.
+
+    Words are read eight at a time, so that they wait together.
+    """
+    words = cuda.local.array(8, np.uint32)  # registers
+    block, last = (leaf >> BLOCK_HEIGHT) << BLOCK_HEIGHT, num_leaves - 1
+    for height in range(1, BLOCK_HEIGHTS):
+        counts[height] = 0
+    for first in range(block, block + (1 << BLOCK_HEIGHT), 8):
+        for k in range(8):
+            words[k] = valid[min(first + k, last)]
+        for k in range(8):
+            count = np.int32(cuda.popc(words[k])) if first + k <= last else np.int32(0)
+            for height in range(1, BLOCK_HEIGHTS):
+                counts[height] += count if (first + k) >> height == leaf >> height else np.int32(0)
+
+
+@device
+def d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change):
+    """Count the items that change what the leaves [first, end) hold, of which item ``i`` is one; see ``change`` there.
+
+    As in ``d_count_changed``.
+    """
+    wide, items = end - first > 32, np.int64(0)
+    if change > 0 or (change < 0 and not wide):
+        items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
+    if change > 0 and not wide and num_dead > 0:
+        low = d_find_lower_bound(dead_leaves, np.int64(0), num_dead, first)
+        items += d_find_lower_bound(dead_leaves, low, num_dead, end) - low
+    return items
+
+
+@device
 def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change):
     """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
 
@@ -151,17 +187,7 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
     """
     wide = end - first > 32
     count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
-    if change == 0 or (wide and change < 0):
-        return count
-    items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
-    if change < 0:
-        return count - items
-    if wide:
-        return count + items
-    if num_dead > 0:
-        low = d_find_lower_bound(dead_leaves, np.int64(0), num_dead, first)
-        items += d_find_lower_bound(dead_leaves, low, num_dead, end) - low
-    return count + items
+    return count + change * d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change)
 
 
 @device
@@ -263,16 +289,23 @@ def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low,
     height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
     A deletion's leaf that is dense enough marks nothing. ``change``: see ``d_count_changed``.
     """
+    counts = cuda.local.array(BLOCK_HEIGHTS, np.int32)
     highest, lane = np.int64(0), d_lane()
     for base in range(cuda.grid(1) - lane, num_items, cuda.gridsize(1)):  # the same in all lanes
         i, node = base + lane, np.int64(0)
         leaf = np.int64(leaves[min(i, num_items - 1)])
         if i < num_items and (i == 0 or leaves[i - 1] != leaf):
-            height = np.int64(0)
+            height, counts[0] = np.int64(0), np.int32(cuda.popc(valid[leaf]))
             while height < top:
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
-                count = d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change)
+                if height == 1:
+                    d_count_windows(valid, leaf, num_leaves, counts)
+                if end - first > 32:
+                    count = before[(end + 31) >> 5] - before[first >> 5]
+                else:  # one that the last leaf cuts off is that of its block
+                    count = np.int64(counts[min(height, np.int64(BLOCK_HEIGHT))])
+                count += change * d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change)
                 bound = d_limit(low, high, height, top, end - first)
                 if (change > 0 and count <= bound) or (change <= 0 and count >= bound):
                     break
