@@ -210,22 +210,9 @@ def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, n
 
 @device
 def d_merge_giant(
-    src,
-    dst,
-    valid,
-    offsets,
-    marks,
-    lists,
-    pairs,
-    first_leaf,
-    num_leaves,
-    scratch,
-    before,
-    board,
-    control,
-    far_rows,
+    src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control, far_rows,
     waits,
-):
+):  # fmt: skip
     """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
 
     Two grid-wide waits, after the first ``waits``. What scratch had before has been read by the first.
