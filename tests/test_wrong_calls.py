@@ -29,7 +29,11 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: G.insert_edges(None), InputTypeError, "insert_edges: edges is a NoneType; wanted"),
     (lambda G: G.insert_edges(([0.5], [1])), InputTypeError, "`src` is float64; vertex ids must be integers"),
     (lambda G: G.insert_edges(([1, -1], [1, 1])), InputError, "`src` has -1 at row 1; vertex ids must not be"),
-    (lambda _: DynamicGraph(vertex_dtype=">i4"), InputError, "DynamicGraph: unknown vertex_dtype '>i4'; known: 'int32'"),
+    (
+        lambda _: DynamicGraph(vertex_dtype=">i4"),
+        InputError,
+        "DynamicGraph: unknown vertex_dtype '>i4'; known: 'int32'",
+    ),
     (lambda G: G.insert_edges(([0, 1], [1])), InputError, "`dst` has 1 items, `src` has 2; they must be equal"),
     (lambda G: G.insert_edges(([0], [2**31])), LimitError, "`dst` has 2147483648 at row 0; int32 ids go to 2147483646"),
     (lambda G: G.insert_edges(([0], [10**9])), LimitError, "id 1000000000 would make rows for all 1000000001 ids"),
