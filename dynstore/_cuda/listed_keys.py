@@ -41,9 +41,7 @@ class ListedKeys(NamedTuple):
 
 @device
 def d_count_leaf(valid, marks, lists, leaf):
-    """Return the edges of a leaf, in the high half, and in the low one the keys of its list and dead ones that come
-    back.
-    """
+    """Return how many edges a leaf has, in the high half, and in the low one how many keys come: listed, or revived."""
     count = np.int64(0)
     if leaf < lists.shape[0]:
         word = valid[leaf]

@@ -165,10 +165,7 @@ def d_count_windows(valid, leaf, num_leaves, counts):
 
 @device
 def d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change):
-    """Count the items that change what the leaves [first, end) hold, of which item ``i`` is one; see ``change`` there.
-
-    As in ``d_count_changed``.
-    """
+    """Count the items that change what the leaves [first, end) hold; ``i``, ``change``: as in ``d_count_changed``."""
     wide, items = end - first > 32, np.int64(0)
     if change > 0 or (change < 0 and not wide):
         items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
@@ -214,7 +211,7 @@ def k_count_block_edges(valid, num_leaves, counts):
 
 @device
 def d_share_of_blocks(num_blocks):
-    """Return how many blocks of leaves a thread block owns, one more or less."""
+    """Return how many blocks of leaves a thread block owns; the last ones may have fewer, or none."""
     return (num_blocks + np.int64(cuda.gridDim.x) - 1) // np.int64(cuda.gridDim.x)
 
 
