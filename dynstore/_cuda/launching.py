@@ -299,7 +299,7 @@ def _checked(name: str, result: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=1)
 def _launch_kernel() -> Any:
-    """CuPy's cuLaunchKernel, which raises what the driver returns; the driver's bindings take three times as long."""
+    """CuPy's cuLaunchKernel, which raises what the driver returns; the driver's bindings take four times as long."""
     import cupy
 
     return cupy.cuda.driver.launchKernel
