@@ -24,7 +24,7 @@ demo: $(RUN_STAMP) ## Slide a window over the mathoverflow stream on three store
 		--window 0.5 --batch 1% --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
 test: lint ## Lint, types and all tests (on the host; CUDA kernels in Numba's simulator)
-	$(RUN) -m pytest -n auto
+	$(RUN) -m pytest -n auto --dist worksteal
 
 test-gpu: ## The same tests with CUDA for real; uses PYTHON's packages, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
