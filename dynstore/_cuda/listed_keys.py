@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.grid import d_leave_sum, d_sum_blocks_before, d_sync_grid
+from dynstore._cuda.grid import d_leave_sum, d_sync_grid
 from dynstore._cuda.shifting import d_lowest_bit
-from dynstore._cuda.tiles import BOARD, d_scan_tile
+from dynstore._cuda.tiles import BOARD
 from dynstore._cuda.unsorted_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS
 from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
-from dynstore._cuda.windows import d_chunk_blocks
+from dynstore._cuda.windows import COUNTS, d_chunk_blocks, d_scan_counts
 
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["ListedKeys", "k_order_lists"]
 
-# The entry of ``control`` that counts edges and keys, in the halves that ``d_count_leaf`` has them in.
-COUNTED = 0
+# The half of a count (``d_count_leaf``) that has the keys.
 KEYS = np.int64(0xFFFFFFFF)
 
 
@@ -84,17 +83,9 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
             counts[block] = count
             total += count
         block += warps
-    d_leave_sum(control, COUNTED, total, board)
+    d_leave_sum(control, COUNTS, total, board)
     d_sync_grid(control, 1)
-    base, rank = first, d_sum_blocks_before(control, COUNTED, board)
-    while base < end:
-        i = base + cuda.threadIdx.x
-        count = counts[i] if i < end else np.int64(0)
-        ahead, total = d_scan_tile(count, board)
-        if i < end:
-            counts[i] = rank + ahead + count
-        rank += total
-        base += cuda.blockDim.x
+    d_scan_counts(counts, control, board)  # both halves at once
     cuda.syncthreads()
     if cuda.grid(1) == 0:
         before[0] = 0
