@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import SIMULATED, cuda, device, kernel
-from dynstore._cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle, d_sum_lanes
 from dynstore.algorithms._cuda._common import d_count_bits
 
 if TYPE_CHECKING:
@@ -59,15 +59,6 @@ def d_has_arc(starts, heads, num_hubs, hub_bits, high, low):
     length = int(d_read(starts, np.uint32(high + 1))) - row
     below = d_lower_bound(heads, row, length, low)
     return below < length and d_read(heads, row + below) == low
-
-
-@device
-def d_max_lanes(value):
-    """Return the largest value of the warp's lanes, in every lane."""
-    lane = d_lane()
-    for step in (16, 8, 4, 2, 1):
-        value = max(value, d_shuffle(value, lane ^ step))
-    return value
 
 
 @device

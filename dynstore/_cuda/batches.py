@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device, kernel
-from dynstore._cuda.warp import d_lane, d_shuffle
+from dynstore._cuda.warp import d_lane, d_max_lanes, d_min_lanes
 from dynstore.arrays import as_signed
 from dynstore.edge_batch import EdgeBatch, RawEdges
 
@@ -50,12 +50,8 @@ def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
     The plain read only saves atomics, all of which are on the same four words: what it may miss is a bound that has
     gone further meanwhile.
     """
-    for step in (16, 8, 4, 2, 1):
-        lane = d_lane() ^ step
-        low_first = min(low_first, d_shuffle(low_first, lane))
-        high_first = max(high_first, d_shuffle(high_first, lane))
-        low_second = min(low_second, d_shuffle(low_second, lane))
-        high_second = max(high_second, d_shuffle(high_second, lane))
+    low_first, high_first = d_min_lanes(low_first), d_max_lanes(high_first)
+    low_second, high_second = d_min_lanes(low_second), d_max_lanes(high_second)
     if d_lane() == 0:
         if low_first < bounds[0]:
             cuda.atomic.min(bounds, 0, low_first)

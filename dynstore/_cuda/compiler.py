@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any
 
-import numpy as np
 from numba import config
 
 from dynstore._cuda.launching import (
@@ -53,20 +52,9 @@ SIMULATED = bool(config.ENABLE_CUDASIM)
 cuda: Any = _numba_cuda
 
 if SIMULATED:
-    from dynstore._cuda.simulated import running_launch
+    from dynstore._cuda import simulated
 
-    class _RunningLaunch:
-        """``cuda`` inside kernels: that of the running launch.
-
-        The simulator swaps the global ``cuda`` of a device function's module for each call, and swaps it back when the
-        first thread leaves; the other threads of the block then find Numba's own, which has no ``threadIdx``.
-        """
-
-        def __getattr__(self, name: str) -> Any:
-            launch = running_launch()
-            return getattr(_numba_cuda if launch is None else launch, name)
-
-    cuda = _RunningLaunch()
+    cuda = simulated.cuda
 
 WARP = 32
 THREADS = WARP if SIMULATED else 256
@@ -99,7 +87,7 @@ class Kernel:
         self.name, self.threads = function.__name__, threads
         self.__doc__ = function.__doc__
         limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
-        self._compiled = cuda.jit(function, **limits)
+        self._compiled = function if SIMULATED else cuda.jit(function, **limits)
         self._entries: dict[tuple[Any, ...], Entry] = {}  # by the arguments' kinds
 
     def launch(self, num_threads: int, *args: Any) -> None:
@@ -155,7 +143,7 @@ class Kernel:
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start what was found; until then ``args`` keeps the arrays."""
         if found is None:
-            self._compiled[blocks, self.threads](*map(_writable, _unpacked(args)))
+            simulated.launch(self._compiled, blocks, self.threads, _unpacked(args))
             return
         entry, values = found
         cuda = _cupy().cuda
@@ -231,15 +219,6 @@ def _start_all(launches: list[_Launch]) -> None:
 def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
     """Return arguments with packed arrays each by itself."""
     return [each for one in arguments for each in (one.arrays if isinstance(one, Packed) else (one,))]
-
-
-def _writable(argument: Any) -> Any:
-    """Return what the simulator can take: arrays without gaps, all of which it writes back.
-
-    One that may not be written, or has gaps, is copied: kernels only read such.
-    """
-    is_other = isinstance(argument, np.ndarray) and not (argument.flags.writeable and argument.flags.c_contiguous)
-    return argument.copy() if is_other else argument
 
 
 @lru_cache(maxsize=1)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dynstore._cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device
 from dynstore._cuda.tiles import d_sum_block
-from dynstore._cuda.warp import d_lane, d_pause, d_shuffle
+from dynstore._cuda.warp import d_lane, d_max_lanes, d_pause
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -83,8 +83,7 @@ def d_leave_sum(control, row, value, board):
 @device
 def d_leave_greatest(control, row, value):
     """Leave the greatest value of all threads, if that is above what is there (atomic, one a warp)."""
-    for step in (1, 2, 4, 8, 16):
-        value = max(value, d_shuffle(value, d_lane() ^ step))
+    value = d_max_lanes(value)
     if d_lane() == 0 and value > 0:
         cuda.atomic.max(control, row, value)
 

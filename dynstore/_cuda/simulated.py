@@ -1,8 +1,10 @@
-"""Numba's simulator with all threads of a grid taking turns in one thread; imported only where it is on.
+"""A GPU in Python, for tests: runs kernels as they are, over NumPy arrays. Imported only where it is on.
 
-Numba gives each thread of a block one of the operating system and polls these: a barrier takes a millisecond, what
-happens between two is a matter of luck, and blocks run one after the other. Here each is a greenlet that runs until it
-waits or ends; then the next one does, so that blocks may wait for each other, too.
+Each GPU thread is a greenlet. It runs until it waits at a barrier, then the next one runs, so all threads of a grid
+take turns in one thread of the operating system, in the same order each time. Blocks take turns, too, and so may wait
+for each other. A block has one warp.
+
+Stricter than a GPU: a warp operation that some lane does not call raises, and shared memory begins with `GARBAGE`.
 """
 
 from __future__ import annotations
@@ -10,89 +12,252 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from greenlet import getcurrent, greenlet
-from numba.cuda.simulator import kernel as _kernel
-from numba.cuda.simulator import kernelapi as _kernelapi
+from greenlet import greenlet
 
-__all__ = ["current_thread", "running_launch"]
+__all__ = ["WARP", "Block", "combine", "cuda", "exchange", "launch", "pause", "run_blocks"]
+
+WARP = 32
+GARBAGE = 0xA5  # of each byte
+
+
+class _Index:
+    """A number that kernels read as ``.x``."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: int) -> None:
+        self.x = x
+
+
+class _Board:
+    """What the lanes of a warp show each other in one warp operation."""
+
+    __slots__ = ("combined", "shown", "values")
+
+    def __init__(self) -> None:
+        self.values: list[Any] = [None] * WARP
+        self.shown = 0  # by so many lanes
+        self.combined: Any = None
 
 
 class _Thread(greenlet):
-    """One thread of a grid, as Numba's fake ``cuda`` module asks for it."""
+    """One thread of a grid."""
 
-    def __init__(self, function: Callable[[], None], block: _Block, number: tuple[int, ...]) -> None:
+    def __init__(self, function: Callable[[], None], block: Block, index: int) -> None:
         super().__init__(function)
-        self.block = block
-        self.blockIdx, self.threadIdx = block.index, _kernel.Dim3(*number)
-        self.thread_id = number[0]
-        self.turn = 0  # for ``warp``
-        self.paused = False
-
-    def syncthreads(self) -> None:
-        """Let all others of the block run up to here."""
-        self.parent.switch()
-
-    def pause(self) -> None:
-        """Let all others run, and go on: for loops that wait for what another block writes."""
-        self.paused = True
-        self.parent.switch()
+        self.block, self.index = block, _Index(index)
+        self.position = block.index.x * block.size + index
+        self.board = 0  # which of the block's two it used last
         self.paused = False
 
 
-class _Block:
-    """A block's threads, its shared arrays, and what its warp exchanges values by."""
+class Block:
+    """A block's threads, its shared arrays, and the boards of its warp."""
 
-    def __init__(self, function: Callable[[], None], point: tuple[int, ...], size: tuple[int, ...]) -> None:
-        self.index = _kernel.Dim3(*point)
-        self.boards: tuple[list[Any], list[Any]] = ([None] * size[0], [None] * size[0])
+    def __init__(self, function: Callable[[], None], index: int, size: int) -> None:
+        self.index, self.size = _Index(index), size
+        # Two take turns: a lane that goes on shows its next value while others still read the last ones.
+        self.boards = _Board(), _Board()
         self.arrays: dict[tuple[str, int], np.ndarray] = {}
-        self.threads = [_Thread(function, self, number) for number in np.ndindex(*size)]
+        self.threads = [_Thread(function, self, thread) for thread in range(size)]
 
     def advance(self) -> None:
-        """Run each thread up to the next barrier; where some have paused, only these."""
+        """Run each thread up to its next barrier; where some have paused, only these."""
+        cuda.blockIdx = self.index
         for thread in [thread for thread in self.threads if thread.paused] or self.threads:
-            thread.switch()
+            cuda.thread, cuda.threadIdx = thread, thread.index
+            try:
+                thread.switch()
+            except Exception as error:
+                error.add_note(f"raised by thread {thread.index.x} of block {self.index.x} of a simulated grid")
+                raise
         self.threads = [thread for thread in self.threads if not thread.dead]
 
 
-class _Grid:
-    """Stands for Numba's ``BlockManager``, of which it makes one for each block: the first one runs them all."""
-
-    def __init__(self, function: Callable[..., None], grid: tuple[int, ...], block: tuple[int, ...], _: bool) -> None:
-        self._function, self._grid, self._block = function, grid, block
-
-    def run(self, grid_point: tuple[int, ...], *args: Any) -> None:
-        if any(grid_point):
-            return
-        blocks = [_Block(lambda: self._function(*args), point, self._block) for point in np.ndindex(*self._grid)]
-        while blocks:
-            for block in blocks:
-                block.advance()
-            blocks = [block for block in blocks if block.threads]
-
-
 class _Shared:
-    """``cuda.shared``: one array for each place in the source that asks for one, and block."""
+    """``cuda.shared``."""
 
     @staticmethod
     def array(shape: int, dtype: Any, alignment: int = 0) -> np.ndarray:
+        """Return the block's array for the place in the source that asks for it."""
         caller = sys._getframe(1)
         place = caller.f_code.co_filename, caller.f_lineno
-        arrays: dict[tuple[str, int], np.ndarray] = getcurrent().block.arrays
-        return arrays.setdefault(place, np.empty(shape, dtype))
+        arrays: dict[tuple[str, int], np.ndarray] = cuda.thread.block.arrays
+        found = arrays.get(place)
+        if found is None:
+            found = arrays[place] = np.empty(shape, dtype)
+            found.view(np.uint8).fill(GARBAGE)
+        return found
 
 
-_kernel.BlockManager = _Grid
-_kernelapi.threading = SimpleNamespace(current_thread=getcurrent, Lock=threading.Lock)
-_kernelapi.FakeCUDAModule.shared = _Shared()
+class _Local:
+    """``cuda.local``."""
 
-current_thread: Callable[[], Any] = getcurrent
+    array = staticmethod(np.empty)
 
 
-def running_launch() -> Any:
-    """Return the fake ``cuda`` module of the kernel that runs, None where none does."""
-    return _kernel._get_kernel_context()
+class _Atomic:
+    """``cuda.atomic``: each returns the old value. No other thread runs meanwhile."""
+
+    @staticmethod
+    def add(array, index, value):
+        old = array[index]
+        array[index] = old + value
+        return old
+
+    @staticmethod
+    def sub(array, index, value):
+        old = array[index]
+        array[index] = old - value
+        return old
+
+    @staticmethod
+    def and_(array, index, value):
+        old = array[index]
+        array[index] = old & value
+        return old
+
+    @staticmethod
+    def or_(array, index, value):
+        old = array[index]
+        array[index] = old | value
+        return old
+
+    @staticmethod
+    def exch(array, index, value):
+        old = array[index]
+        array[index] = value
+        return old
+
+    @staticmethod
+    def max(array, index, value):
+        old = array[index]
+        if value > old:
+            array[index] = value
+        return old
+
+    @staticmethod
+    def min(array, index, value):
+        old = array[index]
+        if value < old:
+            array[index] = value
+        return old
+
+    @staticmethod
+    def cas(array, index, expected, value):
+        old = array[index]
+        if old == expected:
+            array[index] = value
+        return old
+
+
+class _Cuda:
+    """What kernels know as ``cuda``: of the thread that runs."""
+
+    shared, local, atomic = _Shared, _Local, _Atomic
+
+    def __init__(self) -> None:
+        self.threadIdx = self.blockIdx = self.blockDim = self.gridDim = _Index(0)
+        self.thread: Any = None
+
+    def grid(self, dimensions: int) -> int:
+        position: int = self.thread.position
+        return position
+
+    def gridsize(self, dimensions: int) -> int:
+        return self.blockDim.x * self.gridDim.x
+
+    def syncthreads(self) -> None:
+        """Let all others of the block run up to here."""
+        self.thread.parent.switch()
+
+    @staticmethod
+    def threadfence() -> None:
+        """Do nothing: all threads see one memory."""
+
+    threadfence_system = threadfence
+
+    @staticmethod
+    def popc(word):
+        return int(word).bit_count()
+
+    @staticmethod
+    def clz(word):
+        return _bits(word) - int(word).bit_length()
+
+    @staticmethod
+    def ffs(word):
+        number = int(word)
+        return (number & -number).bit_length()
+
+    @staticmethod
+    def brev(word):
+        return int(f"{int(word):0{_bits(word)}b}"[::-1], 2)
+
+
+def _bits(word: Any) -> int:
+    """Return how wide a word is: 32 bits, if it is not a NumPy integer of another size."""
+    return 8 * word.itemsize if isinstance(word, np.integer) else 32
+
+
+cuda = _Cuda()
+_one_at_a_time = threading.RLock()  # threads of the host take turns: there is one `cuda`
+
+
+def exchange(value: Any) -> list[Any]:
+    """Show a value to the warp's other lanes and return all lanes' values."""
+    return _show(value).values
+
+
+def combine(value: Any, reduce: Callable[[list[Any]], Any]) -> Any:
+    """Return ``reduce`` of all lanes' values, which the first lane to go on computes for all."""
+    board = _show(value)
+    if board.shown:
+        board.combined, board.shown = reduce(board.values), 0
+    return board.combined
+
+
+def _show(value: Any) -> _Board:
+    thread = cuda.thread
+    turn = thread.board = 1 - thread.board
+    board: _Board = thread.block.boards[turn]
+    if board.shown == WARP:  # of the operation before the last
+        board.shown = 0
+    board.values[thread.index.x] = value
+    board.shown += 1
+    thread.parent.switch()
+    if board.shown not in (0, WARP):
+        raise RuntimeError(f"a warp operation is called by {board.shown} of {WARP} lanes")
+    return board
+
+
+def pause() -> None:
+    """Let all other threads run, then go on: for a loop that waits for what another block writes."""
+    thread = cuda.thread
+    thread.paused = True
+    thread.parent.switch()
+    thread.paused = False
+
+
+def launch(kernel: Callable[..., None], num_blocks: int, size: int, args: list[Any]) -> None:
+    """Run a kernel in so many blocks of ``size`` threads, to its end."""
+    if size != WARP:
+        raise ValueError(f"{kernel.__name__}: a simulated block has {size} threads; wanted {WARP}")
+    with _one_at_a_time:
+        before = cuda.blockDim, cuda.gridDim
+        cuda.blockDim, cuda.gridDim = _Index(size), _Index(num_blocks)
+        try:
+            run_blocks(kernel.__name__, [Block(lambda: kernel(*args), index, size) for index in range(num_blocks)])
+        finally:
+            cuda.blockDim, cuda.gridDim = before
+
+
+def run_blocks(name: str, blocks: list[Block]) -> None:
+    """Run all blocks of the kernel ``name`` to their end, each in turn up to its next barrier."""
+    while blocks:
+        for block in blocks:
+            block.advance()
+        blocks = [block for block in blocks if block.threads]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore._cuda.compiler import cuda, device
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes_64, d_shuffle, d_sum_lanes
 
 __all__ = ["BOARD", "d_claim", "d_claim_many", "d_claim_two", "d_scan_tile", "d_scan_two", "d_sum_block"]
 
@@ -43,11 +43,7 @@ def d_claim_many(counter, index, count):
 
     The list grows by them; one atomic add a warp, the order of warps is open.
     """
-    lane, before = d_lane(), np.int64(count)
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(before, (lane - step) & 31)
-        if lane >= step:
-            before += other
+    lane, before = d_lane(), d_scan_lanes_64(count)
     start = np.int64(0)
     if lane == 31 and before != 0:
         start = np.int64(cuda.atomic.add(counter, index, before))
@@ -58,11 +54,7 @@ def d_claim_many(counter, index, count):
 def d_scan_tile(value, board):
     """Return the sum of ``value`` over the threads of the block before this one, and over all of them."""
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
-    before = np.int64(value)
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle(before, (lane - step) & 31)
-        if lane >= step:
-            before += other
+    before = d_scan_lanes_64(value)
     cuda.syncthreads()  # the board's last readers are done
     if lane == 31:
         board[warp] = before

@@ -21,7 +21,7 @@ from dynstore._cuda.unsorted_layout import (
     TARGETS,
     d_count_elements,
 )
-from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
+from dynstore._cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_scan_lanes_64, d_shuffle, d_sync_warp
 
 __all__ = ["NARROW_SLOTS", "d_merge_by_warp", "d_merge_giant", "d_merge_window"]
 
@@ -40,10 +40,7 @@ def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
             count = np.int64(0)
             if base + lane < num_leaves:
                 count = d_count_elements(valid, marks, lists, first_leaf + base + lane)
-            for step in (1, 2, 4, 8, 16):
-                other = d_shuffle(count, (lane - step) & 31)
-                if lane >= step:
-                    count += other
+            count = d_scan_lanes_64(count)
             if base + lane < num_leaves:
                 before[np.uint32(base + lane + 1)] = total + count
             total += d_shuffle(count, 31)

@@ -1,7 +1,6 @@
 """Warp-wide operations: the intrinsics on a device, an emulation in the simulator.
 
-Precondition of each: all 32 lanes of the warp call it. The simulator knows no warp operations; it runs one
-warp a block, so two boards and ``syncthreads`` stand in for them.
+Precondition of each: all 32 lanes of the warp call it.
 """
 
 from __future__ import annotations
@@ -18,8 +17,11 @@ __all__ = [
     "d_count_lower",
     "d_find_owner",
     "d_lane",
+    "d_max_lanes",
+    "d_min_lanes",
     "d_pause",
     "d_scan_lanes",
+    "d_scan_lanes_64",
     "d_shuffle",
     "d_shuffle_up",
     "d_sum_lanes",
@@ -29,16 +31,18 @@ __all__ = [
 FULL_WARP = np.uint32(0xFFFFFFFF)
 
 if SIMULATED:
-    from dynstore._cuda.simulated import current_thread
+    from itertools import accumulate
 
-    def _exchange(value: Any) -> list[Any]:
-        """Return every lane's value. Two boards take turns: nobody writes one while another lane still reads it."""
-        thread = current_thread()
-        thread.turn = 1 - thread.turn
-        board: list[Any] = thread.block.boards[thread.turn]
-        board[cuda.threadIdx.x & 31] = value
-        cuda.syncthreads()
-        return board
+    from dynstore._cuda import simulated
+
+    def _pack_votes(votes: list[bool]) -> np.uint32:
+        return np.uint32(sum(1 << lane for lane in range(WARP) if votes[lane]))
+
+    def _sum(values: list[Any]) -> Any:
+        return sum(values[1:], values[0])
+
+    def _scan(values: list[Any]) -> list[Any]:
+        return list(accumulate(values))
 
     @device
     def d_lane():
@@ -48,7 +52,7 @@ if SIMULATED:
     @device
     def d_pause():
         """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
-        current_thread().pause()
+        simulated.pause()
 
     @device
     def d_sync_warp():
@@ -58,28 +62,43 @@ if SIMULATED:
     @device
     def d_ballot(predicate):
         """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
-        votes = _exchange(bool(predicate))
-        return np.uint32(sum(1 << lane for lane in range(WARP) if votes[lane]))
+        return simulated.combine(bool(predicate), _pack_votes)
 
     @device
     def d_shuffle(value, source_lane):
         """Return lane ``source_lane``'s value."""
-        return _exchange(value)[int(source_lane) & 31]
+        return simulated.exchange(value)[int(source_lane) & 31]
 
     @device
     def d_shuffle_up(value, step):
         """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
         lane = cuda.threadIdx.x & 31
-        return _exchange(value)[lane - step if lane >= step else lane]
+        return simulated.exchange(value)[lane - step if lane >= step else lane]
 
     @device
     def d_sum_lanes(value):
         """Return the sum of the value over all lanes, in every lane."""
-        values = _exchange(value)
-        total = values[0]
-        for lane in range(1, WARP):
-            total = total + values[lane]
-        return total
+        return simulated.combine(value, _sum)
+
+    @device
+    def d_min_lanes(value):
+        """Return the least of all lanes' values, in every lane."""
+        return simulated.combine(value, min)
+
+    @device
+    def d_max_lanes(value):
+        """Return the greatest of all lanes' values, in every lane."""
+        return simulated.combine(value, max)
+
+    @device
+    def d_scan_lanes(value):
+        """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+        return simulated.combine(np.int32(value), _scan)[cuda.threadIdx.x & 31]
+
+    @device
+    def d_scan_lanes_64(value):
+        """Return the int64 sum of ``value`` over the lanes of the warp up to this one."""
+        return simulated.combine(np.int64(value), _scan)[cuda.threadIdx.x & 31]
 
 else:
 
@@ -120,21 +139,46 @@ else:
             total += cuda.shfl_xor_sync(FULL_WARP, total, step)
         return total
 
+    @device
+    def d_min_lanes(value):
+        """Return the least of all lanes' values, in every lane."""
+        lane = d_lane()
+        for step in (16, 8, 4, 2, 1):
+            value = min(value, d_shuffle(value, lane ^ step))
+        return value
+
+    @device
+    def d_max_lanes(value):
+        """Return the greatest of all lanes' values, in every lane."""
+        lane = d_lane()
+        for step in (16, 8, 4, 2, 1):
+            value = max(value, d_shuffle(value, lane ^ step))
+        return value
+
+    @device
+    def d_scan_lanes(value):
+        """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+        lane, total = d_lane(), np.int32(value)
+        for step in (1, 2, 4, 8, 16):
+            other = d_shuffle_up(total, step)
+            total = np.int32(total + (other if lane >= step else np.int32(0)))
+        return total
+
+    @device
+    def d_scan_lanes_64(value):
+        """Return the int64 sum of ``value`` over the lanes of the warp up to this one."""
+        lane, total = d_lane(), np.int64(value)
+        for step in (1, 2, 4, 8, 16):
+            other = d_shuffle(total, (lane - step) & 31)
+            if lane >= step:
+                total += other
+        return total
+
 
 @device
 def d_count_lower(word, lane):
     """Return how many bits of a uint32 word are set below bit ``lane``; int64."""
     return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
-
-
-@device
-def d_scan_lanes(value):
-    """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
-    lane, total = d_lane(), np.int32(value)
-    for step in (1, 2, 4, 8, 16):
-        other = d_shuffle_up(total, step)
-        total = np.int32(total + (other if lane >= step else np.int32(0)))
-    return total
 
 
 @device

@@ -26,23 +26,17 @@ def delay_first_block(device, monkeypatch):
         pytest.skip("blocks of a GPU start in any order")
     from dynstore._cuda import simulated
 
-    def delay(name):
-        def run(grid, grid_point, *args):
-            function, size = grid._function, grid._block
-            if any(grid_point):
-                return
-            indices = np.ndindex(*grid._grid)
-            blocks = [simulated._Block(lambda: function(*args), index, size) for index in indices]
-            if function.__name__ == name:
+    run_blocks = simulated.run_blocks
+
+    def delay(delayed):
+        def run(name, blocks):
+            if name == delayed:
                 for block in blocks[1:] * 200:
                     if block.threads:
                         block.advance()
-            while blocks:
-                for block in blocks:
-                    block.advance()
-                blocks = [block for block in blocks if block.threads]
+            run_blocks(name, blocks)
 
-        monkeypatch.setattr(simulated._Grid, "run", run)
+        monkeypatch.setattr(simulated, "run_blocks", run)
 
     return delay
 
