@@ -15,7 +15,7 @@ import pytest
 
 from dynstore._cuda import kept_kernels, launching
 from dynstore._cuda.kept_kernels import describe_function, find_place, read_kernel, write_kernel
-from dynstore._cuda.launching import Entry, find_entry, find_kept_entry
+from dynstore._cuda.launching import Entry, find_entry
 from dynstore.caches import cache_folder
 
 DEVICES = os.environ.get("DYNSTORE_TEST_DEVICES", "")
@@ -306,29 +306,6 @@ def test_the_second_process_compiles_nothing(
     third = FakeDispatcher(load_kernels(monkeypatch, "value >>", "value <<").k_write)
     assert (find(third).handle, third.compilations) == (1, 1)
     assert len(list((cache / "kernels").iterdir())) == 2
-
-
-def test_a_kernel_is_loaded_before_its_first_launch_only_if_it_is_kept(
-    monkeypatch: pytest.MonkeyPatch, cache: Path, driver: SimpleNamespace
-) -> None:
-    compiled = FakeDispatcher(load_kernels(monkeypatch).k_write)
-    assert (find_kept_entry(compiled, ("i", int), 256), compiled.compilations) == (None, 0)
-    find(compiled)
-    entry = find_kept_entry(compiled, ("i", int), 256)
-    assert entry is not None
-    assert (entry.handle, compiled.compilations) == (2, 1)
-    assert find_kept_entry(compiled, ("q", int), 256) is None
-
-
-@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
-def test_loading_starts_nothing() -> None:
-    from dynstore._cuda.compiler import k_probe, load_kept
-
-    written = np.zeros(1, dtype=np.int32)
-    load_kept(k_probe.launch, 1, written)
-    assert written.tolist() == [0]
-    k_probe.launch(1, written)
-    assert written.tolist() == [1]
 
 
 @pytest.mark.parametrize("function", ["cuLibraryLoadData", "cuLibraryGetKernel"])

@@ -21,7 +21,6 @@ from dynstore._cuda.launching import (
     ResidentOrder,
     describe_arguments,
     find_entry,
-    find_kept_entry,
     start_entry,
 )
 
@@ -43,7 +42,6 @@ __all__ = [
     "device",
     "intrinsic",
     "kernel",
-    "load_kept",
     "prepare",
     "unavailable",
 ]
@@ -68,13 +66,9 @@ _Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
 
 
 class _Prepared(threading.local):
-    """What a thread prepares: launches that are to be started later; None where they are started at once.
-
-    ``loading``: whether kernels are only loaded instead, for launches to come.
-    """
+    """What a thread prepares: launches that are to be started later; None where they are started at once."""
 
     launches: list[_Launch] | None = None
-    loading = False
 
 
 _prepared = _Prepared()
@@ -116,8 +110,6 @@ class Kernel:
         launches = _prepared.launches
         if launches is None:
             self._run(blocks, resident, self._find(args), args)
-        elif _prepared.loading:
-            self._load(args)
         else:
             launches.append((self._run, blocks, resident, self._find(args), args))
 
@@ -130,15 +122,6 @@ class Kernel:
         if entry is None:
             entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
         return entry, values
-
-    def _load(self, args: tuple[Any, ...]) -> None:
-        """Load the kernel for such arguments if it is kept on disk."""
-        if SIMULATED:
-            return
-        kinds, _ = describe_arguments(args)
-        entry = self._entries.get(kinds) or find_kept_entry(self._compiled, kinds, self.threads)
-        if entry is not None:
-            self._entries[kinds] = entry
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
         """Start what was found; until then ``args`` keeps the arrays."""
@@ -178,19 +161,6 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
     finally:
         _prepared.launches = outer
     return partial(_start_all, launches)
-
-
-def load_kept(write: Callable[..., None], *args: Any) -> None:
-    """Load the kernels that ``write(*args)`` launches as far as they are kept on disk; none is compiled or started.
-
-    For who has time, so that who launches them first need not wait. Of the arguments only the types matter.
-    """
-    outer = _prepared.launches, _prepared.loading
-    try:
-        _prepared.launches, _prepared.loading = [], True
-        write(*args)
-    finally:
-        _prepared.launches, _prepared.loading = outer
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from dynstore._cuda.building import Building, plan_keys, spread_keys
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import k_clear_located
-from dynstore._cuda.merging import Merging, load_merge, merge, plan_merge, plan_spread
+from dynstore._cuda.merging import Merging, merge, plan_merge, plan_spread
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.packing import Packing, start_packing
 from dynstore._cuda.planning import Insertion, settle_batch, start_plan
@@ -109,16 +109,12 @@ def plan_build(
 ) -> tuple[SlotArrays, Writing | Building | None]:
     """Reserve fresh slots for a batch by ``reserve(num_edges)``, and what spreading it over them needs.
 
-    None for that where there is nothing to write, or nothing left, see :func:`~.building.plan_keys`. Whoever builds
-    waits for kernels in any case, so those for growing are loaded here.
+    None for that where there is nothing to write, or nothing left, see :func:`~.building.plan_keys`.
     """
     if isinstance(batch, RawEdges) and not batch.is_settled:
-        plan: tuple[SlotArrays, Writing | Building | None] = plan_keys(backend, batch, reserve)
-    else:
-        new, columns = reserve(len(batch)), with_weights(batch.src, batch.dst, batch.weights)
-        plan = new, plan_spread(backend, new, columns) if len(batch) else None
-    load_merge(backend, plan[0].src.dtype, None if plan[0].weights is None else plan[0].weights.dtype)
-    return plan
+        return plan_keys(backend, batch, reserve)
+    new, columns = reserve(len(batch)), with_weights(batch.src, batch.dst, batch.weights)
+    return new, plan_spread(backend, new, columns) if len(batch) else None
 
 
 def insert_in_place(

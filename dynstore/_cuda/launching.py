@@ -29,7 +29,6 @@ __all__ = [
     "ResidentOrder",
     "describe_arguments",
     "find_entry",
-    "find_kept_entry",
     "find_layout",
     "make_block",
     "start_entry",
@@ -156,12 +155,6 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     if place is not None and isinstance(image, bytes):
         write_kernel(place, kernel.entry_name, image)
     return Entry(handle, layout, _count_resident_blocks(handle, threads), kernel)
-
-
-def find_kept_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry | None:
-    """Do as :func:`find_entry`, but compile nothing: None where the kernel is not kept."""
-    _, layout, place = _find_files(compiled, kinds)
-    return _load_kept(place, layout, threads)
 
 
 def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:

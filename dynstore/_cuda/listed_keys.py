@@ -15,9 +15,10 @@ from dynstore._cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_
 from dynstore._cuda.windows import COUNTS, d_chunk_blocks, d_scan_counts
 
 if TYPE_CHECKING:
+    from dynstore.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["ListedKeys", "k_order_lists"]
+__all__ = ["ListedKeys"]
 
 # The half of a count (``d_count_leaf``) that has the keys.
 KEYS = np.int64(0xFFFFFFFF)
@@ -36,6 +37,14 @@ class ListedKeys(NamedTuple):
     marks: Array
     lists: Array
     pairs: Array
+
+    def start_ordering(
+        self, slots: SlotArrays, before: Array, places: Array, new_src: Array, new_dst: Array, control: Array
+    ) -> None:
+        """Start the kernel that lists the keys in order; see :func:`k_order_lists`."""
+        k_order_lists.launch_resident(
+            slots.num_slots >> 5, slots.src, slots.dst, slots.valid, *self, before, places, new_src, new_dst, control
+        )
 
 
 @device

@@ -7,41 +7,37 @@ starts from how many elements the rows before it have.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel, load_kept
+from dynstore._cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore._cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore._cuda.launching import Packed
 from dynstore._cuda.leaves import d_bound_places, d_count_not_above, d_count_valid_before, d_divide_by, d_read_slot
-from dynstore._cuda.listed_keys import ListedKeys, k_order_lists
 from dynstore._cuda.packed_slots import with_weights
 from dynstore._cuda.row_starts import far_rows_size
 from dynstore._cuda.search import d_find_lower_bound
 from dynstore._cuda.tiles import BOARD, d_scan_tile
-from dynstore._cuda.unsorted_layout import KEY_ROWS
 from dynstore._cuda.warp import d_count_lower, d_lane
-from dynstore._cuda.window_writing import Columns, Writing, scratch_parts, spread_windows, write_edge_rows
+from dynstore._cuda.window_writing import Columns, Writing
 from dynstore._cuda.windows import d_count_blocks, d_scan_counts, grant_window, one_window
-from dynstore.edge_batch import EdgeBatch, UnsortedBatch
-from dynstore.slots import ABSENT, PRESENT, Located, SlotArrays
+from dynstore.edge_batch import UnsortedBatch
+from dynstore.slots import ABSENT, PRESENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend
+    from dynstore.edge_batch import EdgeBatch
+    from dynstore.slots import Located, SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Merging", "load_merge", "merge", "plan_merge", "plan_spread"]
+__all__ = ["Merging", "merge", "plan_merge", "plan_spread"]
 
 # Neighbouring leaves of a warp, whose edges are counted together (``windows.d_count_blocks``), and row starts of one.
 LEAVES_TOGETHER = 32
 ROWS = 64 if SIMULATED else 256
-# An element's slots are written by one thread. Where they are more, all go to scratch first, and are spread from there.
-MOST_SLOTS = 8
 ONE = np.uint32(1)
 
 
@@ -56,14 +52,11 @@ class Merging(NamedTuple):
         The slots of the table that the keys that are not there go before.
     added : arrays
         The columns of these keys.
-    spreading : Writing or None
-        Where all goes by way of scratch, what spreads it.
     """
 
     before: Array
     places: Array
     added: Columns
-    spreading: Writing | None
 
 
 @kernel
@@ -265,9 +258,7 @@ def plan_merge(
         (num_new, dtype), (0 if old.weights is None else num_new, weights.dtype), zeroed=1,
     )  # fmt: skip
     if listed is not None:
-        k_order_lists.launch_resident(
-            num_leaves, old.src, old.dst, old.valid, *listed, before, places, *added[:2], control
-        )
+        listed.start_ordering(old, before, places, *added[:2], control)
     else:
         positions, states = places, backend.nothing(np.uint8)
         edges = with_weights(old.src[:0], old.dst[:0], weights[:0])
@@ -281,10 +272,7 @@ def plan_merge(
             max(states.shape[0], num_leaves >> 3, 1),
             num_leaves, old.valid, *edges, positions, states, before, places, *added, control,
         )  # fmt: skip
-    new, spreading = reserve(), None
-    if new.num_slots > MOST_SLOTS * new.num_edges:
-        spreading = plan_spread(backend, new, backend.empty_together(*scratch_parts(old, -(-new.num_edges >> 5))))
-    return new, Merging(before, places, added, spreading)
+    return reserve(), Merging(before, places, added)
 
 
 def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
@@ -302,8 +290,6 @@ def merge(
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
     sizes = new.num_edges, new.num_slots
     out: Columns = with_weights(new.src, new.dst, new.weights)
-    if plan.spreading is not None:
-        sizes, out = (new.num_edges, new.num_edges), plan.spreading.scratch.arrays
     k_merge_all.launch_warps(
         -(-(old.num_slots >> 5) // LEAVES_TOGETHER),
         *with_weights(old.src, old.dst, old.weights), old.valid, plan.before, plan.places, *plan.added,
@@ -314,31 +300,7 @@ def merge(
             len(batch),
             old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add, *sizes, out[2],
         )  # fmt: skip
-    if plan.spreading is not None:
-        spread_windows(new, plan.spreading)
-        write_edge_rows(new, plan.spreading)
-        return
     k_write_bits_and_rows.launch(
         max(new.num_slots >> 5, WARP * -(-(new.num_vertices + 1) // ROWS)),
         old.offsets, old.valid, plan.before, plan.added[0], *sizes, new.valid, new.offsets,
     )  # fmt: skip
-
-
-@cache
-def load_merge(backend: Backend, vertex_dtype: np.dtype, weight_dtype: np.dtype | None) -> None:
-    """Load the kernels of a merge that are kept on disk, once a process: the first batch at which a graph grows waits
-    for none then.
-    """
-    slots = SlotArrays.allocate(backend, WARP, 0, vertex_dtype, weight_dtype)
-    slots.num_edges = WARP
-    batch = EdgeBatch(slots.src[:1], slots.dst[:1], None if slots.weights is None else slots.weights[:1])
-    located = Located(backend.empty(1, np.int64), backend.empty(1, np.uint8), 0, 0)
-    listed = ListedKeys(slots.valid, backend.empty((1, 2), np.int32), backend.empty((KEY_ROWS, 1), vertex_dtype))
-
-    def merge_one(located: Located) -> None:
-        _, plan = plan_merge(backend, slots, batch, located, lambda: slots)
-        merge(backend, slots, batch, located, False, slots, plan)
-
-    load_kept(merge_one, located)
-    if weight_dtype is None:  # batches with weights are sorted
-        load_kept(merge_one, replace(located, listed=listed))

@@ -24,7 +24,6 @@ DENSITIES = {
     "thinner": {"build_density": 0.06, "root_lower": 0.05, "leaf_lower": 0.05},
 }
 DIRECT = ["k_list_new", "k_merge_all", "k_write_bits_and_rows"]
-SPREAD = ["k_list_new", "k_merge_all", "k_spread_edges", "k_write_edge_rows"]
 # What lists the keys where they have been sorted leaf by leaf.
 IN_LISTS = "k_order_lists"
 
@@ -50,11 +49,11 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
         options = {"on_duplicate": "add"} if weighted and step == 2 else {}
         launches.clear()
         reports = [getattr(graph, f"{method}_edges")((*columns, *weights), **options) for graph in graphs]
-        started.append([name for name in launches if name in (*DIRECT, *SPREAD, IN_LISTS)])
+        started.append([name for name in launches if name in (*DIRECT, IN_LISTS)])
         assert reports[0] == reports[1]
         assert same_arrays(*(host_arrays(graph.snapshot()) for graph in graphs))
         check_graph(graphs[0])
-    listing, *wanted = SPREAD if density == "thinner" else DIRECT
+    listing, *wanted = DIRECT
     lists = {names[-1 - len(wanted)] for names in started if names[-len(wanted) :] == wanted}
     assert lists == ({listing} if weighted else {listing, IN_LISTS})
 
@@ -155,33 +154,3 @@ def test_slots_beyond_what_products_of_ranks_hold_are_refused(device):
             message = f"store '{store}': 3037000500 slots are needed, on '{name}' there can be 3037000499"
             with pytest.raises(LimitError, match=re.escape(message)):
                 sizing._check_num_slots(MOST_SPREAD + 1)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_a_build_loads_what_growing_launches(device, monkeypatch, weighted, dtype):
-    """The same kernels, for the same types."""
-    from dynstore._cuda.compiler import Kernel, _unpacked
-    from dynstore._cuda.merging import load_merge
-
-    def note(args):
-        return tuple((getattr(arg, "dtype", type(arg)), getattr(arg, "ndim", 0)) for arg in _unpacked(args))
-
-    loaded, launched, run = set(), set(), Kernel._run
-
-    def run_noted(self, blocks, resident, found, args):
-        launched.add((self.name, note(args)))
-        run(self, blocks, resident, found, args)
-
-    monkeypatch.setattr(Kernel, "_load", lambda self, args: loaded.add((self.name, note(args))))
-    monkeypatch.setattr(Kernel, "_run", run_noted)
-    load_merge.cache_clear()
-    graph = DynamicGraph(device=device, weighted=weighted, vertex_dtype=dtype)
-    ids = np.arange(40, dtype=dtype)
-    graph.insert_edges((ids, ids[::-1].copy()))
-    assert {name for name, _ in loaded} == {*DIRECT, "k_update_weights" if weighted else "k_order_lists"}
-    launched.clear()
-    assert graph.insert_edges((ids, ids)).grown
-    hub = np.zeros(graph.number_of_edges(), dtype)
-    assert graph.insert_edges((hub, np.arange(hub.size, dtype=dtype))).grown  # too many keys of one leaf: sorted
-    assert loaded <= launched
