@@ -16,14 +16,14 @@ if __name__ != "dynstore.algorithms":
 _LAZY = {
     "ALGORITHMS": "registry",
     "Monitor": "tracking",
-    "betweenness_centrality": "centrality",
-    "bfs": "traversal",
+    "betweenness_centrality": "centrality.api",
+    "bfs": "traversal.api",
     "find_algorithm": "registry",
-    "pagerank": "link_analysis",
-    "sssp": "traversal",
+    "pagerank": "link_analysis.api",
+    "sssp": "traversal.api",
     "track": "tracking",
-    "triangle_count": "community",
-    "weakly_connected_components": "components",
+    "triangle_count": "community.api",
+    "weakly_connected_components": "components.api",
 }
 
 __all__ = [
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.centrality import betweenness_centrality
-    from dynstore.algorithms.community import triangle_count
-    from dynstore.algorithms.components import weakly_connected_components
-    from dynstore.algorithms.link_analysis import pagerank
+    from dynstore.algorithms.centrality.api import betweenness_centrality
+    from dynstore.algorithms.community.api import triangle_count
+    from dynstore.algorithms.components.api import weakly_connected_components
+    from dynstore.algorithms.link_analysis.api import pagerank
     from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
     from dynstore.algorithms.tracking import Monitor, track
-    from dynstore.algorithms.traversal import bfs, sssp
+    from dynstore.algorithms.traversal.api import bfs, sssp
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,8 @@
 """Kernels that walk a store's own rows, for when its sorted slots would first have to be made.
 
-A store says what its rows are made of (:class:`~dynstore.stores.base.NativeRows`). Kernels for a form are a module of
-its name in ``_cpu`` and ``_cuda``; it has a function for each algorithm that walks such rows, named as the public one.
+A store says what its rows are made of (:class:`~dynstore.stores.base.NativeRows`). Kernels for a form are a package of
+its name here, with a ``cpu`` and a ``cuda`` module. These have a function for each algorithm that walks such rows,
+named as the public one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def run_native(G: DynamicGraph, name: str, *arguments: Any) -> Any:
     rows = G.native_rows()
     if rows is None:
         return None
-    function = getattr(G.backend.kernels("dynstore.algorithms", rows.form), name, None)
+    function = getattr(G.backend.kernels(f"dynstore.algorithms.{rows.form}"), name, None)
     if function is None:
         return None
     found = function(G.backend, rows, *arguments)

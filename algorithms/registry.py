@@ -19,7 +19,7 @@ __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
 
 ALGORITHMS: dict[str, Algorithm]  # made by __getattr__ below, once all modules are there
 
-_MODULES = ("centrality", "community", "components", "link_analysis", "traversal")
+_FAMILIES = ("centrality", "community", "components", "link_analysis", "traversal")
 _records: dict[str, Algorithm] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -99,8 +99,8 @@ def find_algorithm(name: str) -> Algorithm:
 
 
 def _load() -> dict[str, Algorithm]:
-    for module in _MODULES:
-        importlib.import_module(f"dynstore.algorithms.{module}")
+    for family in _FAMILIES:
+        importlib.import_module(f"dynstore.algorithms.{family}.api")
     return _records
 
 

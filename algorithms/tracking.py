@@ -18,11 +18,11 @@ __all__ = ["Answer", "Monitor", "track"]
 
 # Name of the function -> module and class that keep its answer.
 _ANSWERS = {
-    "bfs": ("tracked_paths", "BfsAnswer"),
-    "pagerank": ("tracked_pagerank", "PagerankAnswer"),
-    "sssp": ("tracked_paths", "SsspAnswer"),
-    "triangle_count": ("tracked_triangles", "TriangleAnswer"),
-    "weakly_connected_components": ("tracked_components", "ComponentAnswer"),
+    "bfs": ("traversal.tracked", "BfsAnswer"),
+    "pagerank": ("link_analysis.tracked", "PagerankAnswer"),
+    "sssp": ("traversal.tracked", "SsspAnswer"),
+    "triangle_count": ("community.tracked", "TriangleAnswer"),
+    "weakly_connected_components": ("components.tracked", "ComponentAnswer"),
 }
 
 

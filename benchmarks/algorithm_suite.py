@@ -38,7 +38,7 @@ from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, quiet, time_call
 from dynstore.datasets import rmat
-from dynstore.frames import make_frame
+from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -62,9 +62,9 @@ class Case:
         degrees = backend.to_host(self.packed.offsets[1:] - self.packed.offsets[:-1])
         self.hubs = np.argsort(-degrees, kind="stable")[:SOURCES].tolist()
 
-    def kernels(self, module: str) -> Any:
-        """Return the kernels of a module of the algorithms."""
-        return self.backend.kernels("dynstore.algorithms", module)
+    def kernels(self, family: str, module: str = "") -> Any:
+        """Return the kernels of a family of algorithms."""
+        return self.backend.kernels(f"dynstore.algorithms.{family}", module)
 
     def back(self, out: Any) -> Any:
         """Return the in-edges for a search from both sides; as in the public functions, none of a directed graph."""
@@ -98,7 +98,7 @@ class _Algorithm:
 
 
 def _pagerank(case: Case, out: Any, into: Any) -> Callable[[], Any]:
-    kernels, start = case.kernels("link_analysis"), case.backend.empty(out.num_vertices, np.float32)
+    kernels, start = case.kernels("link_analysis", "ranks"), case.backend.empty(out.num_vertices, np.float32)
     start.fill(1.0 / out.num_vertices)
     return partial(kernels.pagerank, into, kernels.sum_out_weights(out), 0.85, None, start, ITERATIONS, 0.0)
 
@@ -107,23 +107,24 @@ ALGORITHMS = {
     "bfs": _Algorithm(
         0.0,
         lambda case, out, _: partial(
-            case.kernels("traversal").bfs, out, case.back(out), np.array(case.hubs[:1]), NO_LIMIT, True
+            case.kernels("traversal", "search").bfs, out, case.back(out), np.array(case.hubs[:1]), NO_LIMIT, True
         ),
         lambda case: {"start": case.hubs[0]},
     ),
     "sssp": _Algorithm(
-        0.0, lambda case, out, _: partial(case.kernels("traversal").sssp, out, case.hubs[0], np.inf),
+        0.0, lambda case, out, _: partial(case.kernels("traversal", "search").sssp, out, case.hubs[0], np.inf),
         lambda case: {"source": case.hubs[0]}, weighted=True,
     ),
     "pagerank": _Algorithm(
         1e-5, _pagerank, lambda case: {"max_iter": ITERATIONS, "tol": 0.0, "fail_on_nonconvergence": False}, pulls=True
     ),
     "weakly_connected_components": _Algorithm(
-        0.0, lambda case, out, _: partial(case.kernels("components").label_components, out, not case.directed),
+        0.0,
+        lambda case, out, _: partial(case.kernels("components", "labels").label_components, out, not case.directed),
         directed=("dynstore",),
     ),
     "triangle_count": _Algorithm(
-        0.0, lambda case, out, _: partial(case.kernels("community").count_triangles, out), directed=()
+        0.0, lambda case, out, _: partial(case.kernels("community", "triangles").count_triangles, out), directed=()
     ),
     "betweenness_centrality": _Algorithm(
         1e-4,

@@ -31,16 +31,16 @@ from typing import Any
 import numpy as np
 
 import dynstore
-from dynstore.adapters.borrowed.loading import load_bridge
+from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
-from dynstore.adapters.packed import packed_rows
 from dynstore.backend import get_backend
 from dynstore.benchmarks.drop_in_window import Window, different_pairs
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, quiet
-from dynstore.frames import make_frame
+from dynstore.input.frames import make_frame
 
 __all__ = ["ALGORITHMS", "main", "summarise_totals"]
 

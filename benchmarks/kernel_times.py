@@ -48,7 +48,7 @@ def time_launches(backend: Backend) -> Iterator[Callable[[], list[tuple[str, flo
     read : callable
         Waits for the device, and returns the name and the ms of each launch since the last call, in order.
     """
-    from dynstore._cuda.compiler import around_launches
+    from dynstore.cuda.compiler import around_launches
 
     launches: list[tuple[str, Any, Any]] = []
 

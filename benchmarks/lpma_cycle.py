@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
+from dynstore.batches.batch import make_batch
 from dynstore.benchmarks.drop_in_window import different_pairs
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, time_call
-from dynstore.edge_batch import make_batch
 from dynstore.graph import DynamicGraph
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import dynstore
-from dynstore.adapters.borrowed.loading import describe
+from dynstore.adapters.cugraph.borrowed.loading import describe
 from dynstore.adapters.networkx_info import FUNCTIONS
 from dynstore.backend import cuda_problem
 

@@ -3,9 +3,9 @@
 ==========  =======================  ==========================================
 name        arrays                   kernels
 ==========  =======================  ==========================================
-cpu         NumPy                    ``_cpu`` packages: NumPy and Numba njit
-cuda        CuPy                     ``_cuda`` packages: Numba CUDA
-cuda-sim    NumPy                    ``_cuda`` packages in Numba's simulator
+cpu         NumPy                    ``cpu`` modules: NumPy and Numba njit
+cuda        CuPy                     ``cuda`` modules: Numba CUDA
+cuda-sim    NumPy                    ``cuda`` modules in our simulator
 ==========  =======================  ==========================================
 
 ``cuda-sim`` is for tests: it needs ``NUMBA_ENABLE_CUDASIM=1`` before Numba is imported.
@@ -49,7 +49,7 @@ class Backend:
     xp : module
         ``numpy`` or ``cupy``.
     family : {"cpu", "cuda"}
-        The kernel packages in use: ``_cpu`` or ``_cuda``.
+        The kernels in use: of a package's ``cpu`` or of its ``cuda``.
     on_gpu : bool
         Whether arrays live in GPU memory.
     """
@@ -65,11 +65,15 @@ class Backend:
     def __repr__(self) -> str:
         return f"Backend({self.name!r})"
 
-    def kernels(self, package: str, module: str) -> ModuleType:
-        """Import ``package._cpu.module`` or ``package._cuda.module``."""
+    def kernels(self, package: str, module: str = "") -> ModuleType:
+        """Import a package's kernels for this device: ``package.cpu.module`` or ``package.cuda.module``.
+
+        Without a ``module``: ``package.cpu`` or ``package.cuda``. Both sides offer the same functions.
+        """
         found = self._kernels.get((package, module))
         if found is None:
-            found = self._kernels[package, module] = importlib.import_module(f"{package}._{self.family}.{module}")
+            name = f"{package}.{self.family}.{module}".rstrip(".")
+            found = self._kernels[package, module] = importlib.import_module(name)
         return found
 
     def empty(self, shape: int | tuple[int, ...], dtype: Any) -> Array:
@@ -127,8 +131,9 @@ class Backend:
         """
         if self.family == "cpu":
             return partial(write, *args)
-        prepared: Callable[[], None] = self.kernels("dynstore", "compiler").prepare(write, *args)
-        return prepared
+        from dynstore.cuda import compiler
+
+        return compiler.prepare(write, *args)
 
     def synchronize(self) -> None:
         """Wait until all work issued so far is done."""
@@ -210,7 +215,7 @@ def cuda_problem() -> str | None:
         cupy.arange(1).sum()
     except Exception as error:  # any failure of driver or library means: no CUDA
         return f"CUDA does not work: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-    from dynstore._cuda.compiler import unavailable
+    from dynstore.cuda.compiler import unavailable
 
     return unavailable()
 

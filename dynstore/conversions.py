@@ -17,45 +17,56 @@ class Conversions:
     def to_cudf(self, compact: bool = False) -> Any:
         """Return the edges as a cuDF frame over the store's own memory: no copy, gaps are null rows.
 
-        See :func:`dynstore.adapters.cudf.to_cudf`.
+        See :func:`dynstore.adapters.tables.cudf.to_cudf`.
         """
-        return _adapter("dynstore.adapters.cudf").to_cudf(self, compact)
+        return _adapter("dynstore.adapters.tables.cudf").to_cudf(self, compact)
 
     def to_arrow(self, compact: bool = False) -> Any:
         """Return the edges as a pyarrow table over the store's own memory: no copy, gaps are null rows.
 
-        See :func:`dynstore.adapters.arrow.to_arrow`.
+        See :func:`dynstore.adapters.tables.arrow.to_arrow`.
         """
-        return _adapter("dynstore.adapters.arrow").to_arrow(self, compact)
+        return _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact)
 
     def to_pandas(self) -> Any:
-        """Return the edges as a pandas frame, wherever the graph is; see :func:`dynstore.adapters.tables.to_pandas`."""
-        return _adapter("dynstore.adapters.tables").to_pandas(self)
+        """Return the edges as a pandas frame, wherever the graph is.
+
+        See :func:`dynstore.adapters.tables.columns.to_pandas`.
+        """
+        return _adapter("dynstore.adapters.tables.columns").to_pandas(self)
 
     def to_polars(self) -> Any:
-        """Return the edges as a polars frame; see :func:`dynstore.adapters.arrow.to_polars`."""
-        return _adapter("dynstore.adapters.arrow").to_polars(self)
+        """Return the edges as a polars frame; see :func:`dynstore.adapters.tables.arrow.to_polars`."""
+        return _adapter("dynstore.adapters.tables.arrow").to_polars(self)
 
     def to_scipy(self) -> Any:
-        """Return the adjacency matrix as a ``scipy.sparse.csr_array``; see :func:`dynstore.adapters.scipy.to_scipy`."""
-        return _adapter("dynstore.adapters.scipy").to_scipy(self)
+        """Return the adjacency matrix as a ``scipy.sparse.csr_array``.
+
+        See :func:`dynstore.adapters.tables.scipy.to_scipy`.
+        """
+        return _adapter("dynstore.adapters.tables.scipy").to_scipy(self)
 
     def to_cupyx(self) -> Any:
         """Return the adjacency matrix as a ``cupyx.scipy.sparse.csr_matrix``.
 
-        See :func:`dynstore.adapters.scipy.to_cupyx`.
+        See :func:`dynstore.adapters.tables.scipy.to_cupyx`.
         """
-        return _adapter("dynstore.adapters.scipy").to_cupyx(self)
+        return _adapter("dynstore.adapters.tables.scipy").to_cupyx(self)
 
     @classmethod
     def from_scipy(cls, matrix: Any, weighted: bool = True, **graph_options: Any) -> Self:
-        """Make a graph of a square sparse matrix of SciPy or CuPy; see :func:`dynstore.adapters.scipy.from_scipy`."""
-        graph: Self = _adapter("dynstore.adapters.scipy").from_scipy(cls, matrix, weighted, **graph_options)
+        """Make a graph of a square sparse matrix of SciPy or CuPy.
+
+        See :func:`dynstore.adapters.tables.scipy.from_scipy`.
+        """
+        graph: Self = _adapter("dynstore.adapters.tables.scipy").from_scipy(cls, matrix, weighted, **graph_options)
         return graph
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Hand the edges, without gaps, to whatever reads the Arrow PyCapsule interface."""
-        return _adapter("dynstore.adapters.arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
+        return (
+            _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
+        )
 
 
 def _adapter(name: str) -> Any:

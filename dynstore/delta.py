@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynstore.edge_batch import sort_unique
+from dynstore.batches.batch import sort_unique
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.edge_batch import EdgeBatch
+    from dynstore.batches.batch import EdgeBatch
     from dynstore.stores.base import Store
     from dynstore.typing import Array
 

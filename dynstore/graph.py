@@ -8,13 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
-from dynstore.arrays import EdgeColumns, bring_columns, has_weights
 from dynstore.backend import Backend, get_backend
+from dynstore.batches.batch import EdgeBatch, UnsortedBatch, make_batch, sort_unique
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
 from dynstore.delta import Change
-from dynstore.edge_batch import EdgeBatch, UnsortedBatch, make_batch, sort_unique
 from dynstore.errors import InputError, unknown_name
+from dynstore.ids.base import DenseIds, IdPlan, Names, VertexIds
+from dynstore.ids.mapped import MappedIds
+from dynstore.input.columns import EdgeColumns, bring_columns, has_weights
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.orientations import Orientations, Plans
 from dynstore.snapshot import GapCSR, Lease
@@ -22,8 +24,6 @@ from dynstore.stores import choose_store, get_store
 from dynstore.stores.base import Plan, Store
 from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
-from dynstore.vertex_ids import DenseIds, IdPlan, Names, VertexIds
-from dynstore.vertex_map import MappedIds
 
 __all__ = ["DynamicGraph"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dynstore.edge_batch import EdgeBatch
+from dynstore.batches.batch import EdgeBatch
 from dynstore.interrupts import MemoryChecked
 from dynstore.queries import Queries
 

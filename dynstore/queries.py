@@ -8,17 +8,17 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.errors import StaleSnapshotError
-from dynstore.frames import make_frame
+from dynstore.input.frames import make_frame
 from dynstore.snapshot import GapCSR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dynstore.backend import Backend
+    from dynstore.ids.base import VertexIds
     from dynstore.snapshot import Lease
     from dynstore.stores.base import NativeRows, Store
     from dynstore.typing import Array
-    from dynstore.vertex_ids import VertexIds
 
 __all__ = ["Queries"]
 

@@ -14,7 +14,7 @@ from dynstore.delta import Change, Delta, DeltaLog, net_delta, read_change
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.edge_batch import EdgeBatch
+    from dynstore.batches.batch import EdgeBatch
     from dynstore.stores.base import Store
 
 __all__ = ["Tracked"]

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
+__all__ = ["MAX_INT32", "Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
 OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
+
+# Of what has an int32 number: slots, vertices, rows of a batch.
+MAX_INT32 = (1 << 31) - 1
 
 
 class UpdateReport(NamedTuple):

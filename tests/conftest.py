@@ -34,7 +34,7 @@ COMMON = {
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
-settings.register_profile("quick", max_examples=100, stateful_step_count=30, **COMMON)
+settings.register_profile("quick", max_examples=25, stateful_step_count=30, **COMMON)
 settings.register_profile("thorough", max_examples=1000, stateful_step_count=60, **COMMON)
 settings.load_profile(os.environ.get("DYNSTORE_TEST_PROFILE", "quick"))
 

@@ -34,7 +34,8 @@ def _tree() -> set[str]:
             wanted.add("/".join(parts if folder == "dynstore" else ("dynstore", *parts)))
     for suffix in ("cpp", "hpp", "pyx"):
         wanted |= {
-            f"dynstore/adapters/borrowed/{path.name}" for path in (ROOT / "adapters/borrowed").glob(f"*.{suffix}")
+            f"dynstore/adapters/cugraph/borrowed/{path.name}"
+            for path in (ROOT / "adapters/cugraph/borrowed").glob(f"*.{suffix}")
         }
     for path in (ROOT / "dynstore" / "datasets" / "data").iterdir():
         wanted.add(path.relative_to(ROOT).as_posix())

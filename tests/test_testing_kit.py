@@ -11,7 +11,7 @@ import pytest
 
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.stores.base import Plan
-from dynstore.stores.rebuild import RebuildStore
+from dynstore.stores.rebuild.store import RebuildStore
 from dynstore.testing.contract import StoreContract
 from dynstore.testing.faults import for_every_allocation
 from dynstore.testing.machine import make_machine

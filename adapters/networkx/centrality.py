@@ -63,7 +63,7 @@ def pagerank(
         row[ids] = values / values.sum()
         return backend.asarray(row)
 
-    kernels = backend.kernels("dynstore.algorithms", "link_analysis")
+    kernels = backend.kernels("dynstore.algorithms.link_analysis", "ranks")
     sums = kernels.sum_out_weights(store.snapshot()).astype(np.float64)
     limit = len(G) * tol
     ranks, _, error = kernels.pagerank(
@@ -102,7 +102,7 @@ def betweenness_centrality(
     if sources.shape[0]:
         store = G.structure()
         out = store.snapshot()
-        kernels = store.backend.kernels("dynstore.algorithms", "centrality")
+        kernels = store.backend.kernels("dynstore.algorithms.centrality")
         into = None if G.is_directed() else out
         totals = store.backend.to_host(kernels.accumulate_dependencies(out, into, sources, bool(endpoints)))
     at_sources, elsewhere = _scales(len(G), k, bool(normalized), bool(endpoints), G.is_directed())

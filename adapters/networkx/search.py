@@ -136,7 +136,7 @@ def search_edges(
     distances = np.full(len(G.nodes), -1, np.int64)
     if first:
         out = store.snapshot(transposed=inward)
-        kernels = store.backend.kernels("dynstore.algorithms", "traversal")
+        kernels = store.backend.kernels("dynstore.algorithms.traversal", "search")
         into = None if G.is_directed() else out
         found, _ = kernels.bfs(out, into, np.array(first, np.int64), _depth(limit, store), False)
         hops = store.backend.to_host(found).astype(np.int64)
@@ -185,7 +185,7 @@ def search_weights(
     layer = check_weights(G, weight)
     limit = math.nextafter(cutoff, math.inf)  # the kernel's is strict
     store = layer.graph
-    kernels = store.backend.kernels("dynstore.algorithms", "traversal")
+    kernels = store.backend.kernels("dynstore.algorithms.traversal", "search")
     found, _ = kernels.sssp(store.snapshot(transposed=inward), source, limit)
     distances = store.backend.to_host(found)
     distances = np.where(distances == np.finfo(np.float64).max, -1.0, distances)

@@ -31,7 +31,7 @@ __all__ = [
 def _labels(G: StoreGraph) -> np.ndarray:
     """Return the label of every node, in their order: the number of the first node in its component."""
     store = G.structure()
-    kernels = store.backend.kernels("dynstore.algorithms", "components")
+    kernels = store.backend.kernels("dynstore.algorithms.components", "labels")
     labels = kernels.label_components(store.snapshot(), not store.is_directed())
     return store.backend.to_host(labels)[G.live_ids()]
 
@@ -128,7 +128,7 @@ def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
 def _triangles(G: StoreGraph) -> list[int]:
     """Return the triangles at each number."""
     store = G.structure()
-    kernels = store.backend.kernels("dynstore.algorithms", "community")
+    kernels = store.backend.kernels("dynstore.algorithms.community", "triangles")
     return store.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
 
 

@@ -14,15 +14,15 @@ __all__ = ["AUTO", "STORES", "choose_store", "get_store", "stores_of"]
 
 # name -> (module, class)
 STORES = {
-    "adjlists": ("dynstore.stores.adjlists", "AdjListsStore"),
-    "gpma": ("dynstore.stores.gpma", "GPMAStore"),
-    "gpma+": ("dynstore.stores.gpma_plus", "GPMAPlusStore"),
-    "graphvine": ("dynstore.stores.graphvine", "GraphVineStore"),
-    "lpma": ("dynstore.stores.lpma", "LPMAStore"),
-    "merge": ("dynstore.stores.merge", "MergeStore"),
-    "pma": ("dynstore.stores.pma", "PMAStore"),
-    "rebuild": ("dynstore.stores.rebuild", "RebuildStore"),
-    "slab_hash": ("dynstore.stores.slab_hash", "SlabHashStore"),
+    "adjlists": ("dynstore.stores.adjlists.store", "AdjListsStore"),
+    "gpma": ("dynstore.stores.gpma.store", "GPMAStore"),
+    "gpma+": ("dynstore.stores.gpma_plus.store", "GPMAPlusStore"),
+    "graphvine": ("dynstore.stores.graphvine.store", "GraphVineStore"),
+    "lpma": ("dynstore.stores.lpma.store", "LPMAStore"),
+    "merge": ("dynstore.stores.merge.store", "MergeStore"),
+    "pma": ("dynstore.stores.pma_sequential.store", "PMAStore"),
+    "rebuild": ("dynstore.stores.rebuild.store", "RebuildStore"),
+    "slab_hash": ("dynstore.stores.slab_hash.store", "SlabHashStore"),
 }
 
 AUTO = "auto"

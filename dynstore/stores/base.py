@@ -15,10 +15,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from dynstore.backend import Backend
+from dynstore.batches.batch import EdgeBatch
 from dynstore.config import make_options
-from dynstore.edge_batch import EdgeBatch
 from dynstore.errors import InputError, LimitError
-from dynstore.slots import PRESENT, SlotArrays
+from dynstore.stores.table.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
 __all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Store", "StoreOptions"]
@@ -80,7 +80,7 @@ class NativeRows:
 
 
 class Store(ABC):
-    """Edges sorted by (src, dst) in :class:`~dynstore.slots.SlotArrays`.
+    """Edges sorted by (src, dst) in :class:`~dynstore.stores.table.slots.SlotArrays`.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ class Store(ABC):
         return None
 
     def _locate(self, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
-        located: tuple[Array, Array] = self.backend.kernels("dynstore", "search").locate_edges(
+        located: tuple[Array, Array] = self.backend.kernels("dynstore.stores.table", "search").locate_edges(
             self.backend, slots, src, dst
         )
         return located

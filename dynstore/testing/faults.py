@@ -104,7 +104,7 @@ def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str
 
 def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but what fails is to compile or load a CUDA kernel, as in a new process."""
-    from dynstore._cuda.compiler import Kernel
+    from dynstore.cuda.compiler import Kernel
 
     find = Kernel._find
     return _fail_in_turn(monkeypatch, pair, Kernel, "_find", lambda n: _FailingFind(find, n), method, args, kwargs)

@@ -84,9 +84,9 @@ class Problem:
             self.into, self.host_into = build(edges.dst, edges.src, BACKEND), build(edges.dst, edges.src, HOST)
 
 
-def kernels(module: str) -> tuple[Any, Any]:
-    """Return the device's and the host's module."""
-    return tuple(backend.kernels("dynstore.algorithms", module) for backend in (BACKEND, HOST))  # type: ignore[return-value]
+def kernels(family: str, module: str = "") -> tuple[Any, Any]:
+    """Return the device's and the host's module of a family of algorithms."""
+    return tuple(backend.kernels(f"dynstore.algorithms.{family}", module) for backend in (BACKEND, HOST))  # type: ignore[return-value]
 
 
 def host(array: Any) -> np.ndarray:

@@ -61,7 +61,7 @@ def test_only_dynamic_graphs_are_accepted(name: str) -> None:
 
 def test_importing_loads_no_kernel_and_no_frame_library() -> None:
     code = (
-        "import sys, dynstore.algorithms as a; assert 'dynstore.algorithms.traversal' not in sys.modules; "
+        "import sys, dynstore.algorithms as a; assert 'dynstore.algorithms.traversal.api' not in sys.modules; "
         "assert len(a.ALGORITHMS) == 6; "
         "print([m for m in ('numba', 'pandas', 'cupy', 'cudf', 'networkx', 'scipy') if m in sys.modules])"
     )

@@ -8,11 +8,11 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from dynstore.algorithms._cpu.centrality import accumulate_dependencies
-from dynstore.algorithms._cpu.community import count_triangles
-from dynstore.algorithms._cpu.components import label_components
-from dynstore.algorithms._cpu.link_analysis import pagerank, sum_out_weights
-from dynstore.algorithms._cpu.traversal import bfs, sssp
+from dynstore.algorithms.centrality.cpu import accumulate_dependencies
+from dynstore.algorithms.community.cpu.triangles import count_triangles
+from dynstore.algorithms.components.cpu.labels import label_components
+from dynstore.algorithms.link_analysis.cpu.ranks import pagerank, sum_out_weights
+from dynstore.algorithms.traversal.cpu.search import bfs, sssp
 from dynstore.testing.arrays import gapped_csr
 from tests.algorithms.oracles import DENSITIES, DTYPES, GRAPHS, Edges, by_vertex
 

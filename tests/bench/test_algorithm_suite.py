@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.algorithms._cpu import components
+from dynstore.algorithms.components.cpu import labels
 from dynstore.backend import get_backend
 from dynstore.benchmarks import algorithm_suite
 from dynstore.benchmarks.algorithm_suite import ALGORITHMS, Case, main, make_edges
@@ -38,14 +38,14 @@ def test_every_way_is_timed_and_agrees(ids: str, tmp_path: Path, capsys: pytest.
 
 
 def test_other_results_are_found_out(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    label = components.label_components
+    label = labels.label_components
 
     def mislabel(out: Any, symmetric: bool) -> Any:
         labels = label(out, symmetric)
         labels[-1] = out.num_slots == out.num_edges  # only the packed copy has no gaps
         return labels
 
-    monkeypatch.setattr(components, "label_components", mislabel)
+    monkeypatch.setattr(labels, "label_components", mislabel)
     assert main([*SMALL, "--algorithm", "weakly_connected_components"]) == 1
     assert "results of kernels, packed are not those of kernels, gapped" in capsys.readouterr().out
 

@@ -18,7 +18,7 @@ from dynstore.graph import DynamicGraph
 @pytest.fixture
 def cuda_device() -> str:
     """A device with CUDA kernels."""
-    from dynstore._cuda import compiler
+    from dynstore.cuda import compiler
 
     if not compiler.SIMULATED and not get_backend().on_gpu:
         pytest.skip("no CUDA device")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.edge_batch import RawEdges
+from dynstore.batches.batch import RawEdges
 
 
 @pytest.fixture
 def device():
-    from dynstore._cuda import compiler
+    from dynstore.cuda import compiler
 
     if compiler.SIMULATED:
         return "cuda-sim"
@@ -20,29 +20,32 @@ def device():
 
 
 @pytest.fixture
-def ordering(device, monkeypatch):
+def partition(device, monkeypatch):
     """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
-    from dynstore._cuda import ordering, unsorted
+    from dynstore.stores.gpma_plus.cuda import insert_buckets
+    from dynstore.stores.pma.cuda import partition
 
-    monkeypatch.setattr(unsorted, "MOST_FUSED", 0)
-    monkeypatch.setattr(ordering, "FEWEST_ROWS", 1)
-    return ordering
+    monkeypatch.setattr(insert_buckets, "MOST_FUSED", 0)
+    monkeypatch.setattr(partition, "FEWEST_ROWS", 1)
+    return partition
 
 
 @pytest.fixture
-def pieces(ordering, monkeypatch):
+def tiles(partition, monkeypatch):
     """The module; batches are searched by pieces here, whatever their share of the slots."""
-    from dynstore._cuda import pieces, present, unsorted
 
-    for module in (present, unsorted):
+    from dynstore.stores.gpma_plus.cuda import insert_buckets
+    from dynstore.stores.pma.cuda import delete, tiles
+
+    for module in (delete, insert_buckets):
         monkeypatch.setattr(module, "fits_pieces", lambda *_: True)
-    return pieces
+    return tiles
 
 
 @pytest.fixture
 def launches():
     """The names of the kernels that are started."""
-    from dynstore._cuda.compiler import around_launches
+    from dynstore.cuda.compiler import around_launches
 
     names = []
     with around_launches(lambda name, launch: (names.append(name), launch())):

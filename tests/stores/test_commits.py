@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore._cuda.compiler import k_probe, prepare
 from dynstore.backend import get_backend
+from dynstore.cuda.compiler import k_probe, prepare
 from dynstore.testing.faults import for_every_kernel
 from dynstore.testing.pair import Pair
 

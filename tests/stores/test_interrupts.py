@@ -81,7 +81,7 @@ def test_ctrl_c_while_an_update_is_written(monkeypatch, method: str, transposed:
     src, dst = np.divmod(3 * np.arange(160, dtype=np.int32), 30)
     pair.insert(src, dst)
     batch = (src[20::40], dst[20::40] + np.int32(method == "insert_edges"))
-    kernels = pair.graph.backend.kernels("dynstore", "gpma_plus")
+    kernels = pair.graph.backend.kernels("dynstore.stores.gpma_plus", "update")
     name = {"insert_edges": "insert_in_place", "delete_edges": "delete_in_place"}[method]
     assert interrupt(monkeypatch, pair, kernels, name, method, batch) > 0
 

@@ -7,7 +7,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.errors import OutOfMemoryError
-from dynstore.slots import SlotArrays
+from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 

@@ -1,0 +1,146 @@
+"""The drop-in for cuGraph: ``from dynstore.adapters import cugraph`` instead of ``import cugraph``.
+
+Everything is looked up in the real cuGraph, and does what it does there, with these differences:
+
+- a function takes a ``DynamicGraph`` wherever cuGraph's takes a ``Graph``: it sees the current edges
+- plain calls of ``bfs``, ``sssp``, ``pagerank`` and ``weakly_connected_components`` skip cuGraph's Python (``direct``)
+- ``Graph`` makes a genuine ``cugraph.Graph`` that keeps its edges in a ``DynamicGraph``: ``insert_edges`` and
+  ``delete_edges`` on it take the place of building the next one; so do graphs from ``from_cudf_edgelist``,
+  ``from_pandas_edgelist`` and ``from_edgelist``
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from typing import Any
+
+from dynstore.adapters.cugraph.build import new_graph
+from dynstore.adapters.cugraph.direct import call_directly, is_offered
+from dynstore.adapters.cugraph.graph import as_cugraph
+from dynstore.adapters.libraries import require
+from dynstore.graph import DynamicGraph
+
+__all__ = ["as_cugraph"]  # the rest of what is public is what cuGraph has: see __getattr__
+
+WHO = "dynstore.adapters.cugraph"
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name not in ("__version__", "__git_commit__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    real = require(WHO, "cugraph")
+    if name == "Graph":
+        value = _make_graph_class(real.Graph)
+    elif name in _BUILDERS:
+        value = _wrap_builder(getattr(real, name), *_BUILDERS[name])
+    else:
+        value = getattr(real, name)
+        if inspect.isroutine(value):
+            value = _wrap_function(value, real.Graph)
+            if is_offered(name):
+                value = _shorten(value, name)
+    setattr(sys.modules[__name__], name, value)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(require(WHO, "cugraph"))})
+
+
+def _wrap_function(function: Any, real_graph: Any) -> Any:
+    """Let a function of cuGraph take DynamicGraphs, and this module's ``Graph`` where it takes a class."""
+
+    def translate(value: Any) -> Any:
+        if isinstance(value, DynamicGraph):
+            return as_cugraph(value)
+        # Found by identity: the class says that it is equal to cuGraph's.
+        return real_graph if value is sys.modules[__name__].__dict__.get("Graph") else value
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return function(*map(translate, args), **{key: translate(value) for key, value in kwargs.items()})
+
+    return wrapped
+
+
+def _shorten(function: Any, name: str) -> Any:
+    """Let plain calls go to pylibcugraph straight away."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        result = call_directly(name, args, kwargs)
+        return function(*args, **kwargs) if result is NotImplemented else result
+
+    return wrapped
+
+
+# name -> the method that fills the graph, and the module of the frame that it takes; None for either of them.
+_BUILDERS = {
+    "from_cudf_edgelist": ("from_cudf_edgelist", "cudf"),
+    "from_pandas_edgelist": ("from_pandas_edgelist", "pandas"),
+    "from_edgelist": (None, None),
+}
+
+
+def _wrap_builder(function: Any, method: str | None, library: str | None) -> Any:
+    """Let a function that makes a graph from a frame make it as this module's ``Graph`` does."""
+    signature = inspect.signature(function)
+    wrapped = _wrap_function(function, require(WHO, "cugraph").Graph)
+
+    @functools.wraps(function)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = dict(signature.bind(*args, **kwargs).arguments)
+        except TypeError:
+            return wrapped(*args, **kwargs)  # cuGraph's own complaint
+        frame, using = given.pop("df"), given.pop("create_using", None)
+        graph = _empty_like(using)
+        name = method or {"cudf": "from_cudf_edgelist", "pandas": "from_pandas_edgelist"}.get(_library_of(frame))
+        if graph is None or name is None or library not in (None, _library_of(frame)):
+            return wrapped(*args, **kwargs)
+        getattr(graph, name)(frame, **given)
+        return graph
+
+    return build
+
+
+def _library_of(frame: Any) -> str:
+    return type(frame).__module__.partition(".")[0] if type(frame).__name__ == "DataFrame" else ""
+
+
+def _empty_like(using: Any) -> Any:
+    """Return an empty graph for a ``create_using`` that means a plain Graph, or None."""
+    real_graph = require(WHO, "cugraph").Graph
+    if using is None or using is real_graph or using is sys.modules[__name__].__dict__.get("Graph"):
+        return new_graph()
+    if type(using) is real_graph:
+        return new_graph(directed=using.is_directed())
+    return None
+
+
+def _make_graph_class(real: Any) -> Any:
+    """Make the class ``Graph``: calling it gives an object of exactly cuGraph's class, which counts as its instance."""
+
+    class GraphType(type):
+        """Subclasses of ``Graph`` that a user writes are classes like any other."""
+
+        def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+            return new_graph(*args, **kwargs) if cls is made else super().__call__(*args, **kwargs)
+
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, real) if cls is made else super().__instancecheck__(instance)
+
+        def __subclasscheck__(cls, subclass: type) -> bool:
+            return issubclass(subclass, real) if cls is made else super().__subclasscheck__(subclass)
+
+        # type(G) is cuGraph's class: it shall be found where this one is a key, or in a list.
+        def __eq__(cls, other: object) -> bool:
+            return cls is other or (cls is made and other is real)
+
+        def __hash__(cls) -> int:
+            return hash(real) if cls is made else super().__hash__()
+
+    made = GraphType("Graph", (real,), {"__doc__": real.__doc__, "__module__": __name__})
+    return made

@@ -1,0 +1,116 @@
+"""Building the library and keeping it: ``CACHE/borrowed/rapids-26.10-abi3-x86_64-DIGEST/borrowed_graph.abi3.so``.
+
+Processes that build at the same time do so in folders of their own; whoever is done moves the result into its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from dynstore.adapters.cugraph.borrowed.toolchain import Toolchain, find_toolchain, rapids_version
+from dynstore.caches import cache_folder
+from dynstore.errors import DynstoreError
+
+__all__ = ["BuildError", "build", "build_commands", "cache_key", "library_path"]
+
+SOURCES = ("borrowed_graph.pyx", "borrowed_graph.cpp", "borrowed_graph.hpp")
+FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1")
+CYTHON_FLAGS = ("--cplus", "-3", "--module-name", "borrowed_graph")
+LIBRARY = "borrowed_graph.abi3.so"
+FAILED = "failed.txt"
+TIMEOUT_S = 600
+SHOWN_LINES = 3
+_HERE = Path(__file__).resolve().parent
+
+
+class BuildError(DynstoreError):
+    """The library could not be built; the message says why."""
+
+
+def cache_key(version: str) -> str:
+    """Return the name of the folder of a RAPIDS version's library, such as "rapids-26.10-abi3-x86_64-1a2b3c4d5e6f".
+
+    It changes with what the library depends on: the minor release (C++ names carry it), Python's ABI, the processor,
+    our sources and flags.
+    """
+    minor = ".".join(version.split(".")[:2])
+    # The stable ABI serves every Python from 3.11 on, but not the builds without the interpreter lock.
+    abi = f"cp{sys.version_info[0]}{sys.version_info[1]}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else "abi3"
+    digest = hashlib.sha256("\0".join((*CYTHON_FLAGS, *FLAGS)).encode())
+    for name in SOURCES:
+        digest.update((_HERE / name).read_bytes())
+    return f"rapids-{minor}-{abi}-{platform.machine()}-{digest.hexdigest()[:12]}"
+
+
+def library_path(site: Path) -> Path:
+    """Return where the library for the RAPIDS in ``site`` lies, or would."""
+    return cache_folder() / "borrowed" / cache_key(rapids_version(site)) / LIBRARY
+
+
+def build_commands(toolchain: Toolchain, work: Path) -> list[list[str]]:
+    """Return the commands that build the library in the folder ``work``: Cython, then the compiler."""
+    generated = work / "borrowed_graph_py.cpp"
+    cython = [sys.executable, "-m", "cython", *CYTHON_FLAGS, "-I", str(toolchain.cython_dir)]
+    compiler = [toolchain.compiler, *FLAGS, "-I", str(_HERE), "-I", str(toolchain.python_include)]
+    for folder in toolchain.include_dirs:
+        compiler += ["-isystem", str(folder)]
+    compiler += [str(_HERE / "borrowed_graph.cpp"), str(generated), "-o", str(work / LIBRARY)]
+    compiler += [str(library) for library in toolchain.libraries]
+    return [[*cython, "-o", str(generated), str(_HERE / "borrowed_graph.pyx")], compiler]
+
+
+def build(site: Path) -> Path:
+    """Return the library for the RAPIDS in ``site``, built if it is not there yet (half a minute).
+
+    Raises
+    ------
+    MissingDependencyError
+        For a compiler, package or header that is missing, with the line to type.
+    BuildError
+        When building fails; it is not tried again until the compiler or the headers' folders change.
+    """
+    target = library_path(site)
+    if target.is_file():
+        return target
+    toolchain = find_toolchain(site)
+    note = target.with_name(FAILED)
+    earlier = note.read_text(encoding="utf-8", errors="replace") if note.is_file() else ""
+    head, _, reason = earlier.partition("\n\n")
+    if earlier and head == toolchain.fingerprint():
+        raise BuildError(f"{reason.strip()} (as tried before; to try again, delete {note})")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
+            work = Path(folder)
+            for command in build_commands(toolchain, work):
+                _run(command, toolchain, note)
+            (work / LIBRARY).replace(target)
+    except OSError as error:
+        raise BuildError(f"the library cannot be written to {target.parent}: {error}") from error
+    note.unlink(missing_ok=True)
+    return target
+
+
+def _run(command: list[str], toolchain: Toolchain, note: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, env=environment, errors="replace"
+        )
+    except subprocess.TimeoutExpired as error:
+        raise BuildError(f"{command[0]} took more than {TIMEOUT_S} s") from error
+    if done.returncode == 0:
+        return
+    output = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
+    errors = [line for line in output if "error" in line.lower()] or output
+    program = "Cython" if "cython" in command else Path(command[0]).name
+    reason = f"{program} failed with exit code {done.returncode}: {' | '.join(errors[:SHOWN_LINES])}"
+    note.write_text(f"{toolchain.fingerprint()}\n\n{reason}\n", encoding="utf-8")
+    raise BuildError(reason)

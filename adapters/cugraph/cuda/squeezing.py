@@ -1,0 +1,217 @@
+"""Squeezing the gaps out of a CSR on the GPU, and measuring in which order its rows are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.adapters.cugraph.row_order import MEDIUM, SLACK_ROWS, SLACK_SHARE, WIDE, LongRows
+from dynstore.cuda.block import BOARD, d_scan_tile
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.grid import (
+    CONTROL_SIZE,
+    d_chunk,
+    d_leave_sum,
+    d_sum_blocks_before,
+    d_sync_grid,
+    read_totals,
+)
+from dynstore.cuda.warp import d_count_lower, d_lane, d_shuffle
+
+if TYPE_CHECKING:
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["squeeze"]
+
+LEAF = 32
+# Four blocks on a multiprocessor: what bounds the kernel is how many reads are on their way.
+MAX_REGISTERS = 64
+# Rows of the kernel's sums: the edges, then what LongRows has, in its order.
+EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
+
+
+@device
+def d_count_words(words, num_words, control, board):
+    """Leave the number of edges in the block's share of words."""
+    first, end = d_chunk(num_words)
+    total = np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        total += cuda.popc(words[i])
+    d_leave_sum(control, EDGES, total, board)
+
+
+@device
+def d_place_edge(own, start, step):
+    """Return where the edge in this lane's slot of a word goes, -1 for a gap; lane ``step`` has word and start."""
+    word, before = np.uint32(d_shuffle(np.int32(own), step)), d_shuffle(start, step)
+    there = (word >> np.uint32(d_lane())) & np.uint32(1) != 0
+    return np.int32(before + np.int32(d_count_lower(word, d_lane()))) if there else np.int32(-1)
+
+
+@device
+def d_read_ahead(values, slot, last, step):
+    """Return a lane's value of the word ``step`` words behind the first, or of the last slot, if that is before it."""
+    return values[slot + min(np.int32(step * LEAF + np.int32(d_lane())), last)]
+
+
+@device
+def d_write_edge(packed, value, rank, place):
+    """Write a lane's value to its place behind ``rank``, if it has one."""
+    if place >= 0:
+        packed[rank + place] = value
+
+
+@device
+def d_move_eight(values, packed, slot, last, own, rank, start, step):
+    """Copy a lane's values of eight neighbouring words; all reads are on their way before the first write."""
+    value0, value1 = d_read_ahead(values, slot, last, step), d_read_ahead(values, slot, last, step + 1)
+    value2, value3 = d_read_ahead(values, slot, last, step + 2), d_read_ahead(values, slot, last, step + 3)
+    value4, value5 = d_read_ahead(values, slot, last, step + 4), d_read_ahead(values, slot, last, step + 5)
+    value6, value7 = d_read_ahead(values, slot, last, step + 6), d_read_ahead(values, slot, last, step + 7)
+    d_write_edge(packed, value0, rank, d_place_edge(own, start, step))
+    d_write_edge(packed, value1, rank, d_place_edge(own, start, step + 1))
+    d_write_edge(packed, value2, rank, d_place_edge(own, start, step + 2))
+    d_write_edge(packed, value3, rank, d_place_edge(own, start, step + 3))
+    d_write_edge(packed, value4, rank, d_place_edge(own, start, step + 4))
+    d_write_edge(packed, value5, rank, d_place_edge(own, start, step + 5))
+    d_write_edge(packed, value6, rank, d_place_edge(own, start, step + 6))
+    d_write_edge(packed, value7, rank, d_place_edge(own, start, step + 7))
+
+
+@device
+def d_squeeze_words(
+    words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
+):
+    """A thread finds the rank of a word; then its warp writes the edges of 32 words, a word at a time, a lane a slot.
+
+    ``before[i]``: the edges before word ``i``. Places are int32 within the tile, for fewer instructions.
+    """
+    lane, rank, last_slot = d_lane(), d_sum_blocks_before(control, EDGES, board), np.int64(indices.shape[0]) - 1
+    base, end = d_chunk(num_words)
+    while base < end:
+        i = base + cuda.threadIdx.x
+        own = words[i] if i < end else np.uint32(0)
+        count = np.int32(cuda.popc(own))
+        offset, total = d_scan_tile(count, board)
+        if i < end:
+            before[i] = rank + offset
+            if i + 1 == num_words:
+                before[num_words] = rank + offset + count
+        start, slot = np.int32(offset), min((i - lane) * LEAF, last_slot)
+        last = np.int32(min(last_slot - slot, np.int64(LEAF * LEAF - 1)))
+        for step in range(np.int32(0), np.int32(LEAF), np.int32(8)):
+            d_move_eight(indices, packed_indices, slot, last, own, rank, start, step)
+            if weighted:
+                d_move_eight(weights, packed_weights, slot, last, own, rank, start, step)
+        rank += total
+        base += cuda.blockDim.x
+
+
+@device
+def d_rank_slot(words, num_words, before, slot):
+    """Return how many edges stand before a slot, which may be the end of the array."""
+    rank = np.int64(before[slot >> 5])
+    if slot >> 5 < num_words:
+        rank += d_count_lower(words[slot >> 5], slot & 31)
+    return rank
+
+
+@device
+def d_pack_offsets(offsets, words, num_words, before, packed, control, board):
+    """A row's start becomes the edges before it; leaves the numbers of rows for a block and for a warp."""
+    first, end = d_chunk(np.int64(offsets.shape[0]))
+    wide, medium = np.int64(0), np.int64(0)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+        rank = d_rank_slot(words, num_words, before, np.int64(offsets[i]))
+        packed[i] = rank
+        if i + 1 < offsets.shape[0]:
+            degree = d_rank_slot(words, num_words, before, np.int64(offsets[i + 1])) - rank
+            wide += degree >= WIDE
+            medium += degree >= MEDIUM
+    d_leave_sum(control, WIDE_ROWS, wide, board)
+    d_leave_sum(control, MEDIUM_ROWS, medium, board)
+
+
+@device
+def d_end_of(count, num_rows):
+    """Return where the segment ends that so many rows should be in; see ``row_order.segment_end``."""
+    return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count > 0 else np.int64(0)
+
+
+@device
+def d_measure_rows(packed, control, board):
+    """Leave how many long rows stand before the ends of their segments, and the edges of rows for a block."""
+    num_rows = np.int64(packed.shape[0] - 1)
+    wide_end = d_end_of(control[WIDE_ROWS], num_rows)
+    medium_end = d_end_of(control[MEDIUM_ROWS], num_rows)
+    held_wide, held_medium, edges, stray = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        degree = np.int64(packed[i + 1]) - np.int64(packed[i])
+        if degree >= MEDIUM:
+            held_medium += i < medium_end
+            if degree >= WIDE:
+                held_wide += i < wide_end
+                edges += degree
+                stray += degree if i >= wide_end else np.int64(0)
+    d_leave_sum(control, WIDE_ROWS + 2, held_wide, board)
+    d_leave_sum(control, WIDE_ROWS + 3, held_medium, board)
+    d_leave_sum(control, WIDE_ROWS + 4, edges, board)
+    d_leave_sum(control, WIDE_ROWS + 5, stray, board)
+
+
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_squeeze_rows(
+    offsets, words, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
+):
+    """Count the edges, move them, pack the offsets, measure the rows; a grid-wide wait after each phase."""
+    board = cuda.shared.array(BOARD, np.int64)
+    d_count_words(words, num_words, control, board)
+    d_sync_grid(control, 1)
+    d_squeeze_words(
+        words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
+    )
+    d_sync_grid(control, 2)
+    d_pack_offsets(offsets, words, num_words, before, packed, control, board)
+    d_sync_grid(control, 3)
+    d_measure_rows(packed, control, board)
+
+
+def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
+    """Pack the rows of a gap-aware CSR in one pass over its slots.
+
+    Returns
+    -------
+    offsets : array, shape (V + 1,), vertex dtype
+    indices : array, shape (E,), vertex dtype
+    weights : array, shape (E,), or None
+        Arrays of their own: no update changes them.
+    rows : LongRows
+    """
+    backend, num_words = csr.backend, -(-csr.num_slots // LEAF)
+    offsets = backend.empty(csr.offsets.shape[0], csr.offsets.dtype)
+    indices = backend.empty(csr.num_edges, csr.indices.dtype)
+    weights = None if csr.weights is None else backend.empty(csr.num_edges, csr.weights.dtype)
+    control, before = backend.empty_together((CONTROL_SIZE, np.int64), (num_words + 1, csr.offsets.dtype), zeroed=1)
+    k_squeeze_rows.launch_resident(
+        max(num_words, offsets.shape[0]),
+        csr.offsets,
+        csr.valid,
+        num_words,
+        csr.indices,
+        csr.indices[:0] if csr.weights is None else csr.weights,
+        csr.weights is not None,
+        before,
+        offsets,
+        indices,
+        indices[:0] if weights is None else weights,
+        control,
+    )
+    return (
+        offsets,
+        indices,
+        weights,
+        LongRows(*read_totals(backend, control)[WIDE_ROWS : WIDE_ROWS + NUM_ROWS_MEASURED]),
+    )

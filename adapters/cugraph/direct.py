@@ -1,0 +1,157 @@
+"""Plain calls of cuGraph's busiest functions, handed to pylibcugraph straight away.
+
+cuGraph's Python around a search or a PageRank costs about a millisecond: it sorts all vertices to know their type. Here
+a call that asks for nothing unusual skips it; whatever else is asked for, or wrong, goes to cuGraph's own function.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+from dynstore.adapters.cugraph.live_graph import LiveGraph, lend_graph
+from dynstore.adapters.cugraph.shown import shown_ids
+from dynstore.adapters.libraries import require
+from dynstore.graph import DynamicGraph
+from dynstore.input.frames import make_cudf_frame
+
+__all__ = ["call_directly", "is_offered"]
+
+WHO = "cuGraph"
+_own = threading.local()
+
+
+def is_offered(name: str) -> bool:
+    """Say whether a function of cuGraph has a direct form."""
+    return name in _FUNCTIONS
+
+
+def call_directly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what cuGraph's function returns, or NotImplemented where the call is not plain."""
+    function, signature = _FUNCTIONS[name]
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return NotImplemented
+    first = given.pop(next(iter(signature.parameters)))
+    G, transposed = _behind(first)
+    if G is None or load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
+        return NotImplemented
+    if name == "pagerank" and transposed is False:  # cuGraph warns of that
+        return NotImplemented
+    return function(G, **given)
+
+
+def _behind(value: Any) -> tuple[DynamicGraph | None, bool | None]:
+    """Return the DynamicGraph that is meant, or None, and the orientation that its user asked for."""
+    if isinstance(value, DynamicGraph):
+        return value, None
+    live = getattr(value, "_Impl", None)
+    if type(value) is not require(WHO, "cugraph").Graph or not isinstance(live, LiveGraph):
+        return None, None
+    return live._dynamic, live.store_transposed
+
+
+def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
+    if not _is_integer(start) or not (depth_limit is None or _is_integer(depth_limit)):
+        return NotImplemented
+    dtype = shown_ids(G).number_map.dtype
+    if not 0 <= start <= np.iinfo(dtype).max:
+        return NotImplemented
+    distances, predecessors, vertices = require(WHO, "pylibcugraph").bfs(
+        handle=_handle(),
+        graph=lend_graph(G, False, "bfs"),
+        sources=require(WHO, "cupy").full(1, start, dtype=dtype),
+        direction_optimizing=False,
+        depth_limit=-1 if depth_limit is None else int(depth_limit),
+        compute_predecessors=True,
+        do_expensive_check=False,
+    )
+    return _frame(vertex=vertices, distance=distances, predecessor=predecessors)
+
+
+def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
+    if not G.is_weighted() or not _is_integer(source) or not (cutoff is None or isinstance(cutoff, int | float)):
+        return NotImplemented
+    if not 0 <= source <= np.iinfo(np.int64).max - 1 or int(G.vertex_numbers([int(source)])[0]) < 0:
+        return NotImplemented
+    vertices, distances, predecessors = require(WHO, "pylibcugraph").sssp(
+        resource_handle=_handle(),
+        graph=lend_graph(G, False, "sssp"),
+        source=int(source),
+        cutoff=np.inf if cutoff is None else cutoff,
+        compute_predecessors=True,
+        do_expensive_check=False,
+    )
+    return _frame(distance=distances, vertex=vertices, predecessor=predecessors)
+
+
+def _pagerank(
+    G: DynamicGraph, alpha: Any = 0.85, max_iter: Any = 100, tol: Any = 1.0e-5, fail_on_nonconvergence: Any = True
+) -> Any:
+    plc = require(WHO, "pylibcugraph")
+    try:
+        vertices, ranks, *converged = plc.pagerank(
+            resource_handle=_handle(),
+            graph=lend_graph(G, True, "pagerank"),
+            precomputed_vertex_out_weight_vertices=None,
+            precomputed_vertex_out_weight_sums=None,
+            initial_guess_vertices=None,
+            initial_guess_values=None,
+            alpha=alpha,
+            epsilon=tol,
+            max_iterations=max_iter,
+            do_expensive_check=False,
+            fail_on_nonconvergence=fail_on_nonconvergence,
+        )
+    except plc.exceptions.FailedToConvergeError as error:
+        raise require(WHO, "cugraph.exceptions").FailedToConvergeError from error
+    frame = _frame(vertex=vertices, pagerank=ranks)
+    return frame if fail_on_nonconvergence else (frame, *converged)
+
+
+def _weakly_connected_components(G: DynamicGraph) -> Any:
+    if G.is_directed():
+        return NotImplemented
+    vertices, labels = require(WHO, "pylibcugraph").weakly_connected_components(
+        resource_handle=_handle(),
+        graph=lend_graph(G, False, "weakly_connected_components"),
+        offsets=None,
+        indices=None,
+        weights=None,
+        labels=None,
+        do_expensive_check=False,
+    )
+    return _frame(vertex=vertices, labels=labels)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _frame(**columns: Any) -> Any:
+    return make_cudf_frame(require(WHO, "cudf"), columns)
+
+
+def _handle() -> Any:
+    """Return this thread's handle."""
+    if not hasattr(_own, "handle"):
+        _own.handle = require(WHO, "pylibcugraph").ResourceHandle()
+    return _own.handle
+
+
+# A parameter that is not here is one that a plain call does not give.
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {
+    name: (function, inspect.signature(function))
+    for name, function in (
+        ("bfs", _bfs),
+        ("sssp", _sssp),
+        ("pagerank", _pagerank),
+        ("weakly_connected_components", _weakly_connected_components),
+    )
+}

@@ -1,0 +1,223 @@
+"""What a live ``cugraph.Graph`` shows of its current version, with cuGraph's names, columns and dtypes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
+from dynstore.adapters.cugraph.row_order import rows_of_edges
+from dynstore.adapters.cugraph.shown import shown_ids
+from dynstore.adapters.libraries import require
+from dynstore.errors import InputError
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["Columns", "LiveEdgeList", "LiveViews", "expand_rows"]
+
+WHO = "cugraph.Graph"
+
+
+class Columns(NamedTuple):
+    """Names of the user's columns; ``weight`` is None for a graph without weights.
+
+    ``weight_dtype`` is the type of integer weights, which edge lists keep as long as all weights are whole numbers.
+    """
+
+    source: str
+    destination: str
+    weight: str | None
+    weight_dtype: np.dtype | None = None
+
+    def show_weights(self, weights: Array) -> Array:
+        """Return weights of the store as an edge list shows them, in an array of its own."""
+        if self.weight_dtype is None or bool((weights != weights.astype(self.weight_dtype)).any()):
+            return weights.copy()
+        return weights.astype(self.weight_dtype)
+
+
+def expand_rows(rows: PackedRows) -> Array:
+    """Return the row of each edge, shape (E,)."""
+    return rows_of_edges(require(WHO, "cupy"), rows.offsets, rows.indices.shape[0])
+
+
+class LiveEdgeList:
+    """The edge list of one version as cuGraph's classes name it; the frame is made when it is asked for."""
+
+    def __init__(self, rows: PackedRows, names: Columns) -> None:
+        self._rows, self._names = rows, names
+        self.weights = rows.weights is not None
+        self._frame: Any = None
+
+    @property
+    def edgelist_df(self) -> Any:
+        """A cuDF frame ``src, dst[, weights]`` of all edges stored: undirected ones in both directions."""
+        if self._frame is None:
+            rows, number_map = self._rows, self._rows.ids.number_map
+            columns = {"src": number_map[expand_rows(rows)], "dst": number_map[rows.indices]}
+            if rows.weights is not None:
+                columns["weights"] = self._names.show_weights(rows.weights)
+            self._frame = require(WHO, "cudf").DataFrame(columns)
+        return self._frame
+
+    @edgelist_df.setter
+    def edgelist_df(self, frame: Any) -> None:
+        """Show another frame until the next version; as in cuGraph, the graph itself stays as it is."""
+        self._frame = frame
+
+
+class LiveViews:
+    """The methods of ``simpleGraphImpl`` that read edges and vertices."""
+
+    _columns: Columns
+    _properties: Any
+    _sorted_nodes: tuple[Any, Any] | None = None
+
+    @property
+    def dynamic_graph(self) -> DynamicGraph:
+        """The graph behind it."""
+        raise NotImplementedError
+
+    def view_edge_list(self) -> Any:
+        """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
+        G = self.dynamic_graph
+        cudf, rows = require(WHO, "cudf"), packed_rows(G)
+        src, dst, weights = expand_rows(rows), rows.indices, rows.weights
+        src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
+        weight_name = self._columns.weight
+        if not G.is_directed() or rows.ids.strings is not None:
+            weight_name = "weight"  # what cuGraph calls it then, whatever the user's name is
+        if not G.is_directed():
+            once = src <= dst
+            src, dst = src[once], dst[once]
+            weights = None if weights is None else weights[once]
+        self._properties.edge_count = int(src.shape[0])
+        columns = {self._columns.source: self._named(src), self._columns.destination: self._named(dst)}
+        if weights is not None:
+            columns[weight_name or "weight"] = self._columns.show_weights(weights)
+        return cudf.DataFrame(columns)
+
+    def _named(self, numbers: Array) -> Any:
+        """Return a column of ids; numbers that stand for strings become these."""
+        strings = shown_ids(self.dynamic_graph).strings
+        if strings is None:
+            return numbers
+        cudf = require(WHO, "cudf")
+        return cudf.Series(strings).take(cudf.Series(numbers)).reset_index(drop=True)
+
+    def view_adj_list(self) -> tuple[Any, Any, Any]:
+        """Return offsets, indices and weights (or None) as Series; int32, as cuGraph has them, where that is enough.
+
+        Rows are ids from 0 to the highest. Undirected edges stand in both rows.
+        """
+        return self._adjacency(packed_rows(self.dynamic_graph))
+
+    def view_transposed_adj_list(self) -> tuple[Any, Any, Any]:
+        """As :meth:`view_adj_list`, rows being destinations."""
+        return self._adjacency(packed_rows(self.dynamic_graph, transposed=True))
+
+    def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
+        cudf, cupy = require(WHO, "cudf"), require(WHO, "cupy")
+        offsets, indices, weights = rows.offsets, rows.indices, rows.weights
+        if rows.ids.renumbered:
+            number_map = rows.ids.number_map
+            majors, minors = number_map[expand_rows(rows)], number_map[indices]
+            order = cupy.lexsort(cupy.stack((minors, majors)))
+            majors, indices = majors[order], minors[order]
+            weights = None if weights is None else weights[order]
+            borders = cupy.arange(int(number_map.max()) + 2 if number_map.shape[0] else 1)
+            offsets = cupy.searchsorted(majors, borders, side="left")
+        largest = max(int(indices.shape[0]), int(offsets.shape[0]))
+        dtype = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+        return (
+            cudf.Series(offsets.astype(dtype)),
+            cudf.Series(indices.astype(dtype)),
+            None if weights is None else cudf.Series(weights.copy()),
+        )
+
+    def nodes(self) -> Any:
+        """Return all vertices, ascending."""
+        cudf, ids = require(WHO, "cudf"), shown_ids(self.dynamic_graph)
+        if self._sorted_nodes is None or self._sorted_nodes[0] is not ids:
+            if ids.strings is not None:
+                nodes = cudf.Series(ids.strings).sort_values(ignore_index=True)
+            else:
+                cupy = require(WHO, "cupy")
+                nodes = cudf.Series(cupy.sort(ids.number_map) if ids.renumbered else ids.number_map.copy())
+            self._sorted_nodes = ids, nodes
+        return self._sorted_nodes[1].copy()
+
+    def extract_vertex_list(self, return_unrenumbered_vertices: bool = True) -> Any:
+        """Return all vertices, ascending; of strings, on request, the numbers that stand for them."""
+        ids = shown_ids(self.dynamic_graph)
+        if ids.strings is not None and not return_unrenumbered_vertices:
+            return require(WHO, "cudf").Series(ids.number_map.copy())
+        return self.nodes()
+
+    def number_of_vertices(self) -> int:
+        """Return V, isolated vertices included."""
+        self._properties.node_count = self.dynamic_graph.number_of_vertices()
+        return int(self._properties.node_count)
+
+    def number_of_edges(self, directed_edges: bool = False) -> int:
+        """Return how many edges there are; an undirected pair counts once, or with ``directed_edges`` twice."""
+        G = self.dynamic_graph
+        if directed_edges:
+            return G.snapshot().num_edges
+        self._properties.edge_count = G.number_of_edges()
+        return G.number_of_edges()
+
+    def has_node(self, n: Any) -> bool:
+        """Return whether ``n`` is a vertex."""
+        if hasattr(n, "shape") and np.ndim(n) > 0:
+            return bool(super().has_node(n))  # type: ignore[misc]
+        return self._vertex(n) is not None
+
+    def has_edge(self, u: Any, v: Any) -> bool:
+        """Return whether the edge is there."""
+        ends = self._vertex(u), self._vertex(v)
+        return None not in ends and bool(self.dynamic_graph.has_edges(([ends[0]], [ends[1]]))[0])
+
+    def has_self_loop(self) -> bool:
+        """Return whether an edge leads from a vertex to itself."""
+        rows = packed_rows(self.dynamic_graph)
+        return bool((expand_rows(rows) == rows.indices).any())
+
+    def neighbors(self, n: Any) -> Any:
+        """Return a Series of the ids that edges from ``n`` lead to; none for what is no vertex."""
+        cudf, G = require(WHO, "cudf"), self.dynamic_graph
+        vertex, ids = self._vertex(n), shown_ids(G)
+        if ids.strings is not None:
+            return cudf.Series([] if vertex is None else list(G.neighbors(vertex)), dtype="str")
+        if vertex is None:
+            return cudf.Series([], dtype=ids.number_map.dtype)
+        return cudf.Series(require(WHO, "cupy").array(G.neighbors(vertex), dtype=ids.number_map.dtype))
+
+    def _vertex(self, n: Any) -> Any:
+        """Return ``n`` as the id that it is equal to, or None where that is no vertex."""
+        value = n.item() if hasattr(n, "item") else n
+        strings = shown_ids(self.dynamic_graph).strings is not None
+        if not isinstance(value, str):
+            if strings or not isinstance(value, int | float) or not math.isfinite(value) or value != int(value):
+                return None
+            value = int(value)
+            if value < 0:
+                return None
+        elif not strings:
+            return None
+        try:
+            number = int(self.dynamic_graph.vertex_numbers([value])[0])
+        except InputError:  # past the largest id that there may be
+            return None
+        return None if number < 0 else value
+
+    def degrees_function(self, vertex_subset: Any = None, degree_type: str = "in_degree") -> Any:
+        """See cuGraph; a list of integers becomes a Series of the ids' type without a look at the edges."""
+        cudf, ids = require(WHO, "cudf"), shown_ids(self.dynamic_graph)
+        if vertex_subset is not None and not isinstance(vertex_subset, cudf.Series) and ids.strings is None:
+            vertex_subset = cudf.Series(vertex_subset).astype(ids.number_map.dtype)
+        return super().degrees_function(vertex_subset, degree_type)  # type: ignore[misc]

@@ -1,0 +1,32 @@
+"""cuGraph's map between strings and numbers, filled from a graph's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.adapters.libraries import require
+
+if TYPE_CHECKING:
+    from dynstore.adapters.cugraph.live_views import Columns
+    from dynstore.adapters.cugraph.shown import ShownIds
+
+__all__ = ["make_number_map"]
+
+WHO = "cugraph.Graph"
+# The columns of simpleGraphImpl's edge lists; a NumberMap recognises by them which end it translates.
+SOURCE, DESTINATION = "src", "dst"
+
+
+def make_number_map(ids: ShownIds, columns: Columns) -> Any:
+    """Return a ``NumberMap`` as ``cugraph.Graph`` would have made it of a column of strings."""
+    cudf = require(WHO, "cudf")
+    number_map = require(WHO, "cugraph.structure.number_map").NumberMap
+    table = cudf.DataFrame({"0": cudf.Series(ids.strings), "id": cudf.Series(ids.number_map)})
+    made = number_map(ids.number_map.dtype, table["0"].dtype, True)
+    made.input_src_col_names, made.input_dst_col_names = columns.source, columns.destination
+    made.implementation = number_map.SingleGPU(
+        table, [columns.source], [columns.destination], ids.number_map.dtype, False
+    )
+    made.implementation.src_col_names, made.implementation.dst_col_names = SOURCE, DESTINATION
+    made.df_internal_to_external = table
+    return made

@@ -1,0 +1,123 @@
+"""Packed rows of a graph's current version for cuGraph: squeezed once a version and orientation, then kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from dynstore.adapters.cugraph.row_order import (
+    LongRows,
+    hubs_astray,
+    measure_rows,
+    order_by_degree,
+    segment_end,
+    segments_of,
+)
+from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
+from dynstore.adapters.libraries import require
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["PackedRows", "kept_rows", "packed_rows"]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class PackedRows:
+    """One orientation of one version, on the GPU.
+
+    Attributes
+    ----------
+    version : int
+    transposed : bool
+        Rows are destinations. False for undirected graphs, where both are the same.
+    offsets, indices : CuPy arrays, shapes (V + 1,) and (E,), of the type of ``ids.number_map``
+    weights : CuPy array, shape (E,), or None
+    ids : ShownIds
+    segments : tuple of two ints, or None
+        Rows before them have mostly 1024 (32) edges and more; None where ids are in no order of degree.
+    copied : str
+        What was copied to make them.
+    copied_bytes : int
+    """
+
+    version: int
+    transposed: bool
+    offsets: Array
+    indices: Array
+    weights: Array | None
+    ids: ShownIds
+    segments: tuple[int, int] | None
+    copied: str
+    copied_bytes: int
+
+
+_kept: WeakKeyDictionary[DynamicGraph, dict[Any, PackedRows]] = WeakKeyDictionary()
+
+
+def kept_rows(G: DynamicGraph, transposed: bool) -> PackedRows | None:
+    """Return what an earlier call has packed of the current version, or None."""
+    rows = _kept.get(G, {}).get(transposed and G.is_directed())
+    return rows if rows is not None and rows.version == G.version else None
+
+
+def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
+    """Return the rows of the current version; later calls on it get the same ones.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        On the GPU; one on the host is copied there.
+    transposed : bool
+        Rows are destinations. A directed graph keeps its in-edges from the first time on.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without CuPy.
+    """
+    kept = kept_rows(G, transposed)
+    if kept is not None:
+        return kept
+    transposed = transposed and G.is_directed()
+    orientations = _kept.setdefault(G, {})
+    # Rows of earlier versions go first: their memory is what the new ones need.
+    for key in [key for key, rows in orientations.items() if rows.version != G.version]:
+        del orientations[key]
+    cupy = require("cuGraph", "cupy")
+    # The last update may have been on a stream of the user's own, which no other stream waits for.
+    cupy.cuda.Device().synchronize()
+    offsets, indices, weights, long_rows, copied = _pack(cupy, G.snapshot(transposed))
+    ids = shown_ids(G)
+    if ids.number_map.dtype != offsets.dtype:
+        offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
+        copied += f", widened to {offsets.dtype} for the ids"
+    num_vertices, num_edges = int(offsets.shape[0]) - 1, int(indices.shape[0])
+    segments = segments_of(long_rows, num_vertices)
+    if hubs_astray(long_rows, segments, num_edges):
+        offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
+        segments = segment_end(long_rows.wide, num_vertices), segment_end(long_rows.medium, num_vertices)
+        copied += ", then sorted anew in order of degree"
+    # cuGraph works on a stream of its own, which waits for default streams only.
+    cupy.cuda.get_current_stream().synchronize()
+    size = sum(array.nbytes for array in (offsets, indices, weights) if array is not None)
+    rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, segments, copied, size)
+    orientations[transposed] = rows
+    return rows
+
+
+def _pack(cupy: Any, csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows, str]:
+    backend = csr.backend
+    if backend.on_gpu:
+        squeeze = backend.kernels("dynstore.adapters.cugraph", "squeezing").squeeze
+        return (*squeeze(csr), "gaps squeezed out into arrays of their own")
+    packed = csr.compact()
+    columns = (
+        cupy.asarray(packed.offsets),
+        cupy.asarray(packed.indices),
+        None if packed.weights is None else cupy.asarray(packed.weights),
+    )
+    return (*columns, measure_rows(packed.offsets), "packed on the host, copied to the GPU")

@@ -1,0 +1,117 @@
+"""In which order of degree rows are, and where cuGraph's kernels shall change for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.adapters.cugraph.shown import ShownIds
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["LongRows", "hubs_astray", "measure_rows", "order_by_degree", "rows_of_edges", "segment_end", "segments_of"]
+
+# Where cuGraph's kernels change from a block a vertex to a warp, and from a warp to a thread.
+WIDE, MEDIUM = 1024, 32
+# A segment is that much longer than there are rows for it, so that few of them are left out when order has drifted ...
+SLACK_SHARE, SLACK_ROWS = 8, 8
+# ... and where it holds less than this share of them, rows count as being in no order.
+ORDERED_SHARE = 0.5
+# Rows are sorted anew where rows for a block that stand behind theirs hold more than this share of all edges.
+STRAY_SHARE = 1 / 64
+
+
+class LongRows(NamedTuple):
+    """What there is of rows for a block (1024 edges and more) and for a warp (32 and more, these included).
+
+    Attributes
+    ----------
+    wide, medium : int
+        How many there are.
+    held_wide, held_medium : int
+        Those before the end of the segment for so many.
+    wide_edges, stray_edges : int
+        Edges of rows for a block: of all of them, and of those behind that end.
+    """
+
+    wide: int
+    medium: int
+    held_wide: int
+    held_medium: int
+    wide_edges: int
+    stray_edges: int
+
+
+def measure_rows(offsets: np.ndarray) -> LongRows:
+    """Measure packed rows on the host; on the GPU, squeezing does it.
+
+    Parameters
+    ----------
+    offsets : array, shape (V + 1,)
+    """
+    degrees = np.diff(offsets)
+    wide, medium = degrees >= WIDE, degrees >= MEDIUM
+    counts = int(wide.sum()), int(medium.sum())
+    ends = [segment_end(count, degrees.shape[0]) for count in counts]
+    return LongRows(
+        *counts,
+        int(wide[: ends[0]].sum()),
+        int(medium[: ends[1]].sum()),
+        int(degrees[wide].sum()),
+        int(degrees[ends[0] :][wide[ends[0] :]].sum()),
+    )
+
+
+def segment_end(count: int, num_rows: int) -> int:
+    """Return where a segment for ``count`` rows ends."""
+    return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count else 0
+
+
+def segments_of(rows: LongRows, num_rows: int) -> tuple[int, int] | None:
+    """Return where rows of 1024 edges and more end, and rows of 32 and more, if rows are ordered by falling degree.
+
+    The order need not be perfect: cuGraph's kernels loop over the degree that a row has, so that a row in the wrong
+    segment gets too many threads or too few, and the same result.
+
+    Returns
+    -------
+    (wide, medium) or None
+        None where less than half of the long rows come before an end, or no row has 32 edges.
+    """
+    if rows.medium == 0 or rows.held_wide < ORDERED_SHARE * rows.wide or rows.held_medium < ORDERED_SHARE * rows.medium:
+        return None
+    return segment_end(rows.wide, num_rows), segment_end(rows.medium, num_rows)
+
+
+def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int) -> bool:
+    """Return whether rows of 1024 edges and more that stand behind the widest segment hold more edges than is well.
+
+    cuGraph gives such a row one thread: that is slow, and sums so many float32 one after the other that PageRank may
+    never come within its tolerance.
+    """
+    return (rows.wide_edges if segments is None else rows.stray_edges) > STRAY_SHARE * num_edges
+
+
+def order_by_degree(
+    xp: Any, offsets: Array, indices: Array, weights: Array | None, ids: ShownIds
+) -> tuple[Array, Array, Array | None, ShownIds]:
+    """Return the rows in order of falling degree, numbered anew, neighbours ascending; ``ids`` says which is which."""
+    degrees = offsets[1:] - offsets[:-1]
+    order = xp.argsort(-degrees, kind="stable")
+    ranks = xp.empty_like(order)
+    ranks[order] = xp.arange(order.shape[0], dtype=order.dtype)
+    keys = ranks[rows_of_edges(xp, offsets, indices.shape[0])] * order.shape[0] + ranks[indices]
+    places = xp.argsort(keys)
+    ordered = xp.zeros_like(offsets)
+    xp.cumsum(degrees[order], out=ordered[1:])
+    columns = ranks[indices[places]].astype(indices.dtype)
+    moved = ShownIds(ids.number_map[order], ids.strings, True)
+    return ordered, columns, None if weights is None else weights[places], moved
+
+
+def rows_of_edges(xp: Any, offsets: Array, num_edges: int) -> Array:
+    """Return the row of each edge, shape (E,)."""
+    numbers = xp.arange(num_edges, dtype=offsets.dtype)
+    return (xp.searchsorted(offsets, numbers, side="right") - 1).astype(offsets.dtype)

@@ -1,0 +1,56 @@
+"""Which ids cuGraph shows for the rows of a graph: integers, or numbers that stand for strings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.adapters.libraries import require
+from dynstore.adapters.tables.columns import kept_ids
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["ShownIds", "shown_ids"]
+
+WHO = "cuGraph"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ShownIds:
+    """The ids of all rows.
+
+    Attributes
+    ----------
+    number_map : CuPy array, shape (V,), int32 or int64
+        The integer that cuGraph shows for each row: the id, or for strings the row's number.
+    strings : numpy.ndarray of str, shape (V,), or None
+        What the numbers stand for.
+    renumbered : bool
+        Whether ``number_map`` is more than 0 .. V-1.
+    """
+
+    number_map: Array
+    strings: np.ndarray | None
+    renumbered: bool
+
+
+def shown_ids(G: DynamicGraph) -> ShownIds:
+    """Return the ids of the graph's rows, made anew only when there are new ones."""
+    return kept_ids(G, "cugraph", lambda: _read(G))
+
+
+def _read(G: DynamicGraph) -> ShownIds:
+    cupy, num_vertices = require(WHO, "cupy"), G.number_of_vertices()
+    if not G.is_renumbered():
+        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
+    ids = G.vertex_ids()
+    if ids.dtype.kind not in "iu":
+        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), ids, False)
+    # cuGraph wants ids of the type of the rows' numbers; ids past int32 make it int64 for both.
+    highest = int(ids.max()) if num_vertices else 0
+    dtype = G.vertex_dtype if highest < np.iinfo(np.int32).max else np.dtype(np.int64)
+    return ShownIds(cupy.asarray(ids, dtype=dtype), None, True)

@@ -1,0 +1,137 @@
+"""cuDF: the edge table over the store's own memory.
+
+A column is the store's array, its null mask are the store's validity bits; only the frame around them is made. cuDF
+writes to a column in place unless another column shares its buffer (copy-on-write): the store counts as one that does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.adapters.libraries import require
+from dynstore.adapters.tables.columns import gapped_columns, kept_ids
+from dynstore.errors import InputError, LimitError
+from dynstore.input.columns import GAPS_MARK
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.adapters.tables.columns import GappedColumns
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["to_cudf"]
+
+MAX_ROWS = int(np.iinfo(np.int32).max)
+
+
+def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
+    """Return the edges as a cuDF frame ``source, destination[, weight]``.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        On CUDA.
+    compact : bool
+        False shows the store's own memory, nothing is copied whatever the size, one row a slot: gaps are null rows, the
+        null mask is the store's, and an undirected edge has a row for each direction. True copies the edges without
+        gaps, an undirected edge once, source <= destination.
+
+    Returns
+    -------
+    cudf.DataFrame
+        With ``renumber=True``, the vertices of the frame with gaps are categories: their codes are the store's numbers,
+        without a copy where cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
+        converted), and only the ids, shape (V,), are copied, on the GPU; strings go there once, until there are new
+        ids. Without gaps they are ids as they are.
+        With gaps, it is marked (in ``attrs``, which cuDF hands on) so that ``insert_edges`` skips the gaps, and keeps a
+        pin: while it or anything that shares its columns lives, the graph's next update writes elsewhere, which costs
+        one copy of the graph. What is written to the frame goes to copies that cuDF makes. Only writing through a raw
+        pointer (a CuPy view of a column, a kernel) would change the store: do not.
+
+    Raises
+    ------
+    MissingDependencyError
+        Without cuDF.
+    InputError
+        For a graph on the host.
+    LimitError
+        For more rows than a cuDF column can have, 2**31 - 1.
+    """
+    cudf = require("to_cudf", "cudf")
+    if not G.backend.on_gpu:
+        raise InputError(
+            f"to_cudf: the graph is on {G.device!r}; wanted 'cuda'. "
+            "cudf.DataFrame.from_arrow(G.to_arrow(compact=True)) copies its edges to the GPU"
+        )
+    rows = G.number_of_edges() if compact else G.snapshot().num_slots
+    if rows > MAX_ROWS:
+        hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"
+        raise LimitError(f"to_cudf: {rows} rows; a cuDF column has at most {MAX_ROWS}{hint}")
+    if compact or not rows:
+        frame = make_frame(G.backend, G.edge_columns())
+        if not compact:
+            frame.attrs[GAPS_MARK] = True
+        return frame
+    G.backend.synchronize()  # cuDF works on the default stream, whatever the stream of the last update
+    frame = _over_memory(cudf, gapped_columns(G), _category(cudf, G) if G.is_renumbered() else None)
+    frame.attrs[GAPS_MARK] = True
+    return frame
+
+
+class _Lent:
+    """An exported array as cuDF gets it; cuDF's buffers over it keep it, and with it the pin."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+def _category(cudf: Any, G: DynamicGraph) -> Any:
+    """Return the type of columns whose codes are the numbers of the rows; its ids are the frame's own."""
+
+    def make() -> Any:
+        ids = G.vertex_ids()
+        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)  # strings are on the host
+
+    return cudf.CategoricalDtype(categories=kept_ids(G, "cudf", make).copy(deep=True))
+
+
+def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
+    """Make a frame without a copy; S is at least 1. ``category`` is the type of the vertices, None for numbers."""
+    pylibcudf = require("to_cudf", "pylibcudf")
+    columns = {}
+    for name, array in table.columns.items():
+        if category is not None and name != "weight":
+            codes = np.min_scalar_type(len(category.categories))
+            array = array.view(codes) if array.dtype.itemsize == codes.itemsize else array.astype(codes)
+        column = pylibcudf.Column.from_cuda_array_interface(_Lent(array))
+        if table.num_gaps:
+            column = column.with_mask(pylibcudf.gpumemoryview(_Lent(table.valid)), table.num_gaps)
+        columns[name] = column
+    frame = cudf.DataFrame.from_pylibcudf(pylibcudf.Table(list(columns.values())), {"columns": list(columns)})
+    if category is not None:
+        create = require("to_cudf", "cudf.core.column").ColumnBase.create
+        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
+        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
+        frame = cudf.DataFrame._from_data(named | kept)
+    if not _guard(frame):
+        return frame.copy(deep=True)
+    return frame
+
+
+def _guard(frame: Any) -> bool:
+    """Make cuDF copy a column before it writes to it; False where this cuDF's buffers are not as expected.
+
+    cuDF (26.10) notes weakly who shares a buffer's memory, and writes in place only for a sole user. What was lent is
+    noted as one more user: it lives as long as the memory is in use, and refers to no buffer, so it makes no cycle.
+    """
+    try:
+        for column in frame._columns:
+            for buffer in (column.data, column.mask):
+                if buffer is not None:
+                    buffer.owner._slices.add(buffer.owner.owner.obj)
+    except AttributeError:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Host kernels of the algorithms: Numba njit over the gap-aware CSR, read in place."""

@@ -1,0 +1,118 @@
+"""Betweenness centrality, as in cuGraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.inputs import all_vertices, read_vertices
+from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_count
+from dynstore.errors import InputError, InputTypeError
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["betweenness_centrality"]
+
+
+@algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
+def betweenness_centrality(
+    G: DynamicGraph,
+    k: Any = None,
+    normalized: bool = True,
+    weight: None = None,
+    endpoints: bool = False,
+    seed: int | None = None,
+    random_state: int | None = None,
+    result_dtype: Any = np.float64,
+) -> Any:
+    """Measure how many shortest paths lead through each vertex.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weights are not used: a path's length is its number of edges.
+    k : int, or vertices as a list, array, series or frame of one column, optional
+        Estimate from paths that begin at ``k`` sampled vertices, or at these vertices, scaled up to all. By default
+        every vertex is a source: V searches.
+    normalized : bool
+        Divide by the number of ordered pairs that could have a path through the vertex, (V - 1)(V - 2), or
+        V (V - 1) with ``endpoints``. False counts paths: ordered pairs in a directed graph, unordered in an undirected.
+    weight : None
+        Not supported, as in cuGraph.
+    endpoints : bool
+        Whether a path also counts at its two ends.
+    seed, random_state : int, optional
+        For sampling with an integer ``k``; ``seed`` is the older name and counts where ``random_state`` is None.
+    result_dtype : {numpy.float32, numpy.float64}
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``vertex``; ``betweenness_centrality``. A vertex that is the only source has no pairs to count and gets NaN,
+        unless ``endpoints``.
+
+    Raises
+    ------
+    InputError
+        For vertices that the graph does not have, more samples than vertices, or weights.
+    """
+    if weight is not None:
+        raise InputError("betweenness_centrality: weight is not supported; wanted None")
+    dtype = _result_dtype(result_dtype)
+    sources = _sources(G, k, seed if random_state is None else random_state)
+    out = G.snapshot()
+    into = None if G.is_directed() else out
+    kernels = G.backend.kernels("dynstore.algorithms.centrality")
+    totals = kernels.accumulate_dependencies(out, into, sources, bool(endpoints))
+    at_sources, elsewhere = _scales(
+        out.num_vertices, sources.shape[0], bool(normalized), bool(endpoints), G.is_directed()
+    )
+    factors = G.backend.empty(out.num_vertices, np.float64)
+    factors.fill(elsewhere)
+    factors[G.backend.asarray(sources)] = at_sources
+    values = (totals * factors).astype(dtype, copy=False)
+    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values})
+
+
+def _result_dtype(result_dtype: Any) -> np.dtype:
+    try:
+        dtype = np.dtype(result_dtype)
+        if dtype.name in ("float32", "float64"):
+            return dtype
+    except TypeError:
+        pass  # not a dtype at all
+    raise InputTypeError(f"betweenness_centrality: result_dtype is {result_dtype!r}; wanted float32 or float64")
+
+
+def _sources(G: DynamicGraph, k: Any, seed: int | None) -> np.ndarray:
+    num_vertices = G.number_of_vertices()
+    if k is None:
+        return np.arange(num_vertices, dtype=np.int64)
+    if isinstance(k, int | np.integer) and not isinstance(k, bool):
+        if not 0 < k <= num_vertices:
+            raise InputError(f"betweenness_centrality: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
+        if seed is not None:
+            check_count("betweenness_centrality", "random_state", seed)
+        return np.random.default_rng(seed).choice(num_vertices, size=int(k), replace=False).astype(np.int64)
+    return read_vertices(G, "betweenness_centrality", "k", k)
+
+
+def _scales(
+    num_vertices: int, num_sources: int, normalized: bool, endpoints: bool, directed: bool
+) -> tuple[float, float]:
+    """Return the factors for vertices that are sources and for the others.
+
+    Without endpoints a source is no inner vertex of its own paths, so one source fewer speaks for it.
+    """
+    others = num_vertices if endpoints else num_vertices - 1
+    if others < 2:
+        return 1.0, 1.0
+    factors = []
+    for speaking in (num_sources if endpoints else num_sources - 1, num_sources):
+        pairs = speaking * (others - 1) if normalized else speaking * (1 if directed else 2) / others
+        factors.append(1.0 / pairs if pairs else np.nan)
+    return factors[0], factors[1]

@@ -1,0 +1,60 @@
+"""Triangle counting, as in cuGraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.algorithms.inputs import all_vertices, read_vertices, to_ids
+from dynstore.algorithms.native import run_native
+from dynstore.algorithms.registry import algorithm
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["chosen_counts", "read_chosen", "triangle_count"]
+
+
+@algorithm(
+    paper="Schank, Wagner: Finding, Counting and Listing All Triangles in Large Graphs, WEA 2005", needs_undirected=True
+)
+def triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
+    """Count the triangles that each vertex is a corner of.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Undirected; self-loops and weights do not matter.
+    start_list : int, list, array, series or frame of one column, optional
+        The vertices to report, in this order; all by default.
+
+    Returns
+    -------
+    frame
+        ``vertex``; ``counts``, in the vertex dtype. Over all vertices the counts sum to three times the triangles.
+
+    Raises
+    ------
+    InputError
+        For a directed graph, or a vertex that the graph does not have.
+    """
+    chosen = read_chosen(G, start_list)
+    counts = run_native(G, "triangle_count")
+    if counts is None:
+        counts = G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(G.snapshot())
+    return chosen_counts(G, counts, chosen)
+
+
+def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:
+    """Return the rows to report; None for all."""
+    if start_list is None:
+        return None
+    return G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
+
+
+def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Any:
+    """Return the frame of some rows of the counts of all; None for all."""
+    if chosen is None:
+        return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts})
+    return make_frame(G.backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})

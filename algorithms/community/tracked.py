@@ -1,0 +1,42 @@
+"""Triangle counts, kept up to date by the triangles that updates open and close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dynstore.algorithms.community.api import chosen_counts, read_chosen
+from dynstore.algorithms.tracking import Answer
+
+if TYPE_CHECKING:
+    from dynstore.delta import Delta
+    from dynstore.typing import Array
+
+__all__ = ["TriangleAnswer"]
+
+
+class TriangleAnswer(Answer):
+    """The counts of all vertices."""
+
+    _counts: Array
+    _chosen: Array | None
+
+    def read_params(self) -> bool:
+        self._chosen = read_chosen(self.G, self.params.get("start_list"))
+        return True  # what is reported does not change what is counted
+
+    def recompute(self) -> None:
+        csr = self.G.snapshot()
+        self._counts = self.G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(csr)
+        self.edge_visits = csr.num_edges
+
+    def advance(self, delta: Delta) -> bool:
+        backend, csr = self.G.backend, self.G.snapshot()
+        counts = backend.zeros(csr.num_vertices, csr.offsets.dtype)
+        counts[: self._counts.shape[0]] = self._counts
+        self._counts = counts
+        kernels = backend.kernels("dynstore.algorithms.community", "changes")
+        self.edge_visits = kernels.update_triangles(csr, delta, counts)
+        return True
+
+    def frame(self) -> Any:
+        return chosen_counts(self.G, self._counts.copy(), self._chosen)

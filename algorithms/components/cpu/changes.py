@@ -1,0 +1,79 @@
+"""Components that changed edges unite, and what is left of those they split, on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from dynstore.algorithms.components.cpu.labels import d_find_root
+from dynstore.algorithms.rows.cpu.slots import d_has_edge
+
+if TYPE_CHECKING:
+    from dynstore.delta import Delta
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["unite_components"]
+
+
+def unite_components(sides: tuple[GapCSR, ...], delta: Delta, lost: Array, labels: Array) -> tuple[Array, int]:
+    """Unite the components that inserted edges join, and put back in vertices that have lost theirs.
+
+    Parameters
+    ----------
+    sides : tuple of GapCSR
+        Out-edges and, for a directed graph where a vertex is lost, in-edges.
+    delta : Delta
+    lost : array, vertex dtype
+        Vertices that may not be in the component of their label any more; all others are.
+    labels : array, shape (V,), vertex dtype
+        The smallest vertex of each one's component before; overwritten.
+
+    Returns
+    -------
+    labels : array, shape (V,), vertex dtype
+    visits : int
+        Edges looked at.
+    """
+    labels[lost] = lost
+    visits = len(delta)
+    k_unite_inserted(delta.src, delta.dst, delta.slots, delta.before, labels)
+    for csr in sides:
+        visits += int(k_unite_rows(csr.offsets, csr.indices, csr.valid, lost, labels))
+    k_flatten_trees(labels)
+    return labels, visits
+
+
+@njit
+def d_unite(parents, u, v):
+    """Hook the larger root under the smaller."""
+    first, second = d_find_root(parents, u), d_find_root(parents, v)
+    parents[max(first, second)] = min(first, second)
+
+
+@njit(cache=True, nogil=True)
+def k_unite_inserted(src, dst, slots, before, parents):
+    for i in range(src.shape[0]):
+        if slots[i] >= 0 and not before[i]:
+            d_unite(parents, src[i], dst[i])
+
+
+@njit(cache=True, nogil=True)
+def k_unite_rows(offsets, indices, valid, rows, parents):
+    """Unite the ends of all edges of some rows; return how many slots that were."""
+    visits = np.int64(0)
+    for u in rows:
+        visits += offsets[u + 1] - offsets[u]
+        for p in range(offsets[u], offsets[u + 1]):
+            if d_has_edge(valid, p):
+                d_unite(parents, u, indices[p])
+    return visits
+
+
+@njit(cache=True, nogil=True)
+def k_flatten_trees(parents):
+    """Point each vertex at its root; parents are smaller, so theirs are flat already."""
+    for v in range(parents.shape[0]):
+        parents[v] = parents[parents[v]]

@@ -1,0 +1,162 @@
+"""PageRank, as in cuGraph, with a warm start from the ranks before the last updates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
+from dynstore.algorithms.native import run_native
+from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_flag, check_integer, check_number
+from dynstore.errors import FailedToConvergeError, InputError
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
+
+DEFAULT_MAX_ITER = 100
+
+# The ranks last computed for a graph, whatever its version was then, and what its rows meant; gone when the graph is.
+_last_ranks: WeakKeyDictionary[DynamicGraph, tuple[Array, int]] = WeakKeyDictionary()
+
+
+@algorithm(
+    paper="Page, Brin, Motwani, Winograd: The PageRank Citation Ranking, Stanford InfoLab 1999", uses_in_edges=True
+)
+def pagerank(
+    G: DynamicGraph,
+    alpha: float = 0.85,
+    personalization: Any = None,
+    precomputed_vertex_out_weight: Any = None,
+    max_iter: int = 100,
+    tol: float = 1.0e-5,
+    nstart: Any = None,
+    dangling: Any = None,
+    fail_on_nonconvergence: bool = True,
+    warm_start: bool = False,
+) -> Any:
+    """Rank vertices by the chance that a random surfer is there.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weights, none negative, say how likely each out-edge is taken. A directed graph makes its in-edge orientation
+        with the first call and keeps it from then on.
+    alpha : float
+        Probability of following an edge, 0 to 1.
+    personalization : frame of columns ``vertex``, ``values``, optional
+        Where the surfer goes otherwise, and from vertices without out-edges; vertices left out count 0, the values are
+        divided by their sum. Without it: anywhere, with equal chance.
+    precomputed_vertex_out_weight : frame of columns ``vertex``, ``sums``, optional
+        Each vertex's sum of out-weights; 0 for those left out. Saves a pass over the edges.
+    max_iter : int
+        0 or less stands for 100.
+    tol : float
+        Stop when an iteration changes the ranks by less than this in sum (L1); 0 does ``max_iter`` iterations.
+    nstart : frame of columns ``vertex``, ``values``, optional
+        First ranks; vertices left out start at 0, the values are divided by their sum.
+    dangling : ignored
+        There for NetworkX's sake, as in cuGraph.
+    fail_on_nonconvergence : bool
+        False returns ``(frame, converged)`` and never raises :class:`FailedToConvergeError`.
+    warm_start : bool
+        Start from the ranks that the last call computed for this graph, so that few iterations are needed after few
+        updates; vertices new since then start at 1 / V. Without such ranks this is a cold start.
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``vertex``; ``pagerank``, float32 for an unweighted graph, else in the weight dtype, summing to 1.
+
+    Raises
+    ------
+    FailedToConvergeError
+        After ``max_iter`` iterations. A call with ``warm_start=True`` then goes on from where this one stopped.
+    InputError
+        For a frame, a number or a weight that cannot be used, or both ``nstart`` and ``warm_start``.
+    """
+    alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+    if check_flag("pagerank", "warm_start", warm_start) and nstart is not None:
+        raise InputError("pagerank: got both nstart and warm_start=True; wanted one of them")
+    dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
+    targets = None
+    if personalization is not None:
+        targets = read_personalization(G, personalization, dtype)
+    start = _first_ranks(G, nstart, warm_start, dtype)
+    out_weights = None
+    if precomputed_vertex_out_weight is not None:
+        what = "precomputed_vertex_out_weight"
+        out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
+    ranks, iterations, error = _iterate(G, out_weights, alpha, targets, start, limit, tol)
+    if np.isfinite(error):  # infinite weights make ranks that are no numbers
+        _last_ranks[G] = ranks.copy(), G.ids.epoch
+    converged = error < tol or ranks.shape[0] == 0
+    if fail_on_nonconvergence and not converged:
+        raise FailedToConvergeError(
+            f"pagerank: failed to converge: after {iterations} iterations the ranks still change by {error:.3g}; "
+            f"wanted less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
+        )
+    frame = pagerank_frame(G, ranks)
+    return frame if fail_on_nonconvergence else (frame, bool(converged))
+
+
+def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) -> tuple[float, float, int]:
+    """Return the numbers as :func:`pagerank` uses them, refusing those that it cannot use."""
+    alpha, tol = check_number("pagerank", "alpha", alpha), check_number("pagerank", "tol", tol)
+    if not 0 <= alpha <= 1:
+        raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
+    if tol < 0:
+        raise InputError(f"pagerank: tol is {tol}; wanted 0 or more")
+    limit = check_integer("pagerank", "max_iter", max_iter)
+    return alpha, tol, limit if limit > 0 else DEFAULT_MAX_ITER
+
+
+def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:
+    """Return where the surfer goes otherwise, shape (V,), summing to 1."""
+    return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
+
+
+def pagerank_frame(G: DynamicGraph, ranks: Array) -> Any:
+    """Return what :func:`pagerank` returns."""
+    return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks})
+
+
+def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
+    """Return ranks, iterations and the last one's change, from the store's own rows or from in-edges as slots."""
+    if not (G.is_directed() or G.is_weighted()):
+        found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)
+        if found is not None:
+            return found
+    into = G.snapshot(transposed=True)
+    if has_negative_weights(into):
+        raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
+    kernels = G.backend.kernels("dynstore.algorithms.link_analysis", "ranks")
+    if out_weights is None:
+        out_weights = kernels.sum_out_weights(G.snapshot())
+    ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, *arguments)
+    return ranked
+
+
+def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:
+    """Return the ranks of iteration 0, shape (V,), summing to 1."""
+    if nstart is not None:
+        return _normalised(read_values(G, "pagerank", "nstart", nstart, "values", dtype))
+    num_vertices = G.number_of_vertices()
+    ranks = G.backend.empty(num_vertices, dtype)
+    ranks.fill(1.0 / max(num_vertices, 1))
+    last, epoch = _last_ranks.get(G, (None, 0)) if warm_start else (None, 0)
+    # A graph that was cleared has fewer vertices than before, one that was reordered has others in its rows.
+    if last is not None and last.shape[0] <= num_vertices and epoch == G.ids.epoch:
+        ranks[: last.shape[0]] = last
+        ranks = _normalised(ranks)
+    return ranks
+
+
+def _normalised(values: Array) -> Array:
+    return (values / values.sum(dtype=np.float64)).astype(values.dtype)

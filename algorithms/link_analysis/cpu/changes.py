@@ -1,0 +1,163 @@
+"""PageRank's residual on the host: what it is after edges have changed, and pushing it along them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from dynstore.algorithms.rows.cpu.slots import d_has_edge
+
+if TYPE_CHECKING:
+    from dynstore.delta import Delta
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["hand_on", "push_residuals", "replace_rows", "sum_rows"]
+
+
+def _weights(csr: GapCSR) -> tuple[Array, int]:
+    """Return weights and their stride: the edge in slot ``p`` weighs ``weights[p * stride]``."""
+    return (np.ones(1, dtype=np.float64), 0) if csr.weights is None else (csr.weights, 1)
+
+
+def sum_rows(out: GapCSR, rows: Array) -> tuple[Array, int]:
+    """Return the sums of weights (or counts of edges) of some rows, float64, and how many edges they have."""
+    sums = np.zeros(rows.shape[0], dtype=np.float64)
+    return sums, int(k_sum_rows(out.offsets, out.valid, *_weights(out), rows, sums))
+
+
+@njit(cache=True, nogil=True)
+def k_sum_rows(offsets, valid, weights, stride, rows, sums):
+    visits = 0
+    for i in range(rows.shape[0]):
+        for p in range(offsets[rows[i]], offsets[rows[i] + 1]):
+            if d_has_edge(valid, p):
+                sums[i] += weights[p * stride]
+                visits += 1
+    return visits
+
+
+def replace_rows(
+    out: GapCSR, delta: Delta, rows: Array, inverse: Array, sums: Array, values: Array, handed: Array
+) -> int:
+    """Add what changed rows hand out now, and take away what they did before, for two lists of values at once.
+
+    Parameters
+    ----------
+    out : GapCSR
+    delta : Delta
+    rows : array, shape (K,)
+        The vertices with a changed edge, each once.
+    inverse : array, shape (V,), float64
+        1 / sum of each row's weights before; 0 for a sum of 0.
+    sums : array, shape (K,), float64
+        The sums now.
+    values : array, shape (2, V), float64
+        What each row hands out in all.
+    handed : array, shape (2, V), float64
+        What each vertex is handed; changed in place.
+
+    Returns
+    -------
+    int
+        Edges looked at.
+    """
+    weights = _weights(out)
+    visits = k_shift_rows(out.offsets, out.indices, out.valid, *weights, rows, inverse, sums, values, handed)
+    before = delta.before.astype(np.float64) if delta.weights is None else delta.weights
+    k_shift_changes(delta.src, delta.dst, delta.slots, before, *weights, inverse, values, handed)
+    return int(visits)
+
+
+@njit(cache=True, nogil=True)
+def k_shift_rows(offsets, indices, valid, weights, stride, rows, inverse, sums, values, handed):
+    """Treat all edges of the rows as if only the sums had changed."""
+    visits = 0
+    for i in range(rows.shape[0]):
+        u = rows[i]
+        factor = -inverse[u]
+        if sums[i] != 0:
+            factor += 1.0 / sums[i]
+        first, second = factor * values[0, u], factor * values[1, u]
+        for p in range(offsets[u], offsets[u + 1]):
+            if d_has_edge(valid, p):
+                handed[0, indices[p]] += first * weights[p * stride]
+                handed[1, indices[p]] += second * weights[p * stride]
+                visits += 1
+    return visits
+
+
+@njit(cache=True, nogil=True)
+def k_shift_changes(src, dst, slots, before, weights, stride, inverse, values, handed):
+    """Correct that for the edges that were not there, are not there any more, or weighed something else."""
+    for i in range(src.shape[0]):
+        after = 0.0
+        if slots[i] >= 0:
+            after = np.float64(weights[slots[i] * stride])
+        if after != before[i]:
+            factor = inverse[src[i]] * (after - before[i])
+            handed[0, dst[i]] += values[0, src[i]] * factor
+            handed[1, dst[i]] += values[1, src[i]] * factor
+
+
+def hand_on(out: GapCSR, values: Array, handed: Array) -> int:
+    """Add each vertex's value to all that its edges lead to, times their weights; return how many edges there are.
+
+    Parameters
+    ----------
+    values, handed : array, shape (V,), float64
+    """
+    return int(k_hand_on(out.offsets, out.indices, out.valid, *_weights(out), values, handed))
+
+
+@njit(cache=True, nogil=True)
+def k_hand_on(offsets, indices, valid, weights, stride, values, handed):
+    visits = 0
+    for u in range(values.shape[0]):
+        for p in range(offsets[u], offsets[u + 1]):
+            if d_has_edge(valid, p):
+                handed[indices[p]] += values[u] * weights[p * stride]
+                visits += 1
+    return visits
+
+
+def push_residuals(out: GapCSR, inverse: Array, alpha: float, threshold: float, ranks: Array, residuals: Array) -> int:
+    """Move the residuals of all vertices where that pays to their ranks, and on along their edges.
+
+    Vertices take turns, as in Gauss and Seidel's method: each passes on what it has got by then.
+
+    Parameters
+    ----------
+    inverse : array, shape (V,), float64
+        1 / sum of each row's weights; 0 for a sum of 0.
+    threshold : float
+        Residual for each slot of a vertex's row, and one more, from which on it is moved.
+    ranks, residuals : array, shape (V,), float64
+        Changed in place.
+
+    Returns
+    -------
+    int
+        Edges looked at.
+    """
+    rows = (out.offsets, out.indices, out.valid, *_weights(out))
+    return int(k_push_residuals(*rows, inverse, alpha, threshold, ranks, residuals))
+
+
+@njit(cache=True, nogil=True)
+def k_push_residuals(offsets, indices, valid, weights, stride, inverse, alpha, threshold, ranks, residuals):
+    visits = 0
+    for u in range(ranks.shape[0]):
+        residual = residuals[u]
+        if abs(residual) <= threshold * (offsets[u + 1] - offsets[u] + 1):
+            continue
+        residuals[u] = 0.0
+        ranks[u] += residual
+        share = alpha * residual * inverse[u]
+        for p in range(offsets[u], offsets[u + 1]):
+            if d_has_edge(valid, p):
+                residuals[indices[p]] += share * weights[p * stride]
+                visits += 1
+    return visits

@@ -1,0 +1,204 @@
+"""PageRank's iterations on the GPU, whatever adds up the in-edges: shares, next ranks, and when to stop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.rows.cuda.rows import LOW_BITS, d_add_block
+from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "BOARD_SIZE",
+    "CHANGE",
+    "DANGLING",
+    "d_advance_rank",
+    "d_read_rank",
+    "d_spread",
+    "iterate_ranks",
+    "k_advance_split_rows",
+]
+
+# Iterations started before the host looks whether one has converged; those after it write nothing.
+WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
+# The last iterations that write ranks where there is no tolerance: the change is that between two of them.
+KEPT_ITERATIONS = 2
+BOARD_SIZE = THREADS // WARP
+# What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
+DANGLING, CHANGE = range(2)
+
+
+@device
+def d_share_rank(rank, weight, shares, vertex):
+    """Write what ``vertex`` gives per unit of weight; return the rank that it has no edge to give along."""
+    if weight == 0:
+        shares[vertex] = 0
+        return np.float64(rank)
+    shares[vertex] = rank / weight
+    return 0.0
+
+
+@kernel
+def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_shares, sums, history):
+    """Stride over the vertices: copy the ranks, write the shares, add up the dangling rank, one atomic add a block.
+
+    Behind the shares are zeros then, and in ``sums`` those of the rows ``summed``. Notes that no iteration was before.
+    """
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    if cuda.grid(1) == 0:
+        history[CHANGE] = np.inf
+        shares[start.shape[0]] = 0
+        next_shares[start.shape[0]] = 0
+    dangling = 0.0
+    vertex, stride, last = int(cuda.grid(1)), int(cuda.gridsize(1)), start.shape[0] - 1
+    coming = np.uint64(min(vertex, last))
+    coming_rank, coming_weight = start[coming], out_weights[coming]
+    while vertex <= last:
+        rank, weight = coming_rank, coming_weight
+        coming = np.uint64(min(vertex + stride, last))
+        coming_rank, coming_weight = start[coming], out_weights[coming]
+        ranks[vertex] = rank
+        dangling += d_share_rank(rank, weight, shares, vertex)
+        vertex += stride
+    item, num_summed = int(cuda.grid(1)), int(lengths[0]) & LOW_BITS
+    while item < num_summed:
+        sums[summed[item]] = 0.0
+        item += stride
+    d_add_block(dangling, board, history, DANGLING)
+
+
+@device
+def d_spread(history, iteration, alpha, uniform, num_vertices):
+    """Return what all vertices get apart from their in-edges: each, or together where there are targets."""
+    spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
+    if uniform:
+        spread /= num_vertices
+    return spread
+
+
+@device
+def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
+    """Write a vertex's next rank, if there is room for any, and share.
+
+    Return by how much the rank changed, which is meaningless without room, and the rank that dangles.
+    """
+    given = spread
+    if not uniform:
+        given = spread * np.float64(targets[vertex])
+    rank = shares.dtype.type(alpha * total + given)
+    if ranks.shape[0] > 0:
+        ranks[vertex] = rank
+    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
+
+
+@device
+def d_read_rank(ranks, shares, vertex):
+    """Return a vertex's rank, 0 where there are none."""
+    rank = shares.dtype.type(0)
+    if ranks.shape[0] > 0:
+        rank = ranks[vertex]
+    return rank
+
+
+@device
+def d_fetch_summed(split, num_rows, item, out_weights, ranks, shares, sums):
+    """Return the row in place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
+
+    What is in its place is read there, too, so that this read does not wait for the number of rows.
+    """
+    highest = out_weights.shape[0] - 1 if item < num_rows else 0
+    row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
+    return row, d_read_rank(ranks, shares, row), out_weights[row], sums[row]
+
+
+@kernel
+def k_advance_split_rows(
+    split, lengths, history, iteration, tol, alpha, uniform, targets, out_weights, ranks, next_shares, sums
+):
+    """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums.
+
+    A row is read before it is known whether there is anything to do: few rows take no longer than reads that wait for
+    each other.
+    """
+    board = cuda.shared.array(BOARD_SIZE, np.float64)
+    item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
+    num_rows = int(lengths[0]) & LOW_BITS
+    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
+    spread = d_spread(history, iteration, alpha, uniform, out_weights.shape[0])
+    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+        num_rows = 0
+    changes = 0.0
+    dangling = 0.0
+    while item < num_rows:
+        change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
+        sums[row] = 0.0
+        changes += change
+        dangling += lost
+        item += stride
+        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
+    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
+    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
+
+
+def iterate_ranks(
+    backend: Backend,
+    advance: Callable[[Array, tuple[Any, ...]], None],
+    summed: tuple[Array, Array],
+    out_weights: Array,
+    alpha: float,
+    personalization: Array | None,
+    start: Array,
+    max_iter: int,
+    tol: float,
+) -> tuple[Array, int, float]:
+    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration.
+
+    ``summed``: what :func:`k_advance_split_rows` takes first.
+    """
+    num_vertices = start.shape[0]
+    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
+    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
+    uniform = int(personalization is None)
+    # What the kernels do not read is stood for by what none writes.
+    targets = start if personalization is None else personalization
+    block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
+    last, iterations, error = None, 0, np.inf
+    while iterations < max_iter and not error < tol:
+        block = min(block, max_iter - iterations)
+        history = backend.zeros(2 * (block + 1), np.float64)
+        if last is None:
+            arrays = (ranks, shares, next_shares, sums)
+            k_begin_ranks.launch_strided(num_vertices, start, out_weights, *summed, *arrays, history)
+        else:
+            history[:2] = last[-2:]
+        for iteration in range(block):
+            # How much the ranks change somebody asks for if there is a tolerance, or after the last iteration.
+            is_asked = tol > 0 or iterations + iteration + KEPT_ITERATIONS >= max_iter
+            step = (
+                history,
+                iteration,
+                float(tol),
+                float(alpha),
+                uniform,
+                targets,
+                out_weights,
+                ranks if is_asked else ranks[:0],
+                next_shares,
+                sums,
+            )
+            advance(shares, step)
+            shares, next_shares = next_shares, shares
+        changes = backend.to_host(history)[2 + CHANGE :: 2]
+        converged = np.flatnonzero(changes < tol)
+        done = int(converged[0]) + 1 if converged.shape[0] else block
+        error = float(changes[done - 1])
+        iterations += done
+        last = history
+    return ranks, iterations, error

@@ -1,0 +1,198 @@
+"""PageRank, kept up to date: changed edges leave a residual, which is pushed on where it is large.
+
+The ranks are kept as y = (I - alpha P)^-1 t, where P hands each vertex's rank out along its edges and t is 1 for every
+vertex, or the personalization. Divided by their sum they are PageRank: rank that vertices without edges would hand to t
+only makes the sum larger (Langville, Meyer, "Deeper Inside PageRank", Internet Mathematics 1(3), 2004, section 3).
+Nothing in y depends on V, so a new vertex changes nothing elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.inputs import has_negative_weights
+from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers, read_personalization
+from dynstore.algorithms.tracking import Answer
+from dynstore.algorithms.traversal.tracked import grow
+from dynstore.errors import FailedToConvergeError, InputError
+
+if TYPE_CHECKING:
+    from dynstore.delta import Delta
+    from dynstore.typing import Array
+
+__all__ = ["PagerankAnswer"]
+
+# A round moves the vertices that hold this share of the residual at least, those with the fewest edges for it first.
+MOVED_SHARE = 0.5
+# Rounds that the next one's step is made of.
+KEPT_ROUNDS = 3
+# A longer step that leaves less than this of the residual is taken even where the round alone would leave less still.
+ENOUGH_LESS = 0.75
+# Times that ranks are handed on to find where residual collects: what is left of all else falls by half or more a time.
+MODE_STEPS = 3
+
+
+class PagerankAnswer(Answer):
+    """Ranks, and how far each is from what its neighbours hand it."""
+
+    _ranks: Array
+    _residuals: Array
+    _sums: Array  # of out-weights
+    _mode: Array  # a shape that residual comes to when it is pushed for long: handed on, it becomes smaller, not other
+    _mode_change: Array  # what adding it to the ranks does to the residuals
+    _targets: Array | None = None
+
+    def __init__(self, G: Any, **params: Any) -> None:
+        for name in ("nstart", "precomputed_vertex_out_weight"):
+            if params.get(name) is not None:
+                raise InputError(f"track: pagerank: {name} is for a single run; wanted None")
+        if params.get("warm_start", False) or not params.get("fail_on_nonconvergence", True):
+            raise InputError("track: pagerank: warm_start and fail_on_nonconvergence are for single runs")
+        super().__init__(G, **params)
+        numbers = {name: params[name] for name in ("alpha", "tol", "max_iter") if name in params}
+        self._alpha, self._tol, self._max_rounds = read_numbers(**numbers)
+        if self._alpha == 1:
+            raise InputError("track: pagerank: alpha is 1; wanted less")
+
+    @property
+    def _kernels(self) -> Any:
+        return self.G.backend.kernels("dynstore.algorithms.link_analysis", "changes")
+
+    def read_params(self) -> bool:
+        before, personalization = self._targets, self.params.get("personalization")
+        if personalization is None:
+            return True
+        self._targets = read_personalization(self.G, personalization, np.dtype(np.float64))
+        size = 0 if before is None else before.shape[0]
+        if before is None or size > self._targets.shape[0]:
+            return False
+        same = (self._targets[:size] == before).all() & (self._targets[size:] == 0).all()
+        return bool(same)
+
+    def recompute(self) -> None:
+        backend, out = self.G.backend, self.G.snapshot()
+        if has_negative_weights(out):
+            raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
+        rows = backend.xp.arange(out.num_vertices, dtype=np.int64)
+        self._sums, self.edge_visits = self._kernels.sum_rows(out, rows)
+        self._ranks = backend.zeros(out.num_vertices, np.float64)
+        self._mode = self._mode_change = self._ranks[:0]
+        self._residuals = self._spread()
+        self.edge_visits += self._kernels.push_residuals(  # all of it, once
+            out, self._invert(self._sums), self._alpha, -1.0, self._ranks, self._residuals
+        )
+        self._settle()
+        self._find_mode()
+
+    def advance(self, delta: Delta) -> bool:
+        backend, xp, out = self.G.backend, self.G.backend.xp, self.G.snapshot()
+        there = delta.slots >= 0
+        changed = delta.before != there
+        if out.weights is not None:
+            changed |= there
+            if bool((out.weights[delta.slots[there]] < 0).any()):
+                return False
+        # A new vertex has the rank of one without edges: what it is given, and no residual.
+        size = out.num_vertices
+        ranks = grow(backend, self._ranks, size, 0.0 if self._targets is not None else 1.0)
+        residuals, all_sums, mode, mode_change = (
+            grow(backend, array, size, 0.0) for array in (self._residuals, self._sums, self._mode, self._mode_change)
+        )
+        tails = delta.src[changed].astype(np.int64)
+        rows = xp.unique(tails)
+        if not rows.shape[0]:
+            sums, visits = all_sums[rows], 0
+        elif out.weights is None:  # whole numbers: nothing is lost in adding up
+            gained = there[changed] * 2.0 - 1.0
+            sums, visits = all_sums[rows] + xp.bincount(xp.searchsorted(rows, tails), gained, rows.shape[0]), 0
+        else:
+            sums, visits = self._kernels.sum_rows(out, rows)
+        values, handed = xp.stack((ranks, mode)) * self._alpha, xp.stack((residuals, mode_change))
+        visits += self._kernels.replace_rows(out, delta, rows, self._invert(all_sums), sums, values, handed)
+        all_sums[rows] = sums
+        self._ranks, self._sums, self._mode, self.edge_visits = ranks, all_sums, mode, visits
+        self._residuals, self._mode_change = handed[0], handed[1]
+        self._settle()
+        return True
+
+    def frame(self) -> Any:
+        ranks = self.G.backend.xp.maximum(self._ranks, 0.0)
+        dtype = self.G.weight_dtype if self.G.is_weighted() else np.dtype(np.float32)
+        return pagerank_frame(self.G, (ranks / max(float(ranks.sum()), np.finfo(np.float64).tiny)).astype(dtype))
+
+    def _spread(self) -> Array:
+        """Return t."""
+        if self._targets is not None:
+            return self._targets.copy()
+        ones = self.G.backend.empty(self.G.number_of_vertices(), np.float64)
+        ones.fill(1.0)
+        return ones
+
+    def _invert(self, sums: Array) -> Array:
+        xp = self.G.backend.xp
+        return xp.where(sums > 0, 1.0 / xp.where(sums > 0, sums, 1.0), 0.0)
+
+    def _settle(self) -> None:
+        """Push until the ranks are as near as those of ``pagerank``, which stops at an L1 change of ``tol``.
+
+        Each round is one pass over the vertices whose residual is worth it. Its step is then lengthened, along with
+        those of the rounds before and the shape that is kept for all of them, to where the residual is smallest
+        (Anderson, "Iterative Procedures for Nonlinear Integral Equations", JACM 12(4), 1965). Without that, residual
+        that has spread over all vertices falls by no more than alpha a round.
+        """
+        G, xp = self.G, self.G.backend.xp
+        out, ranks, residuals = G.snapshot(), self._ranks, self._residuals
+        if not out.num_vertices:
+            return
+        spread, inverse = self._spread(), self._invert(self._sums)
+        total = float(spread.sum())
+        threshold = MOVED_SHARE / (out.num_slots + out.num_vertices)
+        mode = [] if self._mode.shape[0] != out.num_vertices else [(self._mode, self._mode_change)]
+        steps: list[tuple[Array, Array]] = []  # of the ranks and of the residuals
+        for _ in range(self._max_rounds + 1):
+            # Residual in the shape of t only makes y larger as a whole, which the division by its sum takes out.
+            error = float(xp.abs(residuals - spread * (residuals.sum() / total)).sum())
+            if error <= self._alpha * self._tol * float(ranks.sum()):
+                self._ranks, self._residuals = ranks, residuals
+                return
+            if not np.isfinite(error):  # infinite weights make ranks that are no numbers
+                break
+            norm = float(xp.abs(residuals).sum())
+            new_ranks, new_residuals = ranks.copy(), residuals.copy()
+            self.edge_visits += self._kernels.push_residuals(
+                out, inverse, self._alpha, threshold * norm, new_ranks, new_residuals
+            )
+            steps = [*steps[1 - KEPT_ROUNDS :], (new_ranks - ranks, new_residuals - residuals)]
+            tried = [*mode, *steps]
+            weights = 1.0 / (xp.abs(new_ranks) + float(xp.abs(new_ranks).mean()))
+            factors = self._lengthen([step for _, step in tried], new_residuals, weights)
+            ranks, residuals = new_ranks, new_residuals
+            farther = residuals + sum(factor * step for factor, (_, step) in zip(factors, tried, strict=True))
+            # What is least by squares may take a push back; by L1, every push makes the residual less.
+            if float(xp.abs(farther).sum()) < max(float(xp.abs(residuals).sum()), ENOUGH_LESS * norm):
+                ranks = ranks + sum(factor * step for factor, (step, _) in zip(factors, tried, strict=True))
+                residuals = farther
+        raise FailedToConvergeError(
+            f"track: pagerank: after {self._max_rounds} rounds the ranks still change by "
+            f"{error / float(ranks.sum()):.3g}; wanted less than tol={self._tol:g}. Raise max_iter or tol"
+        )
+
+    def _find_mode(self) -> None:
+        """Hand the ranks on a few times; in the end, what they are like is what pushed residual comes to be like."""
+        out, inverse = self.G.snapshot(), self._invert(self._sums)
+        mode = self._ranks
+        for _ in range(MODE_STEPS + 1):
+            mode, before = self.G.backend.zeros(out.num_vertices, np.float64), mode
+            self.edge_visits += self._kernels.hand_on(out, before * inverse * self._alpha, mode)
+        self._mode, self._mode_change = before, mode - before
+
+    def _lengthen(self, steps: list[Array], residuals: Array, weights: Array) -> list[float]:
+        """Return how much of each step to add so that the weighted squares of the residuals are least."""
+        vectors = self.G.backend.xp.stack((*steps, residuals))
+        table = self.G.backend.to_host((vectors[:-1] * weights) @ vectors.T)
+        scale = 1.0 / np.sqrt(np.maximum(np.diag(table), np.finfo(np.float64).tiny))
+        system, right = table[:, :-1] * scale[:, None] * scale, -table[:, -1] * scale
+        factors: list[float] = (np.linalg.lstsq(system, right, rcond=1e-10)[0] * scale).tolist()
+        return factors

@@ -1,0 +1,195 @@
+"""Breadth-first search and shortest paths, as in cuGraph."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_vertices, refuse_arguments, to_ids
+from dynstore.algorithms.native import run_native
+from dynstore.algorithms.registry import algorithm
+from dynstore.arguments import check_integer, check_number
+from dynstore.errors import InputError, InputTypeError
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_lengths", "sssp", "sssp_frame"]
+
+
+@algorithm(paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012")
+def bfs(
+    G: DynamicGraph,
+    start: Any = None,
+    depth_limit: int | None = None,
+    i_start: Any = None,
+    directed: None = None,
+    return_predecessors: bool = True,
+) -> Any:
+    """Find how many edges each vertex is away from the nearest start vertex.
+
+    Undirected graphs are searched in both directions (top-down and bottom-up), directed ones top-down.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weights are not used.
+    start : int, list, array, series or frame of one column
+        Where to begin; several vertices begin together, wherever they lie.
+    depth_limit : int, optional
+        Vertices farther away stay unreached. A negative number means no limit, as in cuGraph.
+    i_start : optional
+        Another name of ``start``.
+    directed : None
+        For cuGraph's matrices only; anything but None is refused.
+    return_predecessors : bool
+        False fills the column with -1 and is faster.
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``vertex``; ``distance``, in the vertex dtype, its ``iinfo.max`` where unreached; ``predecessor``, the smallest
+        parent one step nearer, -1 for start vertices and unreached ones.
+
+    Raises
+    ------
+    InputError
+        For a start vertex that the graph does not have.
+    """
+    sources, limit = read_bfs(G, start, depth_limit, i_start, directed)
+    parents = bool(return_predecessors)
+    found = run_native(G, "bfs", sources, limit, parents)
+    if found is None:
+        found = search_hops(G, sources, limit, parents)
+    return bfs_frame(G, *found)
+
+
+def read_bfs(
+    G: DynamicGraph, start: Any = None, depth_limit: int | None = None, i_start: Any = None, directed: None = None
+) -> tuple[np.ndarray, int]:
+    """Return the rows to start from, ascending, and the largest distance."""
+    refuse_arguments("bfs", directed=directed)
+    start = _one_of("bfs", "start", start, "i_start", i_start)
+    sources = np.unique(read_vertices(G, "bfs", "the input sources", start))
+    limit = int(np.iinfo(G.vertex_dtype).max)
+    if depth_limit is not None and check_integer("bfs", "depth_limit", depth_limit) >= 0:
+        limit = min(int(depth_limit), limit)
+    return sources, limit
+
+
+def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
+    """Return distances and predecessors of all rows; these are None unless ``parents`` are wanted."""
+    out = G.snapshot()
+    # A directed graph is not given a second orientation for this: every later update would have to keep it.
+    into = None if G.is_directed() else out
+    found: tuple[Array, Array | None] = G.backend.kernels("dynstore.algorithms.traversal", "search").bfs(
+        out, into, sources, limit, parents
+    )
+    return found
+
+
+def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> Any:
+    """Return what :func:`bfs` returns."""
+    if predecessors is None:
+        predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
+    columns = {"vertex": all_vertices(G), "distance": distances, "predecessor": to_ids(G, predecessors)}
+    return make_frame(G.backend, columns)
+
+
+@algorithm(
+    paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959", needs_weights=True
+)
+def sssp(
+    G: DynamicGraph,
+    source: int | None = None,
+    method: str | None = None,
+    directed: None = None,
+    return_predecessors: None = None,
+    unweighted: None = None,
+    overwrite: None = None,
+    indices: int | None = None,
+    cutoff: float | None = None,
+) -> Any:
+    """Find the shortest paths from one vertex to all others.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Weighted; no weight may be negative.
+    source : int
+    method : {None, "auto"}
+    directed, return_predecessors, unweighted, overwrite : None
+        For cuGraph's matrices only; anything but None is refused.
+    indices : optional
+        Another name of ``source``.
+    cutoff : float, optional
+        Only paths shorter than this are looked for (strictly, as in cuGraph).
+
+    Returns
+    -------
+    frame of V rows in order of vertex
+        ``distance``, in the weight dtype, its ``finfo.max`` where unreached; ``vertex``; ``predecessor``, -1 for the
+        source and unreached vertices.
+
+    Raises
+    ------
+    UnweightedGraphError
+        A RuntimeError too, as in cuGraph.
+    InputError
+        For a source that the graph does not have, or a negative weight.
+    """
+    row, limit = read_sssp(G, source, method, directed, return_predecessors, unweighted, overwrite, indices, cutoff)
+    return sssp_frame(G, *search_lengths(G, row, limit))
+
+
+def read_sssp(
+    G: DynamicGraph,
+    source: int | None = None,
+    method: str | None = None,
+    directed: None = None,
+    return_predecessors: None = None,
+    unweighted: None = None,
+    overwrite: None = None,
+    indices: int | None = None,
+    cutoff: float | None = None,
+) -> tuple[int, float]:
+    """Return the row to start from, and the length that paths must stay below."""
+    if method not in (None, "auto"):
+        raise InputError(f"sssp: method is {method!r}; only 'auto' is accepted")
+    refuse_arguments(
+        "sssp",
+        directed=directed,
+        return_predecessors=return_predecessors,
+        unweighted=unweighted,
+        overwrite=overwrite,
+    )
+    sources = read_vertices(G, "sssp", "source", _one_of("sssp", "source", source, "indices", indices))
+    if sources.shape[0] != 1:
+        raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
+    limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
+    return int(sources[0]), limit
+
+
+def search_lengths(G: DynamicGraph, source: int, limit: float) -> tuple[Array, Array]:
+    """Return distances and predecessors of all rows."""
+    out = G.snapshot()
+    if has_negative_weights(out):
+        raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
+    found: tuple[Array, Array] = G.backend.kernels("dynstore.algorithms.traversal", "search").sssp(out, source, limit)
+    return found
+
+
+def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Any:
+    """Return what :func:`sssp` returns."""
+    columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
+    return make_frame(G.backend, columns)
+
+
+def _one_of(who: str, name: str, value: Any, alias: str, other: Any) -> Any:
+    if (value is None) == (other is None):
+        got = "neither" if value is None else "both"
+        raise InputTypeError(f"{who}: got {got} of {name!r} and {alias!r}; wanted one of them")
+    return other if value is None else value

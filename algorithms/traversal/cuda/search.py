@@ -1,0 +1,329 @@
+"""Breadth-first search on the GPU; shortest paths are next door, and reached from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
+from dynstore.algorithms.rows.cuda.rows import (
+    RESERVE_BOARD,
+    STEP_SLOTS,
+    count_warps,
+    d_add_block,
+    d_find_slot,
+    d_list_words,
+    d_mark_words,
+    d_num_items,
+    d_num_pieces,
+    d_open_piece,
+    d_read_bits,
+    make_lists,
+)
+from dynstore.algorithms.traversal.cuda.shortest_paths import sssp
+from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
+
+if TYPE_CHECKING:
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["bfs", "sssp"]
+
+# Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so the frontier must have some
+# slots per vertex to be worth one: a long path never does.
+ALPHA = 14
+BETA = 24
+SWEEP_SHARE = 8
+# Slots that a vertex searches alone in a bottom-up step before its warp helps; at most 32.
+LONE_SLOTS = 2 if SIMULATED else 32
+# Levels started before the host looks whether there was another: as many as before, within these bounds.
+FEWEST_LEVELS, MOST_LEVELS = 4, 16
+# What the device notes of a step, in a ring of rows: vertices of the frontier and their slots, lengths of its lists,
+# whether it was expanded bottom-up, and how many slots no frontier has had by then.
+SIZE, SLOTS, LISTS, BOTTOM_UP, UNCHECKED = range(5)
+FIELDS, RING = 5, 4
+
+
+@device
+def d_note(step):
+    """Return where the ring holds the row of ``step``."""
+    return (step & (RING - 1)) * FIELDS
+
+
+@device
+def d_is_bottom_up(notes, step, num_vertices, can_pull):
+    """Whether the frontier of ``step`` is expanded bottom-up; every thread of a step's kernels finds the same."""
+    now = d_note(step)
+    before = d_note(step - 1)
+    slots = notes[now + SLOTS]
+    if notes[before + BOTTOM_UP] != 0:
+        return notes[now + SIZE] * BETA >= num_vertices
+    wide = slots * ALPHA > notes[before + UNCHECKED] - slots and slots * SWEEP_SHARE > num_vertices
+    return can_pull != 0 and wide
+
+
+@device
+def d_reach(reached, predecessors, keep_parents, parent, child):
+    """Set the child's bit (atomic or) and keep its smallest parent (atomic minimum).
+
+    The plain reads only save atomics: bits are only set, and parents only fall, while this kernel runs. Where parents
+    do not matter the caller has just seen that the bit was not set.
+    """
+    if not keep_parents or not d_has_bit(reached, child):
+        cuda.atomic.or_(reached, child >> 5, np.uint32(1 << (child & 31)))
+    if keep_parents and parent < predecessors[np.uint64(child)]:
+        cuda.atomic.min(predecessors, child, parent)
+
+
+@device
+def d_find_child(indices, valid, seen, base, first, last, position):
+    """Return the child at a position of a piece, and whether it is one that is not ``seen``; without branches."""
+    place, live = d_find_slot(valid, base, first, last, position)
+    child = int(indices[place])
+    return child, live & (not d_has_bit(seen, child))
+
+
+@kernel
+def k_start_search(starts, num_slots, reached, notes):
+    """One thread a start vertex: set its bit (atomic or). The first notes the step before the first."""
+    i = int(cuda.grid(1))
+    if i == 0:
+        notes[d_note(0) + UNCHECKED] = num_slots
+        notes[d_note(1) + UNCHECKED] = num_slots
+        notes[d_note(1) + SIZE] = 1
+    if i < starts.shape[0]:
+        vertex = int(starts[i])
+        cuda.atomic.or_(reached, vertex >> 5, np.uint32(1 << (vertex & 31)))
+
+
+@kernel
+def k_push_frontier(
+    offsets, indices, valid, short, rows, begins, notes, step, num_vertices, can_pull, seen, reached, predecessors,
+    keep_parents,
+):  # fmt: skip
+    """Top-down: warps stride over the frontier's pieces and short rows, and set the bits of children not ``seen``.
+
+    ``seen``: what was reached before this step, or ``reached`` itself where parents do not matter. The first thread
+    notes the direction, and empties the note after next. Atomics: see :func:`d_reach`.
+    """
+    now = d_note(step)
+    bottom_up = d_is_bottom_up(notes, step, num_vertices, can_pull)
+    thread = int(cuda.grid(1))
+    if thread == 0:
+        notes[now + BOTTOM_UP] = int(bottom_up)
+        notes[now + UNCHECKED] = notes[d_note(step - 1) + UNCHECKED] - notes[now + SLOTS]
+        for field in range(FIELDS):
+            notes[d_note(step + 2) + field] = 0
+    if bottom_up or notes[now + SIZE] == 0:
+        return
+    lane = d_lane()
+    pieces = d_num_pieces(notes[now + LISTS])
+    items, shorts = d_num_items(notes[now + LISTS])
+    for item in range(thread >> 5, items, int(cuda.gridsize(1)) >> 5):
+        if item < pieces:
+            parent, base, first, last = d_open_piece(offsets, rows, begins, item)
+            for place in range(lane, last + 1, STEP_SLOTS):
+                child0, new0 = d_find_child(indices, valid, seen, base, first, last, place)
+                child1, new1 = d_find_child(indices, valid, seen, base, first, last, place + 32)
+                child2, new2 = d_find_child(indices, valid, seen, base, first, last, place + 64)
+                child3, new3 = d_find_child(indices, valid, seen, base, first, last, place + 96)
+                if new0:
+                    d_reach(reached, predecessors, keep_parents, parent, child0)
+                if new1:
+                    d_reach(reached, predecessors, keep_parents, parent, child1)
+                if new2:
+                    d_reach(reached, predecessors, keep_parents, parent, child2)
+                if new3:
+                    d_reach(reached, predecessors, keep_parents, parent, child3)
+        else:
+            i = (item - pieces) * 32 + lane
+            if i < shorts:
+                parent = int(short[i])
+                begin = int(offsets[parent])
+                bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
+                while bits != 0:
+                    child = int(indices[np.uint64(begin + d_lowest_bit(bits))])
+                    bits &= bits - 1
+                    if not d_has_bit(seen, child):
+                        d_reach(reached, predecessors, keep_parents, parent, child)
+
+
+@device
+def d_find_parent(offsets, indices, valid, frontier, slot, end):
+    """Return the first neighbour in [slot, end) that is in the bitmap ``frontier``, -1 for none; all 32 lanes call.
+
+    A lane that has not found one in its first slots is helped by its whole warp.
+    """
+    lane = d_lane()
+    parent = -1
+    alone = min(end, slot + LONE_SLOTS)
+    bits = d_read_bits(valid, slot, alone)
+    while bits != 0 and parent < 0:
+        candidate = int(indices[np.uint64(slot + d_lowest_bit(bits))])
+        bits &= bits - 1
+        if d_has_bit(frontier, candidate):
+            parent = candidate
+    waiting = np.int64(d_ballot(parent < 0 and alone < end))
+    while waiting != 0:  # the same in all lanes, as all that follows from ballots and shuffles
+        owner = d_lowest_bit(waiting)
+        waiting &= waiting - 1
+        base = d_shuffle(alone, owner)
+        stop = d_shuffle(end, owner)
+        hits = np.int64(0)
+        candidate = -1
+        while base < stop and hits == 0:
+            candidate = -1
+            if base + lane < stop and d_has_bit(valid, base + lane):
+                candidate = int(indices[base + lane])
+            hits = np.int64(d_ballot(candidate >= 0 and d_has_bit(frontier, candidate)))
+            base += 32
+        if hits != 0:
+            found = d_shuffle(candidate, d_lowest_bit(hits))
+            if lane == owner:
+                parent = found
+    return parent
+
+
+@kernel
+def k_pull_parents(
+    in_offsets, in_indices, in_valid, offsets, notes, step, level, visited, reached, frontier, fresh, distances,
+    predecessors, keep_parents,
+):  # fmt: skip
+    """Bottom-up: warps stride over words of vertices; who is not visited takes its first parent in ``frontier``.
+
+    Rows ascend, so the first parent is the smallest. Each vertex is written by its own lane alone, each word, also of
+    the bitmap ``fresh`` of new vertices, by its own warp. Atomics: two adds a block on the next step's notes.
+    """
+    board = cuda.shared.array(RESERVE_BOARD, np.int64)
+    num_vertices = distances.shape[0]
+    # Both the same in all threads.
+    if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, 1):
+        return
+    lane = d_lane()
+    size = 0
+    slots = 0
+    for word in range(int(cuda.grid(1)) >> 5, visited.shape[0], int(cuda.gridsize(1)) >> 5):
+        before = np.int64(visited[word])
+        vertex = word * 32 + lane
+        slot = 0
+        end = 0
+        if vertex < num_vertices and (before >> lane) & 1 == 0:
+            slot = int(in_offsets[vertex])
+            end = int(in_offsets[vertex + 1])
+        parent = d_find_parent(in_offsets, in_indices, in_valid, frontier, slot, end)
+        new = np.int64(d_ballot(parent >= 0))
+        if lane == 0:
+            fresh[word] = new
+            if new != 0:
+                visited[word] = before | new
+                reached[word] = before | new
+        if parent >= 0:
+            distances[vertex] = level
+            if keep_parents:
+                predecessors[vertex] = parent
+            size += 1
+            slots += int(offsets[vertex + 1]) - int(offsets[vertex])
+    d_add_block(size, board, notes, d_note(step + 1) + SIZE)
+    d_add_block(slots, board, notes, d_note(step + 1) + SLOTS)
+
+
+@kernel
+def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fresh, distances, short, rows, begins):
+    """End a step: after a push give the new vertices their ``level``; list them, unless they are expanded bottom-up.
+
+    Warps stride over the words of the bitmaps, each of which is written by one lane alone. Atomics: three adds a block
+    on the next step's notes.
+    """
+    board = cuda.shared.array(RESERVE_BOARD, np.int64)
+    num_vertices = distances.shape[0]
+    # The same in all threads, as all that is noted by earlier kernels.
+    if notes[d_note(step) + SIZE] == 0:
+        return
+    pulled = d_is_bottom_up(notes, step, num_vertices, can_pull)
+    if pulled and d_is_bottom_up(notes, step + 1, num_vertices, can_pull):
+        return
+    after = d_note(step + 1)
+    warps = int(cuda.gridsize(1)) >> 5
+    size = 0
+    slots = 0
+    for base in range(0, visited.shape[0], warps * 32):
+        word = base + (int(cuda.grid(1)) >> 5) + d_lane() * warps
+        new = np.int64(0)
+        if word < visited.shape[0]:
+            if pulled:
+                new = np.int64(fresh[word])
+            else:
+                now = np.int64(reached[word])
+                new = now & ~np.int64(visited[word])
+                fresh[word] = new
+                if new != 0:
+                    visited[word] = now
+        if not pulled:
+            d_mark_words(distances, new, word, warps, level)
+        vertices, their_slots = d_list_words(
+            offsets, new, word, warps, board, notes, after + LISTS, short, rows, begins
+        )
+        size += vertices
+        slots += their_slots
+    if not pulled:
+        d_add_block(size, board, notes, after + SIZE)
+        d_add_block(slots, board, notes, after + SLOTS)
+
+
+def bfs(
+    out: GapCSR, into: GapCSR | None, sources: np.ndarray, depth_limit: int, want_predecessors: bool
+) -> tuple[Array, Array | None]:
+    """Search breadth first from all ``sources`` at once, changing direction where ``into`` is given.
+
+    Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
+    SC'12, sections 3 and 4. Top-down steps treat rows by length, in the spirit of Merrill, Garland and Grimshaw,
+    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three where ``into`` is given. Sizes and
+    directions stay on the device; the host starts some levels at once and then reads back whether there was one more.
+
+    Parameters and results are those of the host's ``bfs``: distances, shape (V,), vertex dtype, ``iinfo.max`` where
+    unreached; predecessors likewise, the smallest parent one level up, -1 for sources and unreached vertices.
+    """
+    backend, xp = out.backend, out.backend.xp
+    num_vertices, dtype = out.num_vertices, out.offsets.dtype
+    unreached = int(np.iinfo(dtype).max)
+    starts = backend.asarray(sources, dtype=np.int64)
+    distances = fill(backend, num_vertices, dtype, unreached)
+    # While searching, no parent is the largest number, so that a minimum finds the smallest.
+    predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
+    num_words = -(-num_vertices // 32)
+    bitmaps = backend.zeros(2 * num_words, np.uint32)
+    visited, reached = bitmaps[:num_words], bitmaps[num_words:]
+    frontier, fresh = (backend.empty(num_words, np.uint32) for _ in range(2))
+    notes = backend.zeros(RING * FIELDS, np.int64)
+    edges, lists = (out.offsets, out.indices, out.valid), make_lists(backend, out)
+    keep, can_pull = int(want_predecessors), int(into is not None)
+    seen = visited if want_predecessors else reached
+
+    def end_step(step: int, level: int) -> None:
+        k_list_frontier.launch_strided(
+            num_vertices, out.offsets, notes, step, level, can_pull, visited, reached, fresh, distances, *lists
+        )
+
+    k_start_search.launch(starts.shape[0], starts, out.num_slots, reached, notes)
+    end_step(1, 0)
+    level, depth_limit, num_warps = 0, min(depth_limit, num_vertices), count_warps(out)
+    while level < depth_limit:
+        for _ in range(min(max(FEWEST_LEVELS, min(level, MOST_LEVELS)), depth_limit - level)):
+            level += 1
+            step = level + 1
+            frontier, fresh = fresh, frontier
+            k_push_frontier.launch_warps(
+                num_warps, *edges, *lists, notes, step, num_vertices, can_pull, seen, reached, predecessors, keep
+            )
+            if into is not None:
+                in_edges = (into.offsets, into.indices, into.valid)
+                state = (notes, step, level, visited, reached, frontier, fresh, distances, predecessors, keep)
+                k_pull_parents.launch_strided(num_vertices, *in_edges, out.offsets, *state)
+            end_step(step, level)
+        if backend.to_host(notes)[(level + 2) % RING * FIELDS + SIZE] == 0:
+            break
+    if not want_predecessors:
+        return distances, None
+    return distances, xp.where(predecessors == unreached, xp.asarray(-1, dtype=dtype), predecessors)

@@ -1,0 +1,75 @@
+"""Parents over edges of weight 0, for what shortest paths leave without one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.rows.cuda.common import Frontier, d_enqueue, d_has_bit, d_open_item, d_open_tile
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_lane
+
+if TYPE_CHECKING:
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["place_over_ties"]
+
+
+@device
+def d_reach(levels, predecessors, child, parent, level, unreached):
+    """Reach ``child`` from ``parent`` in this ``level``; return whether this thread was the first.
+
+    A vertex is reached once (compare-and-swap) and keeps its smallest parent (atomic minimum). The plain read only
+    saves atomics: what it may miss is a vertex that another thread reaches in this same level.
+    """
+    reached = int(levels[child])
+    won = False
+    if reached == unreached:
+        reached = int(cuda.atomic.cas(levels, child, unreached, level))
+        won = reached == unreached
+    if (won or reached == level) and parent < predecessors[child]:
+        cuda.atomic.min(predecessors, child, parent)
+    return won
+
+
+@kernel
+def k_push_ties(
+    offsets, indices, valid, frontier, scan, steps, weights, distances, level, unreached, levels, predecessors,
+    queue, counts, counters,
+):  # fmt: skip
+    """One warp a tile of the frontier's slots, one lane a slot: reach the children of the very same distance.
+
+    ``scan``: inclusive sums of the frontier's slots. Atomics: see :func:`d_reach`, :func:`d_enqueue`.
+    """
+    first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
+    for base in range(first, last, 32):
+        item = base + d_lane()
+        child = 0
+        won = False
+        if item < last:
+            parent, slot = d_open_item(offsets, frontier, scan, low, high, item)
+            if d_has_bit(valid, slot):
+                child = int(indices[slot])
+                distance = distances[parent]
+                if distance == distances[child] and distance + weights[slot] == distance:
+                    won = d_reach(levels, predecessors, child, parent, level, unreached)
+        d_enqueue(offsets, queue, counts, counters, child, child, won)
+
+
+def place_over_ties(out: GapCSR, distances: Array, unreached: np.floating, predecessors: Array) -> None:
+    """Find parents for the vertices that only edges of weight 0 reach, breadth first from those that have a place.
+
+    ``predecessors`` come with the largest number where a reached vertex has none; all get one.
+    """
+    xp, dtype = out.backend.xp, out.offsets.dtype
+    nobody = int(np.iinfo(dtype).max)
+    placed = predecessors != nobody
+    levels = xp.where(placed, xp.asarray(0, dtype=dtype), xp.asarray(nobody, dtype=dtype))
+    frontier = Frontier(out, xp.nonzero(placed & (distances < unreached))[0])
+    level = 0
+    while frontier.size:
+        level += 1
+        state = (out.weights, distances, level, nobody, levels, predecessors)
+        frontier.push(k_push_ties, (out.offsets, out.indices, out.valid), state)

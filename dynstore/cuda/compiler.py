@@ -1,0 +1,226 @@
+"""The one file that names ``numba.cuda``: how kernels are compiled and started.
+
+Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Numba's simulator
+(``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, in blocks of 32 threads.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from typing import Any
+
+from numba import config
+
+from dynstore.cuda.launch import (
+    Entry,
+    Packed,
+    ResidentOrder,
+    describe_arguments,
+    find_entry,
+    start_entry,
+)
+
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from numba import cuda as _numba_cuda
+    from numba.cuda.extending import intrinsic
+
+__all__ = [
+    "MAX_RESIDENT_BLOCKS",
+    "SIMULATED",
+    "THREADS",
+    "WARP",
+    "Kernel",
+    "around_launches",
+    "cuda",
+    "device",
+    "intrinsic",
+    "kernel",
+    "prepare",
+    "unavailable",
+]
+
+SIMULATED = bool(config.ENABLE_CUDASIM)
+cuda: Any = _numba_cuda
+
+if SIMULATED:
+    from dynstore.cuda import simulator
+
+    cuda = simulator.cuda
+
+WARP = 32
+THREADS = WARP if SIMULATED else 256
+# Each GPU thread is a Python function call in the simulator, so grid-stride kernels get one small grid there.
+MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
+# Blocks that wait for each other have to be on the GPU at once.
+MAX_RESIDENT_BLOCKS = 3 if SIMULATED else 1024
+
+
+_Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
+
+
+class _Prepared(threading.local):
+    """What a thread prepares: launches that are to be started later; None where they are started at once."""
+
+    launches: list[_Launch] | None = None
+
+
+_prepared = _Prepared()
+
+
+class Kernel:
+    """A kernel and the ways to start it on CuPy's current stream."""
+
+    def __init__(self, function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> None:
+        self.name, self.threads = function.__name__, threads
+        self.__doc__ = function.__doc__
+        limits = {} if SIMULATED or max_registers is None else {"max_registers": max_registers}
+        self._compiled = function if SIMULATED else cuda.jit(function, **limits)
+        self._entries: dict[tuple[Any, ...], Entry] = {}  # by the arguments' kinds
+
+    def launch(self, num_threads: int, *args: Any) -> None:
+        """Start at least ``num_threads`` threads (whole blocks); nothing for 0."""
+        if num_threads > 0:
+            self._start(-(-num_threads // self.threads), args)
+
+    def launch_warps(self, num_warps: int, *args: Any) -> None:
+        """Start at least ``num_warps`` whole warps; nothing for 0."""
+        self.launch(num_warps * WARP, *args)
+
+    def launch_strided(self, num_threads: int, *args: Any) -> None:
+        """Start at most as many threads as fill the GPU; the kernel strides over the grid."""
+        if num_threads > 0:
+            self._start(min(-(-num_threads // self.threads), MAX_STRIDE_BLOCKS), args)
+
+    def launch_resident(self, num_threads: int, *args: Any) -> None:
+        """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``).
+
+        Of the kernels that are started so, one runs at a time, whatever their streams.
+        """
+        if num_threads > 0:
+            self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, True)
+
+    def _start(self, blocks: int, args: tuple[Any, ...], resident: bool = False) -> None:
+        launches = _prepared.launches
+        if launches is None:
+            self._run(blocks, resident, self._find(args), args)
+        else:
+            launches.append((self._run, blocks, resident, self._find(args), args))
+
+    def _find(self, args: tuple[Any, ...]) -> tuple[Entry, list[Any]] | None:
+        """Return the compiled and loaded kernel for such arguments, and their values; the simulator needs neither."""
+        if SIMULATED:
+            return None
+        kinds, values = describe_arguments(args)
+        entry = self._entries.get(kinds)
+        if entry is None:
+            entry = self._entries[kinds] = find_entry(self._compiled, kinds, self.threads)
+        return entry, values
+
+    def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
+        """Start what was found; until then ``args`` keeps the arrays."""
+        if found is None:
+            simulator.launch(self._compiled, blocks, self.threads, _unpacked(args))
+            return
+        entry, values = found
+        cuda = _cupy().cuda
+        stream = cuda.get_current_stream()
+        if resident:
+            _resident_order(cuda).start(entry, min(blocks, entry.resident_blocks), self.threads, stream, values)
+        else:
+            start_entry(entry, blocks, self.threads, stream.ptr, values)
+
+
+def kernel(function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> Kernel:
+    """Decorate a kernel ``k_verb_noun``; ``max_registers`` limits those of a thread, a block has ``threads``."""
+    return Kernel(function, max_registers, threads)
+
+
+def device(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a device function ``d_verb_noun``."""
+    return function if SIMULATED else cuda.jit(device=True)(function)
+
+
+def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
+    """Find all kernels that ``write(*args)`` launches, and return what starts them, in the same order.
+
+    So one that cannot be compiled or loaded fails here, before another has written. ``write`` may only launch: all else
+    that it does is done here, too early.
+    """
+    launches: list[_Launch] = []
+    outer = _prepared.launches
+    try:
+        _prepared.launches = launches
+        write(*args)
+    finally:
+        _prepared.launches = outer
+    return partial(_start_all, launches)
+
+
+@contextmanager
+def around_launches(start: Callable[[str, Callable[[], None]], None]) -> Iterator[None]:
+    """Start each kernel of the block by ``start(name, launch)``, which calls ``launch()``: to time it, say."""
+    run = Kernel._run
+
+    def run_around(self: Kernel, *launch: Any) -> None:
+        start(self.name, partial(run, self, *launch))
+
+    Kernel._run = run_around  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        Kernel._run = run  # type: ignore[method-assign]
+
+
+def _start_all(launches: list[_Launch]) -> None:
+    if _prepared.launches is not None:
+        _prepared.launches += launches
+        return
+    for run, *launch in launches:
+        run(*launch)
+
+
+def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
+    """Return arguments with packed arrays each by itself."""
+    return [each for one in arguments for each in (one.arrays if isinstance(one, Packed) else (one,))]
+
+
+@lru_cache(maxsize=1)
+def _cupy() -> Any:
+    import cupy
+
+    return cupy
+
+
+_resident_orders: dict[int, ResidentOrder] = {}  # by GPU
+
+
+def _resident_order(cuda: Any) -> ResidentOrder:
+    gpu = cuda.runtime.getDevice()
+    order = _resident_orders.get(gpu)
+    return _resident_orders.setdefault(gpu, ResidentOrder(cuda)) if order is None else order
+
+
+def unavailable() -> str | None:
+    """Say why Numba cannot start kernels here, or None where it can: a small one is compiled, or loaded, and run."""
+    import cupy
+
+    probe = cupy.zeros(1, dtype=cupy.int32)
+    try:
+        k_probe.launch(1, probe)
+        return None if int(probe[0]) == 1 else "a Numba kernel ran and wrote nothing"
+    except Exception as error:  # numba-cuda fails in many ways on mismatched packages
+        return f"Numba cannot compile or start a kernel: {type(error).__name__}: {error}"
+
+
+@kernel
+def k_probe(written):
+    """The first thread writes a 1."""
+    if cuda.grid(1) == 0:
+        written[0] = 1

@@ -1,0 +1,118 @@
+"""Kernels of several phases: one launch whose blocks wait for each other between the phases.
+
+Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
+``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items, and one
+such kernel at a time. What a phase counts, blocks leave in ``control``: each its sum, and together the total, which the
+host reads once at the end.
+Precondition of each function: all threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.cuda.block import d_sum_block
+from dynstore.cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device
+from dynstore.cuda.warp import d_lane, d_max_lanes, d_pause
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "ANY_NUMBER",
+    "ARRIVALS",
+    "CONTROL_SIZE",
+    "SUMS",
+    "TOTALS",
+    "d_chunk",
+    "d_leave_greatest",
+    "d_leave_sum",
+    "d_reset_when_last",
+    "d_sum_blocks_before",
+    "d_sync_grid",
+    "read_totals",
+]
+
+# What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
+# row of a sum a block. Words between the two are free for counts that the host does not read.
+TOTALS = 12
+ARRIVALS, SUMS = 12, 20
+CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
+# No limit for what is counted.
+ANY_NUMBER = 1 << 62
+
+
+@device
+def d_sync_grid(control, phase, arrivals=ARRIVALS):
+    """Wait for all blocks; what they wrote before is visible after.
+
+    ``phase`` counts a kernel's waits, from 1; two kernels that wait on one ``control`` need an entry ``arrivals`` each.
+    """
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        cuda.atomic.add(control, arrivals, 1)
+        while cuda.atomic.add(control, arrivals, 0) < phase * cuda.gridDim.x:
+            d_pause()
+        cuda.threadfence()
+    cuda.syncthreads()
+
+
+@device
+def d_chunk(count):
+    """Return the first and the last + 1 of the items that the block owns: whole tiles of a thread an item."""
+    size, blocks = np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
+    tiles = (count + size - 1) // size
+    share = (tiles + blocks - 1) // blocks * size
+    first = min(cuda.blockIdx.x * share, count)
+    return first, min(first + share, count)
+
+
+@device
+def d_leave_sum(control, row, value, board):
+    """Sum over the block's threads: leave the sum in a row of ``control``, and add it to the row's total (atomic)."""
+    total = d_sum_block(value, board)
+    if cuda.threadIdx.x == 0 and total != 0:
+        control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = total
+        cuda.atomic.add(control, row, total)
+
+
+@device
+def d_leave_greatest(control, row, value):
+    """Leave the greatest value of all threads, if that is above what is there (atomic, one a warp)."""
+    value = d_max_lanes(value)
+    if d_lane() == 0 and value > 0:
+        cuda.atomic.max(control, row, value)
+
+
+@device
+def d_sum_blocks_before(control, row, board):
+    """Return the sum of what the blocks before this one left in a row."""
+    part, block = np.int64(0), np.int64(cuda.threadIdx.x)
+    while block < cuda.blockIdx.x:
+        part += control[SUMS + row * MAX_RESIDENT_BLOCKS + block]
+        block += cuda.blockDim.x
+    return d_sum_block(part, board)
+
+
+@device
+def d_reset_when_last(control, arrivals):
+    """Make all of ``control`` but the blocks' sums 0 again once all blocks have come here; none waits.
+
+    ``arrivals``: an entry of ``control`` for this alone. All threads of the grid call it, and read no total after.
+    """
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        cuda.threadfence()
+        if cuda.atomic.add(control, arrivals, 1) == cuda.gridDim.x - 1:
+            for word in range(SUMS):
+                control[word] = 0
+
+
+def read_totals(backend: Backend, control: Array) -> list[int]:
+    """Wait for the kernel and return the totals."""
+    totals: list[int] = backend.to_host(control[:TOTALS]).tolist()
+    return totals

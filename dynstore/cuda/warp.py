@@ -1,0 +1,191 @@
+"""Warp-wide operations: the intrinsics on a device, an emulation in the simulator.
+
+Precondition of each: all 32 lanes of the warp call it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device
+
+__all__ = [
+    "FULL_WARP",
+    "d_ballot",
+    "d_count_lower",
+    "d_find_owner",
+    "d_lane",
+    "d_max_lanes",
+    "d_min_lanes",
+    "d_pause",
+    "d_scan_lanes",
+    "d_scan_lanes_64",
+    "d_shuffle",
+    "d_shuffle_up",
+    "d_sum_lanes",
+    "d_sync_warp",
+]
+
+FULL_WARP = np.uint32(0xFFFFFFFF)
+
+if SIMULATED:
+    from itertools import accumulate
+
+    from dynstore.cuda import simulator
+
+    def _pack_votes(votes: list[bool]) -> np.uint32:
+        return np.uint32(sum(1 << lane for lane in range(WARP) if votes[lane]))
+
+    def _sum(values: list[Any]) -> Any:
+        return sum(values[1:], values[0])
+
+    def _scan(values: list[Any]) -> list[Any]:
+        return list(accumulate(values))
+
+    @device
+    def d_lane():
+        """Return this thread's lane, 0 to 31."""
+        return cuda.threadIdx.x & 31
+
+    @device
+    def d_pause():
+        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
+        simulator.pause()
+
+    @device
+    def d_sync_warp():
+        """Wait for all lanes; what they wrote before is visible after."""
+        cuda.syncthreads()
+
+    @device
+    def d_ballot(predicate):
+        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        return simulator.combine(bool(predicate), _pack_votes)
+
+    @device
+    def d_shuffle(value, source_lane):
+        """Return lane ``source_lane``'s value."""
+        return simulator.exchange(value)[int(source_lane) & 31]
+
+    @device
+    def d_shuffle_up(value, step):
+        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        lane = cuda.threadIdx.x & 31
+        return simulator.exchange(value)[lane - step if lane >= step else lane]
+
+    @device
+    def d_sum_lanes(value):
+        """Return the sum of the value over all lanes, in every lane."""
+        return simulator.combine(value, _sum)
+
+    @device
+    def d_min_lanes(value):
+        """Return the least of all lanes' values, in every lane."""
+        return simulator.combine(value, min)
+
+    @device
+    def d_max_lanes(value):
+        """Return the greatest of all lanes' values, in every lane."""
+        return simulator.combine(value, max)
+
+    @device
+    def d_scan_lanes(value):
+        """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+        return simulator.combine(np.int32(value), _scan)[cuda.threadIdx.x & 31]
+
+    @device
+    def d_scan_lanes_64(value):
+        """Return the int64 sum of ``value`` over the lanes of the warp up to this one."""
+        return simulator.combine(np.int64(value), _scan)[cuda.threadIdx.x & 31]
+
+else:
+
+    @device
+    def d_lane():
+        """Return this thread's lane, 0 to 31."""
+        return cuda.threadIdx.x & 31
+
+    @device
+    def d_pause():
+        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
+
+    @device
+    def d_sync_warp():
+        """Wait for all lanes; what they wrote before is visible after."""
+        cuda.syncwarp(FULL_WARP)
+
+    @device
+    def d_ballot(predicate):
+        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        return np.uint32(cuda.ballot_sync(FULL_WARP, predicate))
+
+    @device
+    def d_shuffle(value, source_lane):
+        """Return lane ``source_lane``'s value."""
+        return cuda.shfl_sync(FULL_WARP, value, source_lane)
+
+    @device
+    def d_shuffle_up(value, step):
+        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        return cuda.shfl_up_sync(FULL_WARP, value, step)
+
+    @device
+    def d_sum_lanes(value):
+        """Return the sum of the value over all lanes, in every lane."""
+        total = value
+        for step in (16, 8, 4, 2, 1):
+            total += cuda.shfl_xor_sync(FULL_WARP, total, step)
+        return total
+
+    @device
+    def d_min_lanes(value):
+        """Return the least of all lanes' values, in every lane."""
+        lane = d_lane()
+        for step in (16, 8, 4, 2, 1):
+            value = min(value, d_shuffle(value, lane ^ step))
+        return value
+
+    @device
+    def d_max_lanes(value):
+        """Return the greatest of all lanes' values, in every lane."""
+        lane = d_lane()
+        for step in (16, 8, 4, 2, 1):
+            value = max(value, d_shuffle(value, lane ^ step))
+        return value
+
+    @device
+    def d_scan_lanes(value):
+        """Return the int32 sum of ``value`` over the lanes of the warp up to this one."""
+        lane, total = d_lane(), np.int32(value)
+        for step in (1, 2, 4, 8, 16):
+            other = d_shuffle_up(total, step)
+            total = np.int32(total + (other if lane >= step else np.int32(0)))
+        return total
+
+    @device
+    def d_scan_lanes_64(value):
+        """Return the int64 sum of ``value`` over the lanes of the warp up to this one."""
+        lane, total = d_lane(), np.int64(value)
+        for step in (1, 2, 4, 8, 16):
+            other = d_shuffle(total, (lane - step) & 31)
+            if lane >= step:
+                total += other
+        return total
+
+
+@device
+def d_count_lower(word, lane):
+    """Return how many bits of a uint32 word are set below bit ``lane``; int64."""
+    return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
+
+
+@device
+def d_find_owner(ends, item):
+    """Return the first lane whose end is above an item, the last one where none is; ``ends`` ascend."""
+    owner = np.int32(0)
+    for step in (16, 8, 4, 2, 1):
+        is_behind = d_shuffle(ends, owner + step - 1) <= item
+        owner = np.int32(owner + np.int32(step if is_behind else 0))
+    return owner

@@ -1,0 +1,247 @@
+"""How the ids that users write and the numbers that stores hold translate.
+
+:class:`DenseIds`: an id is its number. :class:`dynstore.ids.mapped.MappedIds` (``renumber=True``): any integers or
+strings, through a map. Both plan first, like the stores: a plan reads and reserves, and may raise; its commit
+writes, and cannot fail.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError, LimitError
+from dynstore.input.columns import Bounds, EdgeColumns, read_edges, read_ids
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.typing import Array
+
+__all__ = ["DenseIds", "IdPlan", "Rearrangement", "VertexIds"]
+
+MIN_MAX_VERTICES = 1 << 24
+MAX_VERTICES_FACTOR = 8
+INT64 = np.dtype(np.int64)
+
+Names = tuple[str, str, str | None]
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(slots=True)
+class IdPlan:
+    """What an update does to the ids.
+
+    Attributes
+    ----------
+    num_vertices : int
+        V afterwards.
+    commit : callable
+        Writes the new ids; cannot fail.
+    arrange : callable or None
+        For the first edges of an empty graph: gets the batch, under numbers given so far, and returns it under
+        the numbers that it shall have.
+    """
+
+    num_vertices: int
+    commit: Callable[[], None] = _nothing
+    arrange: Callable[[EdgeBatch], EdgeBatch] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rearrangement:
+    """Numbers in order of falling degree, and how far the present ones are from it.
+
+    Attributes
+    ----------
+    ranks : array, shape (V,), vertex dtype
+        The new number of each old one.
+    vertex_drift, edge_drift : float
+    moved : int
+        See :class:`dynstore.typing.ReorderReport`.
+    commit : callable
+        Makes the new numbers those of the ids; cannot fail.
+    """
+
+    ranks: Array
+    vertex_drift: float
+    edge_drift: float
+    moved: int
+    commit: Callable[[], None]
+
+
+class VertexIds(ABC):
+    """The ids of one graph's vertices.
+
+    Attributes
+    ----------
+    renumbered : bool
+        Whether ids and numbers differ.
+    epoch : int
+        Changes when all numbers may mean other vertices than before: by reordering and clearing. That a new id takes
+        over one number does not change it.
+    """
+
+    renumbered: bool
+    epoch: int = 0
+
+    def __init__(self, backend: Backend, dtype: np.dtype, max_vertices: int | None) -> None:
+        self.backend = backend
+        self.dtype = dtype
+        self.max_vertices = max_vertices
+
+    @abstractmethod
+    def plan_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+        """Read edges to insert into a graph of ``num_vertices`` vertices, as numbers.
+
+        ``look``, ``bounds``: see :func:`~dynstore.input.columns.read_edges`; without a look all ids count as vertices.
+        """
+
+    @abstractmethod
+    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
+        """Read vertices to insert."""
+
+    @abstractmethod
+    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+        """Read vertices to delete; return the numbers of those that there are, and the commit."""
+
+    @abstractmethod
+    def plan_clear(self) -> Callable[[], None]:
+        """Plan to forget all ids."""
+
+    @abstractmethod
+    def plan_order(self, degrees: Array) -> Rearrangement:
+        """Plan to number the vertices by falling degree, of equal ones the lowest id first.
+
+        Parameters
+        ----------
+        degrees : array, shape (V,), any integers
+        """
+
+    @abstractmethod
+    def find_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+    ) -> EdgeColumns:
+        """Read edges to look for, as numbers; ids that there are not get numbers of their own from V on.
+
+        ``look=False``: see :func:`~dynstore.input.columns.read_edges`.
+        """
+
+    @abstractmethod
+    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        """Read vertices to look for.
+
+        Returns
+        -------
+        numbers : array, shape (B,), int64
+            -1 for ids that are no vertices.
+        stranger
+            One of these ids, or None.
+        """
+
+    @abstractmethod
+    def of(self, numbers: Array, num_vertices: int) -> Array:
+        """Return the ids of vertices; a number below 0 stands for none: -1, or None among strings."""
+
+    @abstractmethod
+    def all(self, num_vertices: int) -> Array:
+        """Return the ids of all vertices in the order of their numbers, as an array of the caller's own."""
+
+    def number_of(self, who: str, vertex: Any, num_vertices: int) -> int:
+        """Return the number of one vertex.
+
+        Raises
+        ------
+        InputError
+            Where it is no vertex, or not one.
+        """
+        numbers, stranger = self.find(who, vertex, num_vertices)
+        if numbers.shape[0] != 1:
+            raise InputError(f"{who}: got {numbers.shape[0]} vertices; wanted one id")
+        if stranger is not None:
+            raise InputError(f"{who}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
+        return int(numbers[0])
+
+    def _known(self, num_vertices: int) -> str:
+        return ""
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part."""
+        return {}
+
+    @abstractmethod
+    def copy(self) -> VertexIds:
+        """Return an independent copy."""
+
+
+class DenseIds(VertexIds):
+    """Ids are the numbers 0 .. V-1."""
+
+    renumbered = False
+
+    def plan_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+        columns = read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look, bounds)
+        if columns.max_id is None:
+            return columns, IdPlan(num_vertices)
+        return columns, self._plan_up_to(who, columns.max_id, num_vertices)
+
+    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
+        _, highest = read_ids(who, self.backend, ids, self.dtype)
+        return self._plan_up_to(who, highest, num_vertices)
+
+    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+        numbers, _ = read_ids(who, self.backend, ids, self.dtype)
+        return numbers[numbers < num_vertices], _nothing
+
+    def plan_clear(self) -> Callable[[], None]:
+        return _nothing
+
+    def find_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+    ) -> EdgeColumns:
+        return read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look)
+
+    def plan_order(self, degrees: Array) -> Rearrangement:
+        raise InputError("reorder: the graph's ids are its rows' own numbers; make it with renumber=True")
+
+    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        numbers, highest = read_ids(who, self.backend, ids, INT64)
+        if highest < num_vertices:
+            return numbers, None
+        return self.backend.xp.where(numbers < num_vertices, numbers, -1), highest
+
+    def of(self, numbers: Array, num_vertices: int) -> Array:
+        return numbers
+
+    def all(self, num_vertices: int) -> Array:
+        return self.backend.xp.arange(num_vertices, dtype=self.dtype)
+
+    def copy(self) -> VertexIds:
+        return self  # it holds nothing of a graph's own
+
+    def _known(self, num_vertices: int) -> str:
+        return f"; ids go to {num_vertices - 1}"
+
+    def _plan_up_to(self, who: str, max_id: int, num_vertices: int) -> IdPlan:
+        limit = self.max_vertices
+        if limit is None:
+            limit = max(MIN_MAX_VERTICES, MAX_VERTICES_FACTOR * num_vertices)
+        if max_id >= max(limit, num_vertices):
+            raise LimitError(
+                f"{who}: id {max_id} would make rows for all {max_id + 1} ids up to it; "
+                f"max_vertices is {limit}, set it higher to allow that"
+            )
+        return IdPlan(max(num_vertices, max_id + 1))

@@ -1,0 +1,158 @@
+"""Columns of vertex ids of any kind: integers, strings, categories of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError
+from dynstore.input.columns import read_integers, read_weights, split_columns
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["KeyColumns", "Keys", "StringKeys", "read_key_edges", "read_keys"]
+
+
+@dataclass(frozen=True, slots=True)
+class StringKeys:
+    """Strings on the host; row ``i`` holds ``values[codes[i]]``, or ``values[i]`` where there are no codes."""
+
+    values: np.ndarray
+    codes: np.ndarray | None = None
+
+    @property
+    def shape(self) -> tuple[int]:
+        return ((self.values if self.codes is None else self.codes).shape[0],)
+
+    def rows(self, chosen: np.ndarray) -> np.ndarray:
+        """Return the strings of some rows, given by a mask or by numbers."""
+        return self.values[chosen if self.codes is None else self.codes[chosen]]
+
+
+# Integers in an array of the backend, or strings.
+Keys: TypeAlias = Any
+
+
+class KeyColumns(NamedTuple):
+    """Checked columns of equal length."""
+
+    names: tuple[str, str]
+    src: Keys
+    dst: Keys
+    weights: Array | None
+
+
+def read_key_edges(
+    who: str, backend: Backend, edges: Any, names: tuple[str, str, str | None], weight_dtype: np.dtype | None
+) -> KeyColumns:
+    """Read a batch of edges as :func:`dynstore.input.columns.read_edges` does, with ids of any kind."""
+    columns = split_columns(who, edges, names)
+    src, dst = (read_keys(who, backend, *column) for column in columns[:2])
+    return KeyColumns(
+        (columns[0][0], columns[1][0]), src, dst, read_weights(who, backend, columns, src, dst, weight_dtype)
+    )
+
+
+def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
+    """Read one column of ids, or one id.
+
+    Returns
+    -------
+    array, shape (B,), on the device; or StringKeys
+        Integers keep their dtype, and may be negative: who looks them up sees that in passing.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the first bad row: a null, what is neither integer nor string.
+    """
+    if isinstance(column, str):
+        column = [column]
+    elif isinstance(column, int | np.integer) and not isinstance(column, bool):
+        column = [int(column)]
+    elif np.isscalar(column):
+        raise InputTypeError(f"{who}: got {column!r}; a vertex is an integer or a string")
+    strings = _read_strings(who, backend, name, column)
+    return read_integers(who, backend, name, column) if strings is None else strings
+
+
+def _read_strings(who: str, backend: Backend, name: str, column: Any) -> Any:
+    """Read a column of strings, or of categories of any kind; None for all else."""
+    if type(column) is backend.xp.ndarray and column.dtype.kind in "iu":
+        return None
+    if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
+        column = column.to_arrow()
+    kind = str(getattr(column, "type", ""))
+    if kind.startswith("dictionary"):
+        return _read_arrow_categories(who, backend, name, column)
+    if kind in ("string", "large_string", "string_view"):
+        return _checked(who, name, column.to_numpy(zero_copy_only=False))
+    dtype = getattr(column, "dtype", None)
+    if hasattr(dtype, "categories") and hasattr(column, "isna"):  # pandas
+        values = getattr(column, "cat", column)
+        codes = values.codes.to_numpy() if hasattr(values.codes, "to_numpy") else values.codes
+        return _categories(who, backend, name, np.asarray(codes), values.categories)
+    if type(column).__module__.startswith("polars.") and str(dtype).startswith(("String", "Categorical", "Enum")):
+        return _checked(who, name, np.array(column.to_list(), dtype=object))
+    if isinstance(column, list | tuple):
+        # As an array of one type, [0, "b"] would become two strings.
+        strings = any(isinstance(item, str) for item in column)
+        return _checked(who, name, np.array(column, dtype=object)) if strings else None
+    if dtype is None or getattr(column, "ndim", 1) != 1:
+        return None
+    if str(dtype).startswith(("str", "object", "<U", ">U", "StringDType")):
+        values = np.asarray(column, dtype=object)
+        return _checked(who, name, values) if any(isinstance(value, str) for value in values[:1]) else None
+    return None
+
+
+def _is_cudf_text(column: Any) -> bool:
+    return str(column.dtype) in ("object", "str", "string", "category")
+
+
+def _read_arrow_categories(who: str, backend: Backend, name: str, column: Any) -> Any:
+    if hasattr(column, "unify_dictionaries"):
+        column = column.unify_dictionaries().combine_chunks()
+        if hasattr(column, "chunks"):  # pyarrow returns a chunked array of one chunk, or of none
+            if not column.num_chunks:
+                return None
+            column = column.chunk(0)
+    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    return _categories(who, backend, name, codes, column.dictionary)
+
+
+def _categories(who: str, backend: Backend, name: str, codes: np.ndarray, categories: Any) -> Any:
+    missing = codes < 0
+    if missing.any():
+        raise InputError(f"{who}: `{name}` has a null at row {int(np.argmax(missing))}; wanted none")
+    codes = codes.astype(np.int64)
+    keys = read_keys(who, backend, name, categories)
+    if not isinstance(keys, StringKeys):
+        return keys[backend.asarray(codes)]
+    used = np.zeros(keys.shape[0], np.bool_)  # categories that no row has are no vertices
+    used[codes] = True
+    if not used.all():
+        codes = (np.cumsum(used) - 1)[codes]
+        return StringKeys(keys.values[used], codes)
+    return StringKeys(keys.values, codes)
+
+
+def _checked(who: str, name: str, values: np.ndarray) -> StringKeys:
+    """Refuse what is no string, naming the first row."""
+    import pandas
+
+    if values.shape[0] and pandas.api.types.infer_dtype(values, skipna=False) != "string":
+        for row, value in enumerate(values.tolist()):
+            if value is None or value is pandas.NA or value != value:
+                raise InputError(f"{who}: `{name}` has a null at row {row}; wanted none")
+            if not isinstance(value, str):
+                kind = type(value).__name__
+                raise InputTypeError(
+                    f"{who}: `{name}` has {value!r} ({kind}) at row {row}; "
+                    "vertex ids must be all integers or all strings"
+                )
+    return StringKeys(values)

@@ -1,0 +1,154 @@
+"""A hash table of vertex ids on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numba import njit
+
+from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, HashTable, Unknown
+from dynstore.input.cpu import find_bounds
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "insert_keys",
+    "look_up_keys",
+    "match_keys",
+    "number_unknown",
+    "remove_keys",
+    "sort_ids",
+    "write_keys",
+]
+
+# Keys taken side by side, so that their cache misses overlap.
+LANES = 64
+FACTOR = np.uint64(MULTIPLIER)
+HALF = np.uint64(32)
+
+
+@njit(cache=True, inline="always")
+def _home(key, shift):
+    """Return the slot that a key's search begins with."""
+    bits = np.uint64(key)
+    return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
+
+
+@njit(cache=True)
+def _look_up(cells, shift, keys, numbers):
+    """Read the home slots of LANES keys without a branch on what is there, then go on with those that are elsewhere."""
+    mask = cells.shape[0] // 2 - 1
+    slots, rest = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    for first in range(0, keys.shape[0], LANES):
+        part, out = keys[first : first + LANES], numbers[first : first + LANES]
+        for lane in range(part.shape[0]):
+            slots[lane] = _home(part[lane], shift)
+        left = 0
+        for lane in range(part.shape[0]):
+            cell = 2 * slots[lane]
+            out[lane] = cells[cell + 1]
+            rest[left] = lane
+            left += cells[cell] != part[lane]
+        for i in range(left):
+            lane = rest[i]
+            key, slot = part[lane], slots[lane]
+            found = cells[2 * slot]
+            while found != key and found != EMPTY:
+                slot = (slot + 1) & mask
+                found = cells[2 * slot]
+            out[lane] = cells[2 * slot + 1] if found == key else -1
+
+
+@njit(cache=True)
+def _insert(cells, shift, keys, numbers):
+    mask = cells.shape[0] // 2 - 1
+    for i in range(keys.shape[0]):
+        if keys[i] >= 0:
+            slot = _home(keys[i], shift)
+            while cells[2 * slot] != EMPTY:
+                slot = (slot + 1) & mask
+            cells[2 * slot], cells[2 * slot + 1] = keys[i], numbers[i]
+
+
+@njit(cache=True)
+def _remove(cells, shift, keys):
+    mask = cells.shape[0] // 2 - 1
+    for i in range(keys.shape[0]):
+        if keys[i] >= 0:
+            slot = _home(keys[i], shift)
+            while cells[2 * slot] != keys[i]:
+                slot = (slot + 1) & mask
+            cells[2 * slot] = REMOVED
+
+
+@njit(cache=True)
+def _write(ids, keys, numbers):
+    for i in range(keys.shape[0]):
+        ids[numbers[i]] = keys[i]
+
+
+def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
+    """Return the number of each key, -1 where it is not in the table; shape (B,), ``dtype``."""
+    numbers = backend.empty(keys.shape[0], dtype)
+    _look_up(table.cells, table.shift, keys, numbers)
+    return numbers
+
+
+def match_keys(
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+) -> tuple[list[Array], Unknown | None]:
+    """Return the numbers of one or two columns of integers, -1 for unknown keys, and what these are.
+
+    The latter is None where a row has what is no key: a negative number, or one above LARGEST_KEY.
+    """
+    first, second = (parts[0], parts[-1])
+    low_first, high_first, low_second, high_second = find_bounds(backend, first, second)
+    if min(low_first, low_second) < 0 or max(high_first, high_second) > LARGEST_KEY:
+        return [], None
+    parts = [np.ascontiguousarray(part, dtype=np.int64) for part in parts]
+    columns = [look_up_keys(backend, table, part, dtype) for part in parts]
+    rows = [np.flatnonzero(column < 0) for column in columns]
+    keys = np.concatenate([part[chosen] for part, chosen in zip(parts, rows, strict=True)])
+    places = np.concatenate([rows[0], *(other + columns[0].shape[0] for other in rows[1:])])
+    return columns, Unknown(keys, places, keys)
+
+
+def sort_ids(backend: Backend, keys: Array) -> Array:
+    """Return the distinct keys, ascending."""
+    ordered = np.sort(keys)
+    first = np.ones(ordered.shape[0], np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=first[1:])
+    return ordered[first]
+
+
+def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
+    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    # A search in the sorted ids would take several times as long.
+    table = HashTable.allocate(backend, ids.shape[0])
+    insert_keys(backend, table, ids, numbers)
+    found = look_up_keys(backend, table, unknown.keys, columns[0].dtype)
+    split = np.searchsorted(unknown.places, columns[0].shape[0])
+    columns[0][unknown.places[:split]] = found[:split]
+    if len(columns) > 1:
+        columns[1][unknown.places[split:] - columns[0].shape[0]] = found[split:]
+
+
+def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
+    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+
+    The caller counts them in ``table.filled``.
+    """
+    _insert(table.cells, table.shift, keys, numbers)
+
+
+def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
+    """Take out keys, which are distinct and present; negative ones are passed over."""
+    _remove(table.cells, table.shift, keys)
+
+
+def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
+    """Write each key to its number's place in ``ids``; allocates nothing."""
+    _write(ids, keys, numbers)

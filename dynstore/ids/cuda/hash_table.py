@@ -1,0 +1,261 @@
+"""A hash table of vertex ids on CUDA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore.cuda.warp import d_lane, d_sum_lanes
+from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
+from dynstore.input.columns import as_signed
+from dynstore.stores.table.cuda.search import d_find_lower_bound
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.ids.hash_table import HashTable
+    from dynstore.typing import Array
+
+__all__ = [
+    "insert_keys",
+    "k_match_keys",
+    "look_up_keys",
+    "match_keys",
+    "number_unknown",
+    "remove_keys",
+    "sort_ids",
+    "write_keys",
+]
+
+FACTOR = np.uint64(MULTIPLIER)
+HALF = np.uint64(32)
+# Up to so many keys are sorted by comparing each with all, in one launch. (Fewer in the simulator, to test both.)
+MOST_RANKED = 32 if SIMULATED else 8192
+
+if SIMULATED:
+    # Plain integers: NumPy warns of every product that overflows.
+    @device
+    def d_find_home(key, shift):
+        """Return the slot that a key's search begins with."""
+        bits = int(key)
+        return (((bits ^ (bits >> 32)) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF) >> int(shift)
+
+else:
+
+    @device
+    def d_find_home(key, shift):
+        """Return the slot that a key's search begins with."""
+        bits = np.uint64(key)
+        return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
+
+
+@device
+def d_look_up(cells, shift, key):
+    """Return the number of a key that is not negative, -1 where it is not in the table."""
+    mask = cells.shape[0] // 2 - 1
+    slot = d_find_home(key, shift)
+    found = cells[2 * slot]
+    while found != key and found != EMPTY:
+        slot = (slot + 1) & mask
+        found = cells[2 * slot]
+    return cells[2 * slot + 1] if found == key else np.int64(-1)
+
+
+@kernel
+def k_look_up_keys(cells, shift, keys, numbers):
+    """One thread owns one key; the table is not written meanwhile."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        numbers[i] = d_look_up(cells, shift, keys[i])
+
+
+@device
+def d_is_first(seen, shift, key):
+    """Put a key + 1 into a table that was all 0 (64-bit compare and swap); return whether nobody had come with it."""
+    mask, wanted = seen.shape[0] - 1, np.int64(key) + 1
+    slot = d_find_home(key, shift)
+    there = np.int64(seen[slot])
+    while there != wanted:
+        if there == 0:
+            there = np.int64(cuda.atomic.cas(seen, slot, 0, wanted))
+            if there == 0:
+                return True
+        else:
+            slot = (slot + 1) & mask
+            there = np.int64(seen[slot])
+    return False
+
+
+@kernel
+def k_match_keys(
+    cells, shift, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
+):
+    """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
+
+    Where there is ``seen``, unknown keys are listed in no order, with their rows, and each once in ``new``. ``record``:
+    how many keys are new, and how many rows have what is no key and an unknown key; one atomic add each a warp, or a
+    row of the second kind.
+    """
+    i = np.int64(cuda.grid(1))
+    row = i - first.shape[0]
+    key, number = np.int64(0), np.int64(-1)
+    unknown, is_first = False, False
+    if row < second.shape[0]:
+        key = np.int64(second[row]) if row >= 0 else np.int64(first[i])
+        if key < 0 or key > LARGEST_KEY:
+            cuda.atomic.add(record, 1, 1)
+        else:
+            number = d_look_up(cells, shift, key)
+            unknown = number < 0 and seen.shape[0] > 0
+        if row >= 0:
+            second_numbers[row] = number
+        else:
+            first_numbers[i] = number
+    if unknown:
+        is_first = d_is_first(seen, seen_shift, key)
+    place = d_claim(record, 0, is_first)
+    if is_first:
+        new[place] = key
+    place = d_claim(record, 2, unknown)
+    if unknown:
+        keys[place] = key
+        places[place] = i
+
+
+@kernel
+def k_rank_keys(keys, ranked):
+    """A warp owns one of a few distinct keys: it counts how many are lower, and writes the key to that place."""
+    lane, i = d_lane(), np.int64(cuda.grid(1)) >> 5
+    if i < keys.shape[0]:
+        key, lower = keys[i], np.int32(0)
+        for other in range(lane, keys.shape[0], WARP):
+            lower += np.int32(keys[other] < key)
+        rank = d_sum_lanes(lower)
+        if lane == 0:
+            ranked[rank] = key
+
+
+@kernel
+def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
+    """One thread owns one unknown key: the number of its place in ``ids`` goes to its row."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        number = numbers[d_find_lower_bound(ids, np.int64(0), np.int64(ids.shape[0]), keys[i])]
+        row = places[i] - first_numbers.shape[0]
+        if row >= 0:
+            second_numbers[row] = number
+        else:
+            first_numbers[places[i]] = number
+
+
+@kernel
+def k_insert_keys(cells, shift, keys, numbers):
+    """One thread owns one key, distinct and absent; it claims an EMPTY slot by a 64-bit compare and swap.
+
+    Which slots keys get depends on who comes first; what a search finds does not.
+    """
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        key, mask = keys[i], cells.shape[0] // 2 - 1
+        if key >= 0:
+            slot = d_find_home(key, shift)
+            while cuda.atomic.cas(cells, 2 * slot, EMPTY, key) != EMPTY:
+                slot = (slot + 1) & mask
+            cells[2 * slot + 1] = numbers[i]
+
+
+@kernel
+def k_remove_keys(cells, shift, keys):
+    """One thread owns one key, distinct and present; no key is inserted meanwhile."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        key, mask = keys[i], cells.shape[0] // 2 - 1
+        if key >= 0:
+            slot = d_find_home(key, shift)
+            while cells[2 * slot] != key:
+                slot = (slot + 1) & mask
+            cells[2 * slot] = REMOVED
+
+
+@kernel
+def k_write_keys(ids, keys, numbers):
+    """One thread owns one key and the place of its number."""
+    i = cuda.grid(1)
+    if i < keys.shape[0]:
+        ids[numbers[i]] = keys[i]
+
+
+def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
+    """Return the number of each key, -1 where it is not in the table; shape (B,), ``dtype``."""
+    numbers = backend.empty(keys.shape[0], dtype)
+    k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
+    return numbers
+
+
+def match_keys(
+    backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
+) -> tuple[list[Array], Unknown | None]:
+    """Return the numbers of one or two columns of integers; see :func:`dynstore.ids.cpu.hash_table.match_keys`."""
+    parts = [backend.xp.ascontiguousarray(as_signed(backend, part)) for part in parts]
+    lengths = [int(part.shape[0]) for part in parts]
+    total = sum(lengths)
+    num_seen = 1 << (2 * total - 1).bit_length() if total else 0
+    record, seen, keys, places, new, *columns = backend.empty_together(
+        (3, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3, *((length, dtype) for length in lengths),
+        zeroed=2,
+    )  # fmt: skip
+    first, second, first_numbers, second_numbers = _pair(parts, columns)
+    k_match_keys.launch(
+        total, table.cells, table.shift, first, second, 65 - num_seen.bit_length(), first_numbers, second_numbers,
+        seen, keys, places, new, record,
+    )  # fmt: skip
+    num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
+    return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
+
+
+def sort_ids(backend: Backend, keys: Array) -> Array:
+    """Return distinct keys, ascending."""
+    if keys.shape[0] > MOST_RANKED:
+        ranked = keys.copy()
+        ranked.sort()
+    else:
+        ranked = backend.empty(keys.shape[0], np.int64)
+        k_rank_keys.launch_warps(keys.shape[0], keys, ranked)
+    return ranked
+
+
+def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
+    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    count = unknown.keys.shape[0]
+    _, _, first, second = _pair(columns, columns)
+    k_number_unknown.launch(count, unknown.keys, unknown.places, ids, numbers, first, second)
+
+
+def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array, Array]:
+    """Return two parts and their columns; where there is one, an empty one stands after it."""
+    return (
+        parts[0],
+        parts[1] if len(parts) > 1 else parts[0][:0],
+        columns[0],
+        (columns[1] if len(columns) > 1 else columns[0][:0]),
+    )
+
+
+def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
+    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+
+    The caller counts them in ``table.filled``.
+    """
+    k_insert_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
+
+
+def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
+    """Take out keys, which are distinct and present; negative ones are passed over."""
+    k_remove_keys.launch(keys.shape[0], table.cells, table.shift, keys)
+
+
+def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
+    """Write each key to its number's place in ``ids``; allocates nothing."""
+    k_write_keys.launch(keys.shape[0], ids, keys, numbers)

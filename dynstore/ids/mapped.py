@@ -1,0 +1,269 @@
+"""Vertices of any ids: an incremental map from the users' ids to the numbers 0 .. V-1 of the rows.
+
+A new id gets the next number, several new ones in ascending order, and keeps it. The first edges of an empty graph
+are numbered by falling degree, as cuGraph numbers vertices, because its kernels are fastest then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.batches.batch import EdgeBatch, sort_unique
+from dynstore.errors import InputTypeError, LimitError
+from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
+from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
+from dynstore.ids.tables import IdTable, Match, make_table
+from dynstore.input.columns import Bounds, EdgeColumns
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.ids.columns import KeyColumns, Keys
+    from dynstore.typing import Array
+
+__all__ = ["MappedIds"]
+
+INT64 = np.dtype(np.int64)
+
+
+class MappedIds(VertexIds):
+    """Integers or strings as ids; which of the two, the first ids decide.
+
+    Parameters
+    ----------
+    backend : Backend
+    dtype : numpy.dtype
+        Of the numbers.
+    max_vertices : int or None
+        The most ids that there may be.
+    reuse_ids : bool
+        Whether a new id may take over the number of a deleted vertex, which then is no vertex any more.
+    """
+
+    renumbered = True
+
+    def __init__(self, backend: Backend, dtype: np.dtype, max_vertices: int | None, reuse_ids: bool) -> None:
+        super().__init__(backend, dtype, max_vertices)
+        self.reuse_ids = reuse_ids
+        self._table: IdTable | None = None
+        # Which numbers belong to deleted vertices, bool, shape (V or less,); None where there are none.
+        self._gone: Array | None = None
+
+    # ------------------------------------------------------------------ updates
+
+    def plan_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
+        bounds: Bounds | None = None,
+    ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
+        keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
+        started = None if look else self._start_match(keys)
+        if started is not None:
+            return started, IdPlan(num_vertices)
+        table, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
+        plan = self._plan(who, table, match, num_vertices, arranging=True)
+        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), plan
+
+    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
+        table, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], self.dtype)
+        return self._plan(who, table, match, num_vertices, arranging=False)
+
+    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+        numbers, _ = self.find(who, ids, num_vertices)
+        numbers = numbers[numbers >= 0]
+        gone = None
+        if self.reuse_ids and (self._gone is not None or numbers.shape[0]):
+            gone = self._flags(num_vertices)
+            gone[numbers] = True
+
+        def commit() -> None:
+            self._gone = gone
+
+        return numbers, commit
+
+    def plan_clear(self) -> Callable[[], None]:
+        def commit() -> None:
+            self._table = self._gone = None
+            self.epoch += 1
+
+        return commit
+
+    def plan_order(self, degrees: Array) -> Rearrangement:
+        backend, xp, num_vertices = self.backend, self.backend.xp, int(degrees.shape[0])
+        numbers = xp.arange(num_vertices, dtype=np.int64)
+        table, order = self._table, numbers
+        fresh: IdTable | None = None
+        if table is not None:
+            order = table.order(degrees)
+            fresh = table.empty_twin()
+            fresh.plan_write(table.take(table.all(), order), numbers, num_vertices, False)()
+        ranks = backend.empty(num_vertices, self.dtype)
+        ranks[order] = numbers
+        gone = None if self._gone is None else self._flags(num_vertices)[order]
+        classes = xp.frexp(degrees.astype(np.float64))[1]
+        astray = classes != classes[order]
+
+        def commit() -> None:
+            self._table, self._gone = fresh, gone
+            self.epoch += 1
+
+        return Rearrangement(
+            ranks,
+            float(xp.count_nonzero(astray)) / max(num_vertices, 1),
+            float(degrees[astray].sum()) / max(float(degrees.sum()), 1.0),
+            int(xp.count_nonzero(order != numbers)),
+            commit,
+        )
+
+    def _plan(self, who: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
+        """Number the new ids as they come next; with ``arranging``, the first ones by degree."""
+        xp, columns, ids = self.backend.xp, match.columns, match.new
+        count = int(ids.shape[0])
+        if count == 0:
+            return IdPlan(num_vertices, self._revival(columns, num_vertices))
+        free = self._free(columns, num_vertices, count)
+        total = num_vertices + count - int(free.shape[0])
+        self._check_limit(who, count, total)
+        numbers = xp.arange(num_vertices, total, dtype=np.int64)
+        if free.shape[0]:
+            numbers = xp.concatenate((free, numbers))
+        match.number(numbers)
+        plan = IdPlan(total)
+        if arranging and num_vertices == 0:
+            plan.arrange = lambda batch: self._arrange(table, ids, batch, plan)
+            return plan
+        write = table.plan_write(ids, numbers, total, bool(free.shape[0]))
+        revive = self._revival([*columns, numbers], num_vertices)
+
+        def commit() -> None:
+            write()
+            revive()
+            self._table = table
+
+        plan.commit = commit
+        return plan
+
+    def _arrange(self, table: IdTable, ids: Any, batch: EdgeBatch, plan: IdPlan) -> EdgeBatch:
+        """Renumber the first batch by falling degree; until now a number was an id's place among the sorted ids."""
+        backend, xp, count = self.backend, self.backend.xp, plan.num_vertices
+        degrees = xp.bincount(batch.src, minlength=count) + xp.bincount(batch.dst, minlength=count)
+        numbers = xp.arange(count, dtype=np.int64)
+        order = xp.lexsort(xp.stack((numbers, -degrees)))
+        ranks = backend.empty(count, self.dtype)
+        ranks[order] = numbers
+        write = table.plan_write(table.take(ids, order), numbers, count, False)
+
+        def commit() -> None:
+            write()
+            self._table = table
+
+        plan.commit = commit
+        columns = sort_unique(backend, ranks[batch.src], ranks[batch.dst], batch.weights)
+        return EdgeBatch(*columns, batch.num_loops)
+
+    def _free(self, columns: list[Array], num_vertices: int, wanted: int) -> Array:
+        """Return at most so many numbers of deleted vertices, ascending, without those that a column names."""
+        xp = self.backend.xp
+        if self._gone is None:
+            return self.backend.nothing(np.int64)
+        gone = self._flags(num_vertices)
+        for column in columns:
+            gone[column[column >= 0]] = False
+        return xp.nonzero(gone)[0][:wanted]
+
+    def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None]:
+        """Plan to make deleted vertices that are named again ordinary ones."""
+        if self._gone is None:
+            return _nothing
+        gone = self._flags(num_vertices)
+        for column in columns:
+            gone[column[column < num_vertices]] = False
+        left = gone if bool(gone.any()) else None
+
+        def commit() -> None:
+            self._gone = left
+
+        return commit
+
+    def _flags(self, num_vertices: int) -> Array:
+        flags = self.backend.zeros(num_vertices, np.bool_)
+        if self._gone is not None:
+            flags[: self._gone.shape[0]] = self._gone
+        return flags
+
+    def _check_limit(self, who: str, new: int, total: int) -> None:
+        limit = int(np.iinfo(self.dtype).max)
+        if self.max_vertices is not None:
+            limit = min(limit, self.max_vertices)
+        if total > limit:
+            raise LimitError(
+                f"{who}: {new} new ids would make {total} vertices; "
+                f"max_vertices is {limit}, set it higher to allow that"
+            )
+
+    # ------------------------------------------------------------------ queries
+
+    def find_edges(
+        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+    ) -> EdgeColumns:
+        keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
+        started = None if look else self._start_match(keys)
+        if started is not None:
+            return started
+        _, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
+        if match.new.shape[0]:
+            xp = self.backend.xp
+            strangers = xp.arange(num_vertices, num_vertices + match.new.shape[0], dtype=np.int64)
+            match.number(xp.minimum(strangers, np.iinfo(self.dtype).max))
+        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1)
+
+    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        _, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], INT64)
+        if not match.new.shape[0]:
+            return match.columns[0], None
+        stranger = match.new[0]
+        return match.columns[0], stranger if isinstance(stranger, str) else int(stranger)
+
+    def of(self, numbers: Array, num_vertices: int) -> Array:
+        if self._table is None:
+            return self.backend.empty(0, np.int64)
+        return self._table.of(numbers, bool((numbers < 0).any()))
+
+    def all(self, num_vertices: int) -> Array:
+        return self.backend.empty(0, np.int64) if self._table is None else self._table.all().copy()
+
+    def memory_usage(self) -> dict[str, int]:
+        size = 0 if self._table is None else self._table.memory_usage()
+        return {"vertex_map": size + (0 if self._gone is None else int(self._gone.nbytes))}
+
+    def copy(self) -> VertexIds:
+        twin = MappedIds(self.backend, self.dtype, self.max_vertices, self.reuse_ids)
+        twin._table = None if self._table is None else self._table.copy()
+        twin._gone, twin.epoch = self._gone, self.epoch  # flags are replaced, never written
+        return twin
+
+    def _start_match(self, keys: KeyColumns) -> EdgeColumns | None:
+        """Return the numbers of edges that nobody waits for, -1 for unknown ids; None where one has to."""
+        usual = self._gone is None and self.dtype == np.int32
+        if self._table is None or not usual or not keys.src.shape[0]:
+            return None
+        columns = self._table.start_match(keys.src, keys.dst, self.dtype)
+        return None if columns is None else EdgeColumns(columns[0], columns[1], keys.weights, None)
+
+    def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
+        """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""
+        table = self._table
+        for name, keys in zip(names, parts, strict=True):
+            if keys.shape[0]:
+                kind = "string" if isinstance(keys, StringKeys) else "integer"
+                table = table or make_table(self.backend, kind)
+                if table.kind != kind:
+                    raise InputTypeError(f"{who}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
+        table = table or make_table(self.backend, "integer")
+        parts = [keys if keys.shape[0] else table.no_keys() for keys in parts]
+        return table, table.match(who, names, parts, dtype)
+
+
+def _nothing() -> None:
+    pass

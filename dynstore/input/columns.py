@@ -1,0 +1,394 @@
+"""The one door in: frames, arrays and lists become checked arrays of one device.
+
+Nothing is imported to recognise a type: an object can only be a polars frame if polars is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError, type_name
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "GAPS_MARK",
+    "Bounds",
+    "EdgeColumns",
+    "as_signed",
+    "bring_columns",
+    "has_weights",
+    "open_stream",
+    "read_column",
+    "read_edges",
+    "read_ids",
+    "read_integers",
+    "read_weights",
+    "split_columns",
+]
+
+FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
+# Marks a table made by to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
+GAPS_MARK = "dynstore.gaps"
+# kDLCPU and kDLCUDAHost
+DLPACK_HOST = (1, 3)
+Bounds = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class EdgeColumns:
+    """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
+
+    ``max_id`` is None where nobody has looked yet whether the ids are such.
+    """
+
+    src: Array
+    dst: Array
+    weights: Array | None
+    max_id: int | None
+
+
+def read_edges(
+    who: str,
+    backend: Backend,
+    edges: Any,
+    names: tuple[str, str, str | None],
+    vertex_dtype: np.dtype,
+    weight_dtype: np.dtype | None,
+    look: bool = True,
+    bounds: Bounds | None = None,
+) -> EdgeColumns:
+    """Read a batch of edges.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for messages.
+    backend : Backend
+        Where the arrays shall be.
+    edges : frame or tuple
+        A pandas, pyarrow, polars or cuDF frame, or ``(src, dst)`` or ``(src, dst, weights)``.
+    names : tuple
+        The frame's columns: source, destination, and weight or None.
+    vertex_dtype, weight_dtype : numpy.dtype
+        What to return; ``weight_dtype=None`` ignores weights.
+    look : bool
+        False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
+        are none of the vertex dtype become -1. Weights that are of the weight dtype already are left so, too: there may
+        be NaN among them.
+    bounds : tuple of int, optional
+        What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
+        columns are looked at once more.
+
+    Returns
+    -------
+    EdgeColumns
+        ``max_id`` is -1 for an empty batch, None for ids that nobody has looked at.
+
+    Raises
+    ------
+    InputError
+        Naming the column and the first bad row.
+    """
+    if not look and names[2] is None and _are_as_wanted(backend, edges, vertex_dtype):
+        return EdgeColumns(edges[0], edges[1], None, None)
+    columns = split_columns(who, edges, names)
+    (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
+    raw_src = read_integers(who, backend, src_name, given_src)
+    raw_dst = read_integers(who, backend, dst_name, given_dst)
+    as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
+    if not look and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
+        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype, look=False)
+        if as_wanted:
+            pack = backend.xp.ascontiguousarray
+            return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
+        src, dst = backend.kernels("dynstore.input").convert_ids(backend, raw_src, raw_dst, vertex_dtype)
+        return EdgeColumns(src, dst, weights, None)
+    if bounds is None or not as_wanted:
+        bounds = _find_bounds(backend, raw_src, raw_dst)
+    src, src_max = _check_ids(who, backend, src_name, raw_src, bounds[:2], vertex_dtype)
+    dst, dst_max = _check_ids(who, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
+    weights = read_weights(who, backend, columns, src, dst, weight_dtype)
+    return EdgeColumns(src, dst, weights, max(src_max, dst_max))
+
+
+def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
+    """Whether edges are two columns that kernels take as they are, so that small batches are looked at but once.
+
+    On the device, of the dtype, of one length above 0 and one dimension, without gaps.
+    """
+    if backend.family != "cuda" or type(edges) is not tuple or len(edges) != 2:
+        return False
+    src, dst = edges
+    if not type(src) is type(dst) is backend.xp.ndarray:
+        return False
+    without_gaps = src.dtype == dst.dtype == dtype and src.strides == dst.strides == (dtype.itemsize,)
+    return without_gaps and len(src) == len(dst) > 0
+
+
+def _was_there(given: Any, array: Array) -> bool:
+    """Whether a column was on the device already; of our own arrays none is asked, which would take a while."""
+    return given is array or hasattr(given, "__cuda_array_interface__")
+
+
+def read_weights(
+    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
+    look: bool = True,
+) -> Array | None:  # fmt: skip
+    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree.
+
+    ``look``: see :func:`read_edges`.
+    """
+    _same_length(who, columns[1][0], dst, columns[0][0], src)
+    if weight_dtype is None or len(columns) < 3:
+        return None
+    weights = _weights(who, backend, *columns[2], weight_dtype, look)
+    _same_length(who, columns[2][0], weights, columns[0][0], src)
+    return weights
+
+
+def has_weights(edges: Any, weight: str | None) -> bool:
+    """Whether the caller brought weights: a third item of a tuple, or a column's name."""
+    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
+
+
+def read_ids(who: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
+    """Read vertex ids: an array, a list, a series or one integer; return them and the highest (-1 for none)."""
+    if np.isscalar(ids):
+        if not isinstance(ids, int | np.integer) or isinstance(ids, bool):
+            raise InputTypeError(f"{who}: got {ids!r}; a vertex is an integer")
+        ids = [int(ids)]
+    return read_column(who, backend, "ids", ids, vertex_dtype)
+
+
+def _is_frame(edges: Any) -> bool:
+    for module, name in FRAMES:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(edges, getattr(loaded, name)):
+            return True
+    return False
+
+
+def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+    """Return the columns of a frame or a tuple by name, each as it came; refuse what is neither."""
+    if isinstance(edges, tuple):
+        if len(edges) not in (2, 3):
+            raise InputError(
+                f"{who}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
+            )
+        if names[2] is not None:
+            raise InputError(
+                f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
+            )
+        columns = [("src", edges[0]), ("dst", edges[1])]
+        return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
+    edges = open_stream(who, edges)
+    if not _is_frame(edges):
+        raise InputTypeError(
+            f"{who}: edges is a {type_name(edges)}; wanted a pandas, pyarrow, polars or cuDF frame, "
+            "or a tuple (src, dst[, weights])"
+        )
+    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
+        if not isinstance(name, str) and (name is not None or argument != "weight"):
+            raise InputTypeError(f"{who}: {argument} is {name!r}; wanted the name of a column, a string")
+    known = [str(name) for name in (edges.column_names if hasattr(edges, "column_names") else edges.columns)]
+    wanted = [name for name in names if name is not None]
+    missing = [name for name in dict.fromkeys(wanted) if name not in known]
+    if missing:
+        guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
+        hint = f". Did you mean {guess[0]!r}?" if guess else ""
+        raise InputError(
+            f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
+        )
+    for name in wanted:
+        if known.count(name) > 1:
+            raise InputError(f"{who}: the frame has {known.count(name)} columns `{name}`; wanted one")
+    edges = _without_gaps(edges, wanted)
+    return [(name, edges[name]) for name in wanted]
+
+
+def open_stream(who: str, edges: Any) -> Any:
+    """Return what hands out tables as an Arrow stream, maybe only once, as a pyarrow table, all else as it is."""
+    if isinstance(edges, tuple) or _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
+        return edges
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{who}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
+        ) from error
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(edges)
+    except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
+        return edges
+    return reader.read_all()
+
+
+def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
+    """Return edges that may be read twice: a stream is read, and of a tuple NumPy's integer ids are on the GPU.
+
+    All else, and what is no column, is returned as it is; see :func:`open_stream`.
+    """
+    if not isinstance(edges, tuple):
+        return open_stream(who, edges)
+    hosted = [column for column in edges[:2] if type(column) is np.ndarray]
+    if not backend.on_gpu or not hosted:
+        return edges
+    return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
+
+
+def _bring(backend: Backend, column: Any) -> Any:
+    usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+    return backend.asarray(column) if usual else column
+
+
+def _without_gaps(edges: Any, wanted: list[str]) -> Any:
+    """Drop the rows of a table of our own that are null in all columns wanted; other tables stay as they are."""
+    if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
+        if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
+            return edges
+        import pyarrow.compute
+
+        held = None
+        for name in wanted:
+            valid = pyarrow.compute.is_valid(edges[name])
+            held = valid if held is None else pyarrow.compute.or_(held, valid)
+        return edges.filter(held)
+    if getattr(edges, "attrs", {}).get(GAPS_MARK) and hasattr(edges, "to_arrow"):  # cuDF; pandas has attrs, too
+        return edges[list(dict.fromkeys(wanted))].dropna(how="all")
+    return edges
+
+
+def _same_length(who: str, name: str, array: Array, other_name: str, other: Array) -> None:
+    if array.shape[0] != other.shape[0]:
+        raise InputError(
+            f"{who}: `{name}` has {array.shape[0]} items, `{other_name}` has {other.shape[0]}; they must be equal"
+        )
+
+
+def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
+    """Bring one column to the device in its own dtype, refusing nulls."""
+    if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iuf":
+        return column
+    column = _open_dlpack(column)
+    if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
+        nulls = column.null_count() if callable(column.null_count) else column.null_count
+        if nulls:
+            raise InputError(f"{who}: column `{name}` has {nulls} nulls; wanted none")
+        column = column.values if hasattr(column, "__cuda_array_interface__") else column.to_numpy()
+    elif hasattr(column, "isna"):  # pandas
+        if column.isna().any() and column.dtype.kind != "f":
+            row = int(np.argmax(np.asarray(column.isna())))
+            raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
+        column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
+    column = backend.asarray(column) if hasattr(column, "__cuda_array_interface__") else _host_array(who, name, column)
+    if column.ndim != 1:
+        raise InputError(f"{who}: `{name}` has {column.ndim} dimensions; wanted one")
+    # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
+    return backend.asarray(column) if column.dtype.kind in "biuf" else column
+
+
+def _open_dlpack(column: Any) -> Any:
+    """Return an array that speaks DLPack and nothing else as a NumPy or CuPy array, all else as it is."""
+    protocols = ("__array__", "__array_interface__", "__cuda_array_interface__")
+    if not hasattr(column, "__dlpack__") or any(hasattr(column, protocol) for protocol in protocols):
+        return column
+    if column.__dlpack_device__()[0] in DLPACK_HOST:
+        return np.from_dlpack(column)
+    import cupy
+
+    return cupy.from_dlpack(column)
+
+
+def _host_array(who: str, name: str, column: Any) -> np.ndarray:
+    try:
+        array = np.asarray(column)
+    except (ValueError, TypeError) as error:
+        raise InputTypeError(f"{who}: `{name}` cannot be read as an array: {error}") from error
+    if array.dtype == object and array.size:
+        _refuse_objects(who, name, array)
+    return array
+
+
+def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
+    for row, item in enumerate(array.ravel().tolist()):
+        if item is None:
+            raise InputError(f"{who}: `{name}` has a null at row {row}; wanted none")
+        if not isinstance(item, int | float) or isinstance(item, bool):
+            raise InputTypeError(f"{who}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number")
+        if isinstance(item, int) and abs(item) >= 2**63:
+            raise LimitError(f"{who}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
+    raise InputTypeError(f"{who}: `{name}` mixes types; wanted integers")
+
+
+def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
+    """Read one column of integer ids; return them and the highest (-1 for none)."""
+    array = read_integers(who, backend, name, column)
+    return _check_ids(who, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
+
+
+def read_integers(who: str, backend: Backend, name: str, column: Any) -> Array:
+    """Read one column of integers, in its own dtype."""
+    array = _to_array(who, backend, name, column)
+    if array.size == 0:
+        return backend.empty(0, np.int32)
+    if array.dtype.kind not in "iu":
+        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; vertex ids must be integers")
+    return array
+
+
+def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:
+    bounds: Bounds = backend.kernels("dynstore.input").find_bounds(backend, first, second)
+    return bounds
+
+
+def _check_ids(
+    who: str, backend: Backend, name: str, array: Array, bounds: Bounds, dtype: np.dtype
+) -> tuple[Array, int]:
+    """Return ids of the dtype and the highest (-1 for none); ``bounds``: the lowest and the highest, and 0."""
+    limit = int(np.iinfo(dtype).max) - 1
+    lowest, highest = bounds
+    if lowest < 0:
+        row = int(backend.xp.argmax(array < 0))
+        raise InputError(f"{who}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
+    if highest > limit:
+        row = int(backend.xp.argmax(array > limit))
+        more = '; vertex_dtype="int64" takes larger ones' if np.dtype(dtype).itemsize == 4 else ""
+        raise LimitError(f"{who}: `{name}` has {int(array[row])} at row {row}; {dtype} ids go to {limit}{more}")
+    return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
+
+
+def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype, look: bool) -> Array:
+    array = _to_array(who, backend, name, column)
+    if array.shape[0] == 0:
+        return backend.empty(0, dtype)
+    if array.dtype.kind not in "iuf":
+        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; weights must be numbers")
+    xp = backend.xp
+    with np.errstate(over="ignore"):
+        weights = xp.ascontiguousarray(array, dtype=dtype)
+    if not look and array.dtype == dtype:
+        return weights
+    bad = xp.isnan(weights)
+    if bool(bad.any()):
+        raise InputError(f"{who}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")
+    if array.dtype.itemsize > weights.dtype.itemsize:
+        bad = xp.isinf(weights) & ~xp.isinf(array.astype(np.float64))
+        if bool(bad.any()):
+            row = int(xp.argmax(bad))
+            raise LimitError(f"{who}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
+    return weights
+
+
+def as_signed(backend: Backend, column: Array) -> Array:
+    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
+    if column.dtype != np.uint64:
+        return column
+    return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

@@ -1,0 +1,81 @@
+"""Columns of ids on CUDA: their bounds, and ids of another dtype than the graph's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_lane, d_max_lanes, d_min_lanes
+from dynstore.input.columns import as_signed
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["convert_ids", "d_leave_bounds", "find_bounds"]
+
+
+@device
+def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
+    """Merge what the warp's lanes saw; the first lane puts it to the whole (atomic min, max).
+
+    The plain read only saves atomics, all of which are on the same four words: what it may miss is a bound that has
+    gone further meanwhile.
+    """
+    low_first, high_first = d_min_lanes(low_first), d_max_lanes(high_first)
+    low_second, high_second = d_min_lanes(low_second), d_max_lanes(high_second)
+    if d_lane() == 0:
+        if low_first < bounds[0]:
+            cuda.atomic.min(bounds, 0, low_first)
+        if high_first > bounds[1]:
+            cuda.atomic.max(bounds, 1, high_first)
+        if low_second < bounds[2]:
+            cuda.atomic.min(bounds, 2, low_second)
+        if high_second > bounds[3]:
+            cuda.atomic.max(bounds, 3, high_second)
+
+
+@kernel
+def k_find_bounds(first, second, bounds):
+    """Threads stride over two columns; ``bounds``: the lowest and the highest value of each, from zeros."""
+    i = np.int64(cuda.grid(1))
+    low_first, high_first, low_second, high_second = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while i < max(first.shape[0], second.shape[0]):
+        if i < first.shape[0]:
+            low_first = min(low_first, np.int64(first[i]))
+            high_first = max(high_first, np.int64(first[i]))
+        if i < second.shape[0]:
+            low_second = min(low_second, np.int64(second[i]))
+            high_second = max(high_second, np.int64(second[i]))
+        i += cuda.gridsize(1)
+    d_leave_bounds(bounds, low_first, high_first, low_second, high_second)
+
+
+def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
+    """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
+    columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
+    bounds = backend.zeros(4, np.int64)
+    k_find_bounds.launch_strided(max(first.shape[0], second.shape[0]), *columns, bounds)
+    low_first, high_first, low_second, high_second = backend.to_host(bounds).tolist()
+    return low_first, high_first, low_second, high_second
+
+
+@kernel
+def k_convert_ids(first, second, highest, converted_first, converted_second):
+    """One thread owns a row of two columns of one length: its ids in another dtype, -1 for what is none up to there."""
+    i = cuda.grid(1)
+    if i < first.shape[0]:
+        one, other = np.int64(first[i]), np.int64(second[i])
+        converted_first[i] = one if 0 <= one <= highest else np.int64(-1)
+        converted_second[i] = other if 0 <= other <= highest else np.int64(-1)
+
+
+def convert_ids(backend: Backend, first: Array, second: Array, dtype: np.dtype) -> list[Array]:
+    """Return two columns of ids in a vertex dtype as soon as a kernel is started: -1 for what is none."""
+    columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
+    count, highest = int(first.shape[0]), int(np.iinfo(dtype).max) - 1
+    converted = backend.empty_together((count, dtype), (count, dtype))
+    k_convert_ids.launch(count, *columns, highest, *converted)
+    return converted

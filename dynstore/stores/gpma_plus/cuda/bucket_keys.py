@@ -1,0 +1,116 @@
+"""The keys of an insertion that was planned unsorted, in order on CUDA: a merge takes them from the leaves' lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore.cuda.block import BOARD
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.grid import d_leave_sum, d_sync_grid
+from dynstore.cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
+from dynstore.stores.gpma_plus.cuda.bucket_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS
+from dynstore.stores.pma.cuda.leaf_insert import d_lowest_bit
+from dynstore.stores.pma.cuda.windows import COUNTS, d_chunk_blocks, d_scan_counts
+
+if TYPE_CHECKING:
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["ListedKeys"]
+
+# The half of a count (``d_count_leaf``) that has the keys.
+KEYS = np.int64(0xFFFFFFFF)
+
+
+class ListedKeys(NamedTuple):
+    """The sorted lists of a batch, until the next one is listed; see ``unsorted_layout``.
+
+    Attributes
+    ----------
+    marks : array of uint32 words
+        The slots of the batch's edges that are there, dead or not.
+    lists, pairs : array
+    """
+
+    marks: Array
+    lists: Array
+    pairs: Array
+
+    def start_ordering(
+        self, slots: SlotArrays, before: Array, places: Array, new_src: Array, new_dst: Array, control: Array
+    ) -> None:
+        """Start the kernel that lists the keys in order; see :func:`k_order_lists`."""
+        k_order_lists.launch_resident(
+            slots.num_slots >> 5, slots.src, slots.dst, slots.valid, *self, before, places, new_src, new_dst, control
+        )
+
+
+@device
+def d_count_leaf(valid, marks, lists, leaf):
+    """Return how many edges a leaf has, in the high half, and in the low one how many keys come: listed, or revived."""
+    count = np.int64(0)
+    if leaf < lists.shape[0]:
+        word = valid[leaf]
+        keys = np.int64(cuda.popc(np.uint32(marks[leaf] & ~word))) + np.int64(lists[leaf, COUNT])
+        count = (np.int64(cuda.popc(word)) << 32) | keys
+    return count
+
+
+@device
+def d_write_keys(src, dst, revived, pairs, leaf, key, stop, to, places, new_src, new_dst):
+    """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its list, and ``revived`` slots' own.
+
+    Of a slot's, the list's keys come first: they belong before it.
+    """
+    while key < stop or revived != 0:
+        slot = leaf * 32 + d_lowest_bit(revived)  # behind the leaf where there is none
+        place = np.int64(pairs[PLACES, min(key, np.int64(pairs.shape[1]) - 1)])
+        if key < stop and place <= slot:
+            places[to], new_src[to], new_dst[to] = place, pairs[SOURCES, key], pairs[TARGETS, key]
+            key += 1
+        else:
+            places[to], new_src[to], new_dst[to] = slot, src[slot], dst[slot]
+            revived = np.uint32(revived & (revived - np.uint32(1)))
+        to += 1
+
+
+@kernel
+def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src, new_dst, control):
+    """List the keys that come to the leaves, in order, as ``merging.k_list_new`` does; one wait.
+
+    Count the edges ``before`` each block of 32 leaves meanwhile. A warp has a block of leaves after the other.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
+    first, end = d_chunk_blocks(np.int64(counts.shape[0]))
+    block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)
+    while block < end:
+        count = d_sum_lanes(d_count_leaf(valid, marks, lists, (block << 5) + lane))
+        if lane == 0:
+            counts[block] = count
+            total += count
+        block += warps
+    d_leave_sum(control, COUNTS, total, board)
+    d_sync_grid(control, 1)
+    d_scan_counts(counts, control, board)  # both halves at once
+    cuda.syncthreads()
+    if cuda.grid(1) == 0:
+        before[0] = 0
+    block = first + (cuda.threadIdx.x >> 5)
+    while block < end:
+        leaf, up_to = (block << 5) + lane, counts[block]
+        keys = np.int32(d_count_leaf(valid, marks, lists, leaf) & KEYS)
+        keys_up_to = d_scan_lanes(keys)
+        to = (up_to & KEYS) - d_shuffle(keys_up_to, 31) + np.int64(np.int32(keys_up_to - keys))
+        d_sync_warp()  # all have read
+        if lane == 0:
+            counts[block] = up_to >> 32
+        if keys > 0:
+            key = np.int64(lists[leaf, HEAD]) - 1
+            d_write_keys(
+                src, dst, np.uint32(marks[leaf] & ~valid[leaf]), pairs, leaf, key, key + np.int64(lists[leaf, COUNT]),
+                to, places, new_src, new_dst,
+            )  # fmt: skip
+        block += warps

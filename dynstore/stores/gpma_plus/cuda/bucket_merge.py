@@ -1,0 +1,244 @@
+"""Merging windows of several leaves with lists of keys on CUDA: by a warp, by a block, or, giants, by all blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.cuda.block import d_sum_block
+from dynstore.cuda.compiler import MAX_RESIDENT_BLOCKS, WARP, cuda, device
+from dynstore.cuda.grid import SUMS, d_sum_blocks_before, d_sync_grid
+from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_scan_lanes_64, d_shuffle, d_sync_warp
+from dynstore.stores.gpma_plus.cuda.bucket_layout import (
+    COUNT,
+    GIANT_ARRIVALS,
+    HEAD,
+    MAX_HEIGHT,
+    NARROW_HEIGHT,
+    PLACES,
+    ROWS,
+    SOURCES,
+    TARGETS,
+    d_count_elements,
+)
+from dynstore.stores.pma.cuda.redistribute import d_divide_by
+from dynstore.stores.pma.cuda.row_offsets import d_write_rows_by_warp
+
+__all__ = ["NARROW_SLOTS", "d_merge_by_warp", "d_merge_giant", "d_merge_window"]
+
+MAX_LEAVES = 1 << MAX_HEIGHT
+# What a warp has of the block's shared memory: sources of a window, then its destinations.
+NARROW_COLUMN = 32 << NARROW_HEIGHT
+NARROW_SLOTS = 2 * NARROW_COLUMN
+
+
+@device
+def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
+    """The block's first warp writes how many elements, with the keys, the window's leaves ``before`` each have."""
+    lane, total = d_lane(), np.int64(0)
+    if cuda.threadIdx.x < WARP:
+        for base in range(0, num_leaves, WARP):
+            count = np.int64(0)
+            if base + lane < num_leaves:
+                count = d_count_elements(valid, marks, lists, first_leaf + base + lane)
+            count = d_scan_lanes_64(count)
+            if base + lane < num_leaves:
+                before[np.uint32(base + lane + 1)] = total + count
+            total += d_shuffle(count, 31)
+        if lane == 0:
+            before[0] = 0
+    cuda.syncthreads()
+
+
+@device
+def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
+    """Return the word of a leaf, or of the last one instead of any behind it, its first key and how many it has."""
+    leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
+    return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1), np.int32(lists[leaf, COUNT])
+
+
+@device
+def d_gather_column(
+    column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, values, start
+):  # fmt: skip
+    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
+
+    While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
+    """
+    lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
+    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
+    while base < num_leaves * 32:
+        value, key = column[np.uint64(first_leaf * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
+        if np.int32(lane) < num_keys:
+            key = np.uint32(begin + np.int32(lane))
+        new_value, place = new_column[key], places[key] - (first_leaf * 32 + base)
+        next_word, next_begin, next_num_keys = d_read_list(
+            valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x
+        )
+        keys_before = np.int64(before[np.uint32(base >> 5)])
+        if np.int32(lane) < num_keys:
+            edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
+            values[np.uint32(start + keys_before + lane + edges_before)] = new_value
+        for other in range(num_keys):
+            if d_shuffle(place, other) <= lane:
+                keys_before += 1
+        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+            values[np.uint32(start + keys_before + d_count_lower(word, lane))] = value
+        word, begin, num_keys = next_word, next_begin, next_num_keys
+        base += cuda.blockDim.x
+    cuda.syncthreads()
+
+
+@device
+def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows):
+    """The warp writes the rows of a leaf's slots, the word, and the row starts.
+
+    ``values`` from ``start`` on: the rows of the window's elements.
+    """
+    lane = d_lane()
+    place = base + lane
+    slot, inverse = first_leaf * 32 + place, 1.0 / size
+    element = d_divide_by((place + 1) * elements - 1, size, inverse)
+    previous = d_divide_by(place * elements - 1, size, inverse) if place > 0 else np.int64(-1)
+    row = np.int64(values[np.uint32(start + element)])
+    src[slot] = row
+    word = d_ballot(element != previous)
+    if lane == 0:
+        valid[slot >> 5] = word
+    d_write_rows_by_warp(
+        offsets, np.int64(values[np.uint32(start + previous)]) if place > 0 else row, row, slot, far_rows
+    )
+
+
+@device
+def d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows):
+    """The block merges each leaf of a window with its keys, one column after the other, then writes the slots.
+
+    ``values`` and ``before``: shared.
+    """
+    thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(num_leaves * 32)
+    d_count_window(valid, marks, lists, first_leaf, num_leaves, before)
+    elements = np.int32(before[np.uint32(num_leaves)])
+    d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
+    inverse = 1.0 / size
+    for place in range(thread, size, cuda.blockDim.x):
+        element = d_divide_by((place + 1) * elements - 1, size, inverse)
+        dst[first_leaf * 32 + place] = values[np.uint32(element)]
+    cuda.syncthreads()  # the values have been read
+    d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
+    for base in range(thread - lane, size, cuda.blockDim.x):
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, 0, far_rows)
+    cuda.syncthreads()  # the values have been read
+
+
+@device
+def d_read_slots(src, dst, leaf):
+    """Return what is in the lane's slot of a leaf."""
+    slot = np.uint64(np.int64(leaf) * 32 + d_lane())
+    return src[slot], dst[slot]
+
+
+@device
+def d_read_keys(pairs, begin, num_keys, leaf):
+    """Return the lane's key of a leaf, and its place there, 0 to 32; any if the leaf has not so many."""
+    key = np.uint64(begin + (np.int32(d_lane()) if d_lane() < num_keys else 0))
+    return pairs[SOURCES, key], pairs[TARGETS, key], np.int32(pairs[PLACES, key] - leaf * 32)
+
+
+@device
+def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_column):
+    """The warp puts the elements of a leaf and its keys in order to shared memory, from ``start`` on.
+
+    ``place``: in the leaf, 0 to 32, of the lane's key.
+    """
+    lane, keys_before = np.int32(d_lane()), np.int32(0)
+    for other in range(num_keys):
+        keys_before = np.int32(keys_before + np.int32(d_shuffle(place, other) <= lane))
+    if lane < num_keys:
+        edges_before = cuda.popc(word) if place > 31 else d_count_lower(word, place)
+        at = np.uint32(start + lane + np.int32(edges_before))
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = new_row, new_column
+    if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+        at = np.uint32(start + keys_before + np.int32(d_count_lower(word, lane)))
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = row, column
+
+
+@device
+def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows):
+    """The warp merges each leaf of a narrow window with its keys, then writes the slots.
+
+    Both columns, and two leaves at once, whose reads wait together; meanwhile the next two leaves are read. ``values``:
+    shared, each warp has a part.
+    """
+    lane, size, last = np.int32(d_lane()), np.int32(num_leaves * 32), np.int32(num_leaves - 1)
+    start = np.int32((cuda.threadIdx.x >> 5) * NARROW_SLOTS)
+    row, column = d_read_slots(src, dst, first_leaf)
+    row1, column1 = d_read_slots(src, dst, first_leaf + min(np.int32(1), last))
+    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, lane * 32)
+    if lane > last:
+        word, num_keys = np.uint32(0), np.int32(0)
+    begin, count = max(begin, np.int32(0)), np.int32(np.int32(cuda.popc(word)) + num_keys)
+    ends = d_scan_lanes(count)
+    elements, before = d_shuffle(ends, WARP - 1), np.int32(start + ends - count)
+    for number in range(0, num_leaves, 2):  # behind the last leaf lanes have words of 0, and no keys
+        leaf, leaf1, keys, keys1 = (
+            first_leaf + number, first_leaf + number + 1, d_shuffle(num_keys, number), d_shuffle(num_keys, number + 1)
+        )  # fmt: skip
+        new_row, new_column, place = d_read_keys(pairs, d_shuffle(begin, number), keys, leaf)
+        new_row1, new_column1, place1 = d_read_keys(pairs, d_shuffle(begin, number + 1), keys1, leaf1)
+        next_row, next_column = d_read_slots(src, dst, first_leaf + min(np.int32(number + 2), last))
+        next_row1, next_column1 = d_read_slots(src, dst, first_leaf + min(np.int32(number + 3), last))
+        d_put_leaf(
+            values, d_shuffle(before, number), np.uint32(d_shuffle(np.int32(word), number)), keys, place, row, column,
+            new_row, new_column,
+        )  # fmt: skip
+        d_put_leaf(
+            values, d_shuffle(before, number + 1), np.uint32(d_shuffle(np.int32(word), number + 1)), keys1, place1,
+            row1, column1, new_row1, new_column1,
+        )  # fmt: skip
+        row, column, row1, column1 = next_row, next_column, next_row1, next_column1
+    d_sync_warp()
+    inverse = 1.0 / size
+    for base in range(0, size, WARP):
+        element = d_divide_by((base + lane + 1) * elements - 1, size, inverse)
+        dst[first_leaf * 32 + base + lane] = values[np.uint32(start + NARROW_COLUMN + element)]
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows)
+    d_sync_warp()  # the values have been read
+
+
+@device
+def d_merge_giant(
+    src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control, far_rows,
+    waits,
+):  # fmt: skip
+    """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
+
+    Two grid-wide waits, after the first ``waits``. What scratch had before has been read by the first.
+    """
+    first_leaf, num_leaves, thread = np.int64(first_leaf), np.int64(num_leaves), np.int64(cuda.threadIdx.x)
+    share = (num_leaves + cuda.gridDim.x - 1) // cuda.gridDim.x
+    leaf = first_leaf + min(cuda.blockIdx.x * share, num_leaves)
+    last = min(leaf + share, first_leaf + num_leaves)
+    count = np.int64(0)
+    for other in range(leaf + thread, last, cuda.blockDim.x):
+        count += d_count_elements(valid, marks, lists, other)
+    count = d_sum_block(count, board)
+    if thread == 0:
+        control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = count
+    d_sync_grid(control, waits + 1, GIANT_ARRIVALS)
+    rank, elements = d_sum_blocks_before(control, ROWS, board), np.int64(0)
+    for block in range(thread, cuda.gridDim.x, cuda.blockDim.x):
+        elements += control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + block]
+    elements = d_sum_block(elements, board)
+    while leaf < last:
+        part = min(last - leaf, np.int64(MAX_LEAVES))
+        d_count_window(valid, marks, lists, leaf, part, before)
+        d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[0], rank)
+        d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[1], rank)
+        rank += before[part]
+        leaf += part
+        cuda.syncthreads()  # the counts have been read
+    d_sync_grid(control, waits + 2, GIANT_ARRIVALS)
+    lane, size, inverse = d_lane(), num_leaves * 32, 1.0 / (num_leaves * 32)
+    for base in range(cuda.grid(1) - lane, size, cuda.gridsize(1)):
+        dst[first_leaf * 32 + base + lane] = scratch[1, d_divide_by((base + lane + 1) * elements - 1, size, inverse)]
+        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, scratch[0], 0, far_rows)

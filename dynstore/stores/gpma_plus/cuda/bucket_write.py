@@ -1,0 +1,237 @@
+"""Writing lists of keys into the leaves of a packed memory array on CUDA."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from dynstore.cuda.block import BOARD, d_claim
+from dynstore.cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.grid import d_sync_grid
+from dynstore.cuda.warp import d_lane, d_shuffle
+from dynstore.stores.gpma_plus.cuda.bucket_layout import (
+    FULL,
+    GIANT,
+    HEAD,
+    HIGH,
+    KEY_LEAVES,
+    LISTED,
+    LOW,
+    MAX_HEIGHT,
+    MOVED,
+    NARROW,
+    NARROW_WINDOWS,
+    PLACES,
+    POSITIONS,
+    REVIVED,
+    SOURCES,
+    TAKEN,
+    TARGETS,
+    WIDE,
+    WIDE_WINDOWS,
+    d_fits,
+    d_is_covered,
+    d_leaves_of,
+)
+from dynstore.stores.gpma_plus.cuda.bucket_merge import NARROW_SLOTS, d_merge_by_warp, d_merge_giant, d_merge_window
+from dynstore.stores.pma.cuda.leaf_insert import d_shift_keys
+from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
+from dynstore.stores.pma.cuda.tiles import d_first_leaf
+from dynstore.stores.table.slots import DEAD
+
+__all__ = [
+    "ALL_NARROW_SLOTS",
+    "d_merge_narrow",
+    "d_revive_keys",
+    "d_write_all_leaves",
+    "d_write_starts",
+    "k_merge_wide",
+    "k_write_leaves",
+    "k_write_windows",
+]
+
+# What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
+MAX_ENDS, MAX_SLOTS, ALL_NARROW_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT, NARROW_SLOTS * (THREADS // WARP)
+# Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
+# wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
+MAX_REGISTERS = 64
+WIDE_THREADS = WARP if SIMULATED else 1024
+
+
+@device
+def d_revive_keys(valid, positions, states, num_rows, lists, nodes):
+    """Threads stride over the batch's rows: a dead key in no window gets its bit back (atomic or).
+
+    Those in windows are merged as edges, because their bits are among the marks.
+    """
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        if states[i] == DEAD:
+            slot = positions[i]
+            leaf = np.uint32(slot >> 5)
+            if lists[leaf, HEAD] == 0 and not d_is_covered(nodes, leaf):
+                cuda.atomic.or_(valid, leaf, np.uint32(1) << np.uint32(slot & 31))
+
+
+@device
+def d_read_keys(table, nodes, number, is_listed, has_windows):
+    """Return the leaf, first key and number of keys of a list; 0 keys if its leaf is in a window of several.
+
+    0 of all where it is not listed: what is read of that is undefined. No branch on what is read holds up a read.
+    """
+    item, is_covered = np.uint32(min(number, np.uint32(table.shape[1] - 1))), False
+    leaf, begin, last = np.int32(table[KEY_LEAVES, item]), np.int32(table[LOW, item]), np.int32(table[HIGH, item])
+    if not is_listed:
+        leaf, begin, last = np.int32(0), np.int32(0), np.int32(0)
+    if has_windows:
+        is_covered = d_is_covered(nodes, np.uint32(leaf))
+    return leaf, begin, np.int32(0) if is_covered else np.int32(last - begin)
+
+
+@device
+def d_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board, number, may_write):
+    """Each lane puts the keys of a list into their leaf, if that is a window, see ``d_shift_keys``.
+
+    All lanes of the warp call it; none are put where not ``may_write``. Leaves whose first or last row changes go to a
+    list, by an atomic add a warp: the rows at their edges are still to be written.
+    """
+    is_listed = may_write & (number < control[LISTED])
+    leaf, begin, num_keys = d_read_keys(table, nodes, np.uint32(number), is_listed, control[FULL] > 0)
+    places, word = pairs[PLACES], np.uint32(valid[leaf] | marks[leaf])
+    has_moved = d_shift_keys(
+        src, dst, dst, False, valid, offsets, board, places, places, False, pairs[SOURCES], pairs[TARGETS], dst, leaf,
+        word, begin, num_keys, far_rows,
+    )  # fmt: skip
+    place = d_claim(control, MOVED, has_moved)
+    if has_moved:
+        table[NARROW_WINDOWS, table.shape[1] - 1 - place] = leaf
+
+
+@device
+def d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board):
+    """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
+    num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
+    each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
+    for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
+        d_write_leaves(
+            src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board, first + lane, lane < each
+        )
+
+
+@kernel
+def k_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, most_new, most_leaves):
+    """Write windows that are one leaf, see ``d_write_all_leaves``.
+
+    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
+    """
+    board = cuda.shared.array(THREADS, np.uint32)
+    if d_fits(control, most_new, most_leaves):  # the same in all threads
+        d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board)
+
+
+@partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)
+def k_merge_wide(
+    src, dst, valid, offsets, marks, table, lists, pairs, scratch, control, far_rows, most_new, most_leaves
+):
+    """Blocks merge windows that are too wide for a warp; then all together those that are too wide for one, in turn.
+
+    Nothing as in ``k_write_leaves``. A kernel of its own, because its blocks are as large as there can be.
+    """
+    values = cuda.shared.array(MAX_SLOTS, np.int32)
+    before = cuda.shared.array(MAX_ENDS, np.int32)
+    board = cuda.shared.array(BOARD, np.int64)
+    if control[WIDE] + control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
+        return
+    for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
+        first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, i], src.shape[0] >> 5)
+        d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows)
+    for i in range(control[GIANT]):
+        first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, table.shape[1] - 1 - i], src.shape[0] >> 5)
+        d_merge_giant(
+            src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control,
+            far_rows, 2 * i,
+        )  # fmt: skip
+
+
+@device
+def d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, at_end):
+    """Return the rows before and behind an edge of a window, or of a leaf that has moved, and its slot."""
+    room, several = table.shape[1], giants + wide
+    if item < several + narrow:
+        if item < several:
+            window = table[WIDE_WINDOWS, room - 1 - item if item < giants else item - giants]
+        else:
+            window = table[NARROW_WINDOWS, item - several]
+        leaf, num_leaves = d_leaves_of(window, src.shape[0] >> 5)
+    else:
+        leaf, num_leaves = table[NARROW_WINDOWS, room - 1 - (item - several - narrow)], np.int32(1)
+    slot = (np.int64(leaf) + (num_leaves if at_end else 0)) * 32
+    low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
+    high = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
+    return low, high, slot
+
+
+@device
+def d_write_starts(src, offsets, table, control, far_rows):
+    """Write the rows that begin at edges of windows, two lanes each, then long ranges of rows: a grid-wide wait before.
+
+    Both windows at an edge between two write the same; so do those that have not been merged.
+    """
+    d_sync_grid(far_rows, 1)
+    lane, giants, wide, narrow = d_lane(), control[GIANT], control[WIDE], control[NARROW]
+    count = giants + wide + narrow + control[MOVED]
+    for base in range(cuda.grid(1) - lane, 2 * count, cuda.gridsize(1)):
+        item, low, high, slot = (base + lane) >> 1, np.int64(0), np.int64(0), np.int64(0)
+        if item < count:
+            low, high, slot = d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, lane & 1 != 0)
+        d_write_rows_by_warp(offsets, low, high, slot, far_rows)
+    d_write_far_rows(offsets, far_rows, 2)
+
+
+@device
+def d_revive_first(valid, marks, lists, nodes, num_pieces):
+    """Do as ``d_revive_keys`` for edges in the first slots of pieces: threads stride over the pieces."""
+    for piece in range(1 + cuda.grid(1), num_pieces, cuda.gridsize(1)):
+        leaf = np.uint32(d_first_leaf(piece))
+        is_told = marks[leaf] & np.uint32(1) != 0
+        if is_told and lists[leaf, HEAD] == 0 and not d_is_covered(nodes, leaf):
+            cuda.atomic.or_(valid, leaf, np.uint32(1))
+
+
+@device
+def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values):
+    """Warps merge narrow windows, the last ones first: leaves have left these the least to do.
+
+    Where there are more windows, each warp that is done takes the next one: some are wider than others.
+    """
+    warps, narrow = np.int64(cuda.gridsize(1) >> 5), control[NARROW]
+    i = warps - 1 - (cuda.grid(1) >> 5)
+    while i < narrow:
+        first_leaf, num_leaves = d_leaves_of(table[NARROW_WINDOWS, i], src.shape[0] >> 5)
+        d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows)
+        i = warps
+        if d_lane() == 0 and narrow > warps:
+            i += cuda.atomic.add(control, TAKEN, 1)
+        i = d_shuffle(i, 0)
+
+
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_write_windows(
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, num_pieces,
+    most_new, most_leaves,
+):  # fmt: skip
+    """Write what leaves by themselves and windows too wide for a warp leave to be written.
+
+    Where pieces have been written, ``num_pieces`` else 0, rows begin at their leaves' edges whatever has become of
+    other leaves; and only dead edges in first slots of pieces have no bits yet.
+    """
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
+    if may_write:
+        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
+        if control[REVIVED] > 0 and num_pieces > 0:
+            d_revive_first(valid, marks, lists, nodes, num_pieces)
+        elif control[REVIVED] > 0:
+            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
+    if may_write or num_pieces > 0:
+        d_write_starts(src, offsets, table, control, far_rows)

@@ -1,0 +1,102 @@
+"""Inserting a batch that is not sorted by one kernel: small ones cost what the host needs to start kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.cuda.block import BOARD
+from dynstore.cuda.compiler import THREADS, cuda, device, kernel
+from dynstore.cuda.grid import d_reset_when_last, d_sync_grid
+from dynstore.cuda.mailbox import d_post_totals
+from dynstore.stores.gpma_plus.cuda.bucket_fill import d_choose_leaf, d_list_batch
+from dynstore.stores.gpma_plus.cuda.bucket_layout import (
+    COUNT,
+    COVERED,
+    FAR,
+    GIANT,
+    HEAD,
+    HEAP_ROWS,
+    NARROW,
+    NARROW_WINDOWS,
+    POSITIONS,
+    POST_ARRIVALS,
+    REVIVED,
+    STOPPED,
+    WIDE,
+    d_fits,
+    d_leaves_of,
+)
+from dynstore.stores.gpma_plus.cuda.bucket_windows import d_plan_windows
+from dynstore.stores.gpma_plus.cuda.bucket_write import (
+    ALL_NARROW_SLOTS,
+    d_merge_narrow,
+    d_revive_keys,
+    d_write_all_leaves,
+    d_write_starts,
+)
+from dynstore.stores.pma.cuda.partition import FEWEST_ROWS
+
+__all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
+
+# The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each
+# phase: this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
+MOST_FUSED = FEWEST_ROWS - 1
+# How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
+THREADS_A_ROW = 8
+
+
+@device
+def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
+    """Fill with zeros again what was zeros before the kernel: all have read it, but for the counts.
+
+    Nobody reads blocks' sums and long ranges that are not counted.
+    """
+    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
+        position = np.uint32(table[POSITIONS, i])
+        leaf = d_choose_leaf(position)
+        lists[leaf, COUNT], lists[leaf, HEAD] = 0, 0
+        marks[min(np.uint32(position >> np.uint32(5)), np.uint32(lists.shape[0] - 1))] = 0
+    for i in range(cuda.grid(1), control[NARROW], cuda.gridsize(1)):
+        nodes[COVERED, d_leaves_of(table[NARROW_WINDOWS, i], lists.shape[0])[0] >> 5] = 0
+    if control[FAR] > 0:
+        for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
+            for row in range(HEAP_ROWS):
+                nodes[row, i] = 0
+    d_reset_when_last(control, POST_ARRIVALS)
+    d_reset_when_last(far_rows, POST_ARRIVALS)
+
+
+@kernel
+def k_insert_lists(
+    src, dst, valid, offsets, num_vertices, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top,
+    marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, mailbox, ticket, most_new,
+    most_leaves, num_rows,
+):  # fmt: skip
+    """List the rows, plan, and write: what ``k_list_rows``, ``k_plan_lists`` and those of ``write_lists`` do in turn.
+
+    A grid-wide wait between any two. The totals are posted before anything is written. Nothing is where the update
+    comes to more new edges or leaves than so many, and where a window is too wide for a warp: who started this sees
+    that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    changed = cuda.shared.array(THREADS, np.uint32)
+    values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
+    d_list_batch(
+        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
+        control, board,
+    )  # fmt: skip
+    d_sync_grid(control, 1)
+    if control[STOPPED] == 0:  # as all that is asked from here on, the same in all threads
+        d_plan_windows(
+            valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
+            table, pairs, control, 1, board,
+        )  # fmt: skip
+    if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
+        d_post_totals(control, mailbox, ticket)
+    if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
+        d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, changed)
+        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
+        if control[REVIVED] > 0:
+            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
+        d_write_starts(src, offsets, table, control, far_rows)
+        d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)

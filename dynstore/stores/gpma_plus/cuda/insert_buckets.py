@@ -1,0 +1,342 @@
+"""Inserting into a packed memory array on CUDA without sorting: all that most insertions need.
+
+Keys find their leaf in any order; those of a leaf are a list through memory, which a warp sorts in registers. What is
+found stays on the device, and is written once the host has looked at it, or at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore.cuda.compiler import THREADS, prepare
+from dynstore.cuda.grid import ANY_NUMBER, CONTROL_SIZE
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.mailbox import Mailbox
+from dynstore.stores.gpma_plus.cuda.bucket_fill import k_list_rows
+from dynstore.stores.gpma_plus.cuda.bucket_keys import ListedKeys
+from dynstore.stores.gpma_plus.cuda.bucket_layout import (
+    ADDED,
+    FOUND,
+    FOUND_LOOPS,
+    GIANT,
+    GROUP_HEIGHT,
+    HEAP_ROWS,
+    KEY_ROWS,
+    LEAVES,
+    MAX_GIANT_HEIGHT,
+    OTHER_LOOPS,
+    POSITIONS,
+    REVIVED,
+    STOPPED,
+    STRANGE,
+    TABLE_ROWS,
+    TOO_WIDE,
+    WIDE,
+    fits,
+)
+from dynstore.stores.gpma_plus.cuda.bucket_windows import k_choose_windows, k_plan_lists
+from dynstore.stores.gpma_plus.cuda.bucket_write import k_merge_wide, k_write_leaves, k_write_windows
+from dynstore.stores.gpma_plus.cuda.fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
+from dynstore.stores.gpma_plus.cuda.rollback import take_back
+from dynstore.stores.gpma_plus.cuda.tile_insert import k_list_pieces
+from dynstore.stores.pma.cuda.partition import Ordered, order_batch, rows_of
+from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
+from dynstore.stores.pma.cuda.tiles import count_pieces, fits_pieces
+from dynstore.stores.table.cuda.arguments import pack_slots, with_room
+from dynstore.stores.table.slots import Located
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend, Part
+    from dynstore.batches.batch import RawEdges
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
+
+# The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
+MOST_ROWS = 1 << 30
+
+# Of scratch that is kept.
+KIND = "insertion"
+
+
+class _Scratch:
+    """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
+
+    ``loaded``: the ways of a large batch whose kernels have been found: by pieces or not, how many are written early.
+    """
+
+    loaded: set[tuple[bool, int]]
+
+    def __init__(
+        self,
+        backend: Backend,
+        control: Array,
+        marks: Array,
+        nodes: Array,
+        lists: Array,
+        far_rows: Array,
+        groups: Array,
+        following: Array,
+        table: Array,
+        pairs: Array,
+        merged: Array,
+        states: Array,
+    ) -> None:
+        self.control, self.positions, self.states, self.merged = control, table[POSITIONS], states, merged
+        self.keys = ListedKeys(marks, lists, pairs)
+        self.mailbox, self.loaded = Mailbox(backend), set()
+        words = self.mailbox.words
+        self.listing = Packed(marks, lists, following, table, states, pairs, control)
+        self.pieces = Packed(marks, lists, table, states, pairs, control, far_rows)
+        self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
+        self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
+        self.leaves = Packed(marks, nodes, table, pairs, control, far_rows)
+        self.wide = Packed(marks, table, lists, pairs, merged, control, far_rows)
+        self.windows = Packed(marks, nodes, table, lists, states, pairs, control, far_rows)
+        self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
+
+
+class ListPlan(NamedTuple):
+    """What writing the lists takes, all of it on the device; see ``_make_plan``.
+
+    ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
+    """
+
+    scratch: _Scratch
+    num_rows: int
+    top: int
+    ticket: int
+    num_leaves: int = 0
+
+
+@lru_cache
+def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype: np.dtype) -> tuple[Part, ...]:
+    """Return what an insertion of so many rows works in; the first five are zeroed."""
+    num_leaves = num_slots >> 5
+    # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows; where
+    # both leaves have moved before, in one window with others, its merge does so, too.
+    num_far_rows = far_rows_size(num_vertices, min(room, num_leaves))
+    return (
+        (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32),
+        ((num_leaves, 2), np.int32), (num_far_rows, np.int64, FAR_START),
+        (((num_leaves - 1) >> GROUP_HEIGHT) + 1, np.int32),
+        (room, np.int32), ((TABLE_ROWS, room), np.int32), ((KEY_ROWS, room + room // 2), dtype),
+        ((2, min(32 << MAX_GIANT_HEIGHT, num_slots)), dtype), (room, np.uint8),
+    )  # fmt: skip
+
+
+def _make_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, kind: str | None) -> ListPlan:
+    """Take scratch of a kind."""
+    num_rows, top = batch.num_rows, len(limits) - 1
+    room = num_rows if kind is None else with_room(num_rows)
+    parts = _scratch_parts(slots.num_slots, slots.num_vertices, top, room, slots.src.dtype)
+    scratch = slots.take_scratch(backend, kind, _Scratch, parts, 5)
+    return ListPlan(scratch, num_rows, top, scratch.mailbox.next_ticket())
+
+
+def _start_plan(
+    slots: SlotArrays,
+    batch: RawEdges,
+    ordered: Ordered | None,
+    limits: np.ndarray,
+    plan: ListPlan,
+    writes: bool = False,
+) -> None:
+    """Start the kernels that plan; the batch may be ``ordered``, or be about to.
+
+    ``writes``: that leaves with room get their keys at once, where it is searched piece by piece.
+    """
+    scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
+    if ordered is not None and fits_pieces(slots, plan.num_rows, True):
+        num_pieces = count_pieces(slots)
+        k_list_pieces.launch_resident(
+            num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32), writes,
+            ordered.listed, scratch.pieces,
+        )  # fmt: skip
+        k_choose_windows.launch_resident(
+            plan.num_rows, slots.valid, num_leaves, *densities, plan.top, scratch.choosing, plan.ticket
+        )
+        return
+    rows = rows_of(batch, ordered)
+    k_list_rows.launch_resident(plan.num_rows, pack_slots(slots).located, *rows, scratch.listing)
+    k_plan_lists.launch_resident(
+        4 * plan.num_rows, slots.valid, num_leaves, *rows, *densities, plan.top, scratch.planning, plan.ticket
+    )
+
+
+def _tell_batch(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: int) -> Located | None:
+    """Return what was found, and tell the batch its counts; None where it cannot be planned like this.
+
+    With more than ``most_new`` new edges all is merged, however wide a window would be.
+    """
+    if totals[STOPPED] or (totals[TOO_WIDE] and totals[REVIVED] + totals[ADDED] <= most_new):
+        batch.is_crowded = totals[STOPPED] != STRANGE
+        return None
+    batch.settle_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
+    return Located(plan.scratch.positions, plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
+
+
+def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
+    return not batch.is_crowded and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
+
+
+def plan_lists(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray
+) -> tuple[Located, ListPlan | None] | None:
+    """Plan an insertion that puts few keys into any one leaf, and tell the batch how many edges it has.
+
+    Parameters
+    ----------
+    limits : array
+        The density that no window of each height may pass, linear in it.
+
+    Returns
+    -------
+    located : Located
+        Of the rows in the order that they were searched in: of equal ones one is PRESENT or DEAD, all others ABSENT.
+        A merge takes the keys as they are ``listed``.
+    plan : ListPlan or None
+        None where the root would be denser than its limit.
+
+    None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what all
+    blocks merge. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
+    """
+    if not _may_plan(slots, batch):
+        return None
+    ordered = order_batch(backend, slots, batch)
+    plan = _make_plan(backend, slots, batch, limits, None)
+    _start_plan(slots, batch, ordered, limits, plan)
+    most_new = slots.room_at(limits[-1])
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    located = _tell_batch(batch, plan, totals, most_new)
+    if located is None:
+        return None
+    located = replace(located, listed=plan.scratch.keys)
+    if totals[REVIVED] + totals[ADDED] > most_new:
+        return located, None
+    return located, plan._replace(num_leaves=totals[LEAVES])
+
+
+def write_lists(
+    slots: SlotArrays,
+    plan: ListPlan,
+    most_new: int = ANY_NUMBER,
+    most_leaves: int = ANY_NUMBER,
+    num_pieces: int = 0,
+) -> None:
+    """Write the planned lists, where they come to no more new edges and leaves than so many.
+
+    ``num_pieces``: of which leaves have been written while planning.
+    """
+    scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
+    k_write_leaves.launch_resident(plan.num_rows, columns, scratch.leaves, *limits)
+    k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
+    k_write_windows.launch_resident(
+        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, num_pieces, *limits,
+    )  # fmt: skip
+
+
+def insert_now(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int, may_take_back: bool
+) -> tuple[Located, bool] | None:
+    """Insert a batch without waiting for what planning it finds; the device decides whether that may be written.
+
+    Nobody need have looked at the batch's ids.
+
+    Parameters
+    ----------
+    limits : array
+        As in :func:`plan_lists`.
+    most_leaves : int
+        Where more are concerned, nothing is written.
+    may_take_back : bool
+        Whether a large batch may be written in part, and taken back where it does not fit: edges stay where they have
+        moved to then, and with them the row starts of ``slots``, which have to be the graph's own.
+
+    Returns
+    -------
+    located : Located
+        As :func:`plan_lists` returns it, until the next insertion; where it is written, only the counts.
+    is_written : bool
+        Where not, all is to be merged, from what is ``listed``.
+
+    None in place of both, and nothing is written, where the batch has to be planned: for the reasons of
+    :func:`plan_lists`, or because an id is no vertex.
+    """
+    if not _may_plan(slots, batch):
+        return None
+    ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
+    plan = _make_plan(backend, slots, batch, limits, KIND)
+    most_new = slots.room_at(limits[-1])
+    if plan.num_rows <= MOST_FUSED:
+        return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
+    # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
+    by_pieces, num_pieces, undo = ordered is not None and fits_pieces(slots, plan.num_rows, True), 0, None
+    if ordered is not None and by_pieces and may_take_back and plan.num_rows <= most_new:
+        num_pieces = count_pieces(slots)
+        undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
+    start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
+    if (by_pieces, num_pieces) not in plan.scratch.loaded:  # so that whatever is started next can be
+        prepare(start)
+        if undo is not None:
+            prepare(undo)
+        plan.scratch.loaded.add((by_pieces, num_pieces))
+    start()
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    is_written = fits(totals, most_new, most_leaves)
+    if undo is not None and not is_written and totals[STOPPED] != STRANGE:
+        undo()
+    located = _tell_batch(batch, plan, totals, most_new)
+    # Where edges that were dead are after what has been taken back, nobody knows.
+    if located is None or (undo is not None and not is_written):
+        return None
+    return (located, True) if is_written else (replace(located, listed=plan.scratch.keys), False)
+
+
+def _start_all(
+    slots: SlotArrays,
+    batch: RawEdges,
+    ordered: Ordered | None,
+    limits: np.ndarray,
+    plan: ListPlan,
+    num_pieces: int,
+    most_new: int,
+    most_leaves: int,
+) -> None:
+    """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
+    _start_plan(slots, batch, ordered, limits, plan, num_pieces > 0)
+    write_lists(slots, plan, most_new, most_leaves, num_pieces)
+
+
+def _insert_fused(
+    backend: Backend,
+    slots: SlotArrays,
+    batch: RawEdges,
+    limits: np.ndarray,
+    plan: ListPlan,
+    most_new: int,
+    most_leaves: int,
+) -> tuple[Located, bool] | None:
+    """Do as :func:`insert_now` by one kernel, but for windows too wide for a warp."""
+    src, dst = batch.columns
+    k_insert_lists.launch_resident(
+        THREADS_A_ROW * plan.num_rows,
+        pack_slots(slots).inserted, src, dst, batch.mirrored, float(limits[0]), float(limits[-1]), plan.top,
+        plan.scratch.all, plan.ticket, most_new, most_leaves, plan.num_rows,
+    )  # fmt: skip
+    totals = plan.scratch.mailbox.read(backend, plan.ticket)
+    located = _tell_batch(batch, plan, totals, most_new)
+    if located is None:
+        return None
+    if not fits(totals, most_new, most_leaves):
+        return replace(located, listed=plan.scratch.keys), False
+    if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
+        prepare(write_lists, slots, plan)()
+    else:
+        slots.scratch.leave_clear(KIND)
+    return located, True

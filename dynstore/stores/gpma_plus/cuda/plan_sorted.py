@@ -1,0 +1,206 @@
+"""Planning a sorted insertion into a packed memory array on CUDA: one kernel, whatever the batch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.batches.batch import RawEdges, UnsortedBatch, WeightedRows
+from dynstore.batches.cuda.unique import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
+from dynstore.batches.cuda.weighted import start_keeping
+from dynstore.cuda.block import BOARD
+from dynstore.cuda.compiler import cuda, kernel
+from dynstore.cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_leave_greatest, d_sync_grid
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.mailbox import Mailbox, d_post_totals
+from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
+from dynstore.stores.pma.cuda.rebalance import Writing
+from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
+from dynstore.stores.pma.cuda.windows import (
+    GRANT_SIZE,
+    HIGHEST,
+    NUM_LEAVES,
+    NUM_SCRATCH_LEAVES,
+    NUM_WINDOW_ARRAYS,
+    Windows,
+    d_climb_leaves,
+    d_collect_windows,
+    d_count_blocks,
+    d_cover_leaves,
+    d_grant,
+    d_scan_counts,
+)
+from dynstore.stores.table.cuda.arguments import number_dtype, pack_slots, with_room
+from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend, Part
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["Insertion", "settle_batch", "start_plan"]
+
+# Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
+NUM_LISTS = 4
+
+
+class Insertion:
+    """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
+
+    ``edge_columns``: the distinct edges of a batch of keys, with weights of one of rows; ``ends``: where the runs of
+    the latter end, until the plan starts. ``ticket``: of what is posted next.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        control: Array,
+        marks: Array,
+        granted: Array,
+        far_rows: Array,
+        lists: Array,
+        windows: Array,
+        positions: Array,
+        before: Array,
+        states: Array,
+        heights: Array,
+        edge_src: Array,
+        edge_dst: Array,
+        edge_weights: Array,
+    ) -> None:
+        self.mailbox, self.ticket = Mailbox(backend), 0
+        self.positions, self.states, self.control = positions, states, control
+        self.edge_columns = edge_src, edge_dst, edge_weights
+        keys, places, leaves, dead_leaves = lists
+        self.ends = leaves  # which are listed once edges are known
+        first, end, low, high, start, count = windows
+        self.writing = Writing(
+            Windows(first, end, low, high, start, count, windows.shape[1], ANY_NUMBER, 0),
+            granted, before, keys, places, Packed(), far_rows,
+        )  # fmt: skip
+        self.packed = Packed(
+            keys, places, leaves, dead_leaves, first, end, low, high, start, count, positions, states, heights, before,
+            marks, granted, control, self.mailbox.words,
+        )  # fmt: skip
+        self.edges = Packed(edge_src, edge_dst)
+
+
+@kernel
+def k_plan_update(
+    offsets, dst, valid, num_vertices, sorted_keys, is_counted, edge_src, edge_dst, low, high, top, most_new,
+    most_leaves, most_scratch_leaves, ticket, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high,
+    out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
+):  # fmt: skip
+    """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
+
+    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once; ``is_counted``: another kernel has
+    written these, and left how many in ``control``. Nothing is granted where an id is no vertex, or where the update
+    comes to more new edges or leaves than so many. Atomics: see the phases.
+    """
+    board = cuda.shared.array(BOARD, np.int64)
+    count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
+    counts, waits = before[1:], 0
+    if sorted_keys.shape[0] > 0:
+        d_count_runs(sorted_keys, control, board)
+        d_sync_grid(control, 1)
+        d_keep_runs(sorted_keys, sorted_keys[:0], edge_src, edge_dst, control, board)
+        count = control[RUNS]
+        d_sync_grid(control, 2)
+        waits = 2
+    elif is_counted:
+        count = control[RUNS]
+    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
+    d_count_blocks(valid, num_leaves, counts, control, board)
+    d_sync_grid(control, waits + 1)
+    d_list_keys(positions, states, count, True, counts, keys, places, leaves, dead_leaves, control, board)
+    num_items, num_dead = control[ABSENT], control[DEAD]
+    d_sync_grid(control, waits + 2)
+    d_scan_counts(counts, control, board)
+    if cuda.grid(1) == 0:
+        before[0] = 0
+    d_sync_grid(control, waits + 3)
+    highest = d_climb_leaves(
+        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks
+    )
+    d_leave_greatest(control, HIGHEST, highest)
+    d_sync_grid(control, waits + 4)
+    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
+    d_sync_grid(control, waits + 5)
+    d_collect_windows(
+        valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, 1, heights, control, board,
+        out_first, out_end, out_low, out_high, out_start, out_count,
+    )  # fmt: skip
+    fits = control[STRANGE] == 0 and num_items + num_dead <= most_new and control[NUM_LEAVES] <= most_leaves
+    d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
+    if cuda.grid(1) == 0:
+        d_post_totals(control, mailbox, ticket)
+
+
+@lru_cache
+def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
+    """Return what the plan of so many rows works in, but for columns of edges; the first four are zeroed."""
+    dtype = number_dtype(max(num_leaves << 5, size))
+    return (
+        (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
+        (far_rows_size(num_vertices), np.int64, FAR_START),
+        ((NUM_LISTS, size), dtype), ((NUM_WINDOW_ARRAYS, size), dtype),
+        (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (size, np.uint8), (size, np.int8),
+    )  # fmt: skip
+
+
+def start_plan(
+    backend: Backend,
+    slots: SlotArrays,
+    batch: EdgeBatch,
+    limits: np.ndarray,
+    kind: str | None,
+    most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
+    scratch_leaves: int = ANY_NUMBER,
+) -> Insertion:
+    """Start the kernel that plans.
+
+    Parameters
+    ----------
+    limits : array
+        The density that no window of each height may pass, linear in it.
+    kind : str or None
+        Of the scratch; what is kept has room for some more rows.
+    most : pair of int
+        Where more new edges or leaves are concerned, nothing is granted.
+    scratch_leaves : int
+        Where windows with scratch come to more leaves, nothing is granted, either.
+    """
+    unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
+    rows = unsorted if isinstance(unsorted, WeightedRows) else None
+    sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
+    sorted_rows = None if rows is None else rows.sorted_below(slots.num_vertices)  # before scratch is made
+    num_rows = len(batch) if unsorted is None else unsorted.num_rows
+    num_leaves, top = slots.num_slots >> 5, len(limits) - 1
+    size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
+    kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
+    weight_dtype = dtype if rows is None else rows.row_weights.dtype
+    edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype)
+    parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts
+    plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
+    plan.ticket = plan.mailbox.next_ticket()
+    edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
+    if rows is not None and sorted_rows is not None:
+        start_keeping(rows, *sorted_rows, plan.ends, *plan.edge_columns, plan.control)
+    k_plan_update.launch_resident(
+        max(num_rows, num_leaves >> 3, 1),
+        pack_slots(slots).located, sorted_keys, rows is not None, edges, float(limits[0]), float(limits[-1]), top,
+        *most, scratch_leaves, plan.ticket, plan.packed,
+    )  # fmt: skip
+    return plan
+
+
+def settle_batch(plan: Insertion, batch: EdgeBatch, totals: list[int]) -> Located:
+    """Return what a plan has found of each edge of a batch; the batch learns which these are, if it was sorted here."""
+    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+        src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
+        batch.settle(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
+    num_keys = len(batch)
+    return Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])

@@ -1,0 +1,371 @@
+"""Inserting a large batch piece by piece, in a block's shared memory: keys are found, sorted, and shifted into leaves.
+
+What a leaf has no room for goes to its list, as ``unsorted_listing`` has them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.grid import TOTALS, d_reset_when_last
+from dynstore.cuda.memory import COPY_ALIGNMENT, d_await_copies
+from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_shuffle
+from dynstore.stores.gpma_plus.cuda.bucket_layout import (
+    ADDED,
+    CLIMBING,
+    COUNT,
+    CROWDED,
+    FOUND,
+    FOUND_LOOPS,
+    FULL,
+    HEAD,
+    HIGH,
+    KEY_LEAVES,
+    LISTED,
+    LOW,
+    MOVED,
+    NARROW_WINDOWS,
+    OTHER_LOOPS,
+    PLACES,
+    POSITIONS,
+    POST_ARRIVALS,
+    REVIVED,
+    ROWS,
+    SOURCES,
+    STOPPED,
+    STRANGE,
+    TARGETS,
+)
+from dynstore.stores.gpma_plus.cuda.tile_keys import (
+    NO_KEY,
+    d_leaf_of,
+    d_make_note,
+    d_rank_of,
+    d_slot_of,
+    d_sort_in_leaves,
+    d_with_rank,
+)
+from dynstore.stores.gpma_plus.cuda.tile_shift import d_shift_leaf, d_stays_in_row
+from dynstore.stores.pma.cuda.leaf_insert import d_write_leaf_rows
+from dynstore.stores.pma.cuda.partition import STRANGE_ROWS
+from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows
+from dynstore.stores.pma.cuda.tiles import (
+    HELD,
+    MOST_ABSENT,
+    PIECE_LEAVES,
+    TOLD,
+    d_claim_piece,
+    d_find_in_piece,
+    d_first_leaf,
+    d_first_slot,
+    d_hold_piece,
+    d_hold_words,
+    d_is_of_piece,
+    d_next_piece,
+    d_read_bounds,
+    d_rows_of_piece,
+    d_tell_marks,
+)
+from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+
+__all__ = ["k_list_pieces"]
+
+# Counts of a piece: rows whose edges are not there; leaves to be listed; those of them that may be full; places for
+# keys; leaves that get their keys at once.
+ABSENT_ROWS, LEAVES, FULL_LEAVES, PLACED, SHIFTED = range(5)
+COUNTS = 5
+# Words with a bit a leaf.
+LEAF_WORDS = THREADS // WARP
+# What a block claims of the lists that all share, in the order of what it counts: for its leaves, full ones, keys.
+CLAIMS = 3
+# The place of a leaf that is not full.
+NOWHERE = np.int32(-1)
+# The entry of ``far_rows`` that counts the pieces which blocks have claimed.
+CLAIMED = 13
+# Five blocks have room in a multiprocessor's shared memory, and then in its registers.
+MAX_REGISTERS = 48
+
+
+@device
+def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
+    """Let a piece begin with nothing counted."""
+    thread = np.uint32(cuda.threadIdx.x)
+    if thread < PIECE_LEAVES:
+        rows_of_leaf[thread], crosses[thread] = 0, 0
+    if thread == 0:
+        has_repeated[0] = 0
+    if thread < COUNTS:
+        counts[thread] = 0
+
+
+@device
+def d_tell_found(words, told, at, is_there):
+    """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
+
+    Returns its state, ABSENT if it is not there or was told before.
+    """
+    state, word = ABSENT, np.uint32(at >> np.uint32(5))
+    if is_there:
+        bit = np.uint32(1) << np.uint32(at & np.uint32(31))
+        if np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0:
+            state = PRESENT if words[word] & bit != 0 else DEAD
+    return state
+
+
+@device
+def d_find_rows(
+    offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, keys, noted, rows_of_leaf, crosses,
+    counts, sums, table, states, control, writes,
+):  # fmt: skip
+    """Threads stride over the rows that a piece's are among: an edge that is there is told, others' keys are noted.
+
+    Nobody asks where they are if the piece ``writes``: then a leaf ``crosses`` where a key would move edges of others.
+
+    ``pair``, ``low``, ``high``: of the first what ``d_read_bounds`` returns. ``sums``, shared: of the totals what the
+    block has counted.
+    """
+    first_slot = d_first_slot(piece)
+    while j < end:
+        row, column = np.int32(pair >> 32), np.int32(pair)
+        if row < 0 or column < 0:
+            control[STOPPED] = STRANGE
+        elif d_is_of_piece(offsets, dst, row, column, piece, shift):
+            at, is_there = d_find_in_piece(held, low, high, column, piece)
+            state = d_tell_found(words, told, at, is_there)
+            states[j] = state
+            if not writes:
+                table[POSITIONS, j] = np.int32(first_slot + at)
+            if state != ABSENT:
+                cuda.atomic.add(sums, FOUND if state == PRESENT else REVIVED, np.int32(1))
+                if row == column:
+                    cuda.atomic.add(sums, FOUND_LOOPS if state == PRESENT else OTHER_LOOPS, np.int32(1))
+            if not is_there:
+                k = np.uint32(cuda.atomic.add(counts, ABSENT_ROWS, np.int32(1)))
+                if k < MOST_ABSENT:
+                    note = d_make_note(
+                        at, np.uint32(np.uint32(first_slot + at) - low), np.uint32(high - first_slot) - at
+                    )
+                    leaf = d_leaf_of(note)
+                    before = cuda.atomic.add(rows_of_leaf, leaf, np.uint32(1))
+                    keys[k], noted[k] = pair, d_with_rank(note, np.int32(before))
+                    if not d_stays_in_row(note, leaf, words[leaf]):
+                        crosses[leaf] = 1
+                else:
+                    control[STOPPED] = CROWDED
+        j = np.uint32(j + np.uint32(THREADS))
+        if j < end:
+            pair, low, high = d_read_bounds(offsets, ordered, j)
+
+
+@device
+def d_place_leaves(
+    words, told, rows_of_leaf, crosses, piece, num_leaves, most, writes, counts, firsts, to_shift, shifted, control
+):  # fmt: skip
+    """A thread has a leaf: its keys get places side by side; itself one among leaves to be listed, and among full ones.
+
+    The edges that all rows of the piece have told are among its elements. What the first leaf has in its first slot a
+    row of the piece before may have told: if it is no edge, it counts as one, and is left for a list to decide.
+    Repeated keys count, too. Full is who would have more than ``most``. If the piece ``writes``, leaves that are not
+    full, nor ``crosses`` one, get their keys now: they are in ``to_shift``, and their bits in ``shifted``. Returns the
+    two places, NOWHERE for none.
+    """
+    thread, lane = np.uint32(cuda.threadIdx.x), np.int32(d_lane())
+    leaf, rows, word, may_shift = np.uint32(d_first_leaf(piece) + thread), np.int32(0), np.uint32(0), False
+    if thread < PIECE_LEAVES and leaf < num_leaves:
+        rows, word = np.int32(rows_of_leaf[thread]), np.uint32(words[thread] | told[thread])
+        may_shift = writes & (crosses[thread] == 0)
+    is_open = (thread == 0) & (piece > 0) & (word & np.uint32(1) == 0)
+    is_full = (rows > 0) & (np.int32(np.int32(cuda.popc(word)) + rows) > most - np.int32(is_open))
+    is_shifted = (rows > 0) & may_shift & (not is_full) & (not is_open)
+    is_listed = (rows > 0) & (not is_shifted)
+    listed, full, now, before = d_ballot(is_listed), d_ballot(is_full), d_ballot(is_shifted), d_scan_lanes(rows)
+    start, first_listed, first_full, first_now = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    if lane == WARP - 1:
+        shifted[thread >> np.uint32(5)] = now
+        start = np.int32(cuda.atomic.add(counts, PLACED, before))
+        first_listed = np.int32(cuda.atomic.add(counts, LEAVES, np.int32(cuda.popc(listed))))
+        first_full = np.int32(cuda.atomic.add(counts, FULL_LEAVES, np.int32(cuda.popc(full))))
+        first_now = np.int32(cuda.atomic.add(counts, SHIFTED, np.int32(cuda.popc(now))))
+    start, first_now = d_shuffle(start, WARP - 1), d_shuffle(first_now, WARP - 1)
+    first_listed, first_full = d_shuffle(first_listed, WARP - 1), d_shuffle(first_full, WARP - 1)
+    if thread < PIECE_LEAVES:
+        firsts[thread] = np.uint32(start + np.int32(before - rows))
+    if is_shifted:
+        to_shift[np.uint32(first_now + np.int32(d_count_lower(now, lane)))] = np.uint16(thread)
+    if rows > WARP:
+        control[STOPPED] = CROWDED
+    listed_place = np.int32(first_listed + np.int32(d_count_lower(listed, lane)))
+    full_place = np.int32(first_full + np.int32(d_count_lower(full, lane)))
+    return listed_place if is_listed else NOWHERE, full_place if is_full else NOWHERE
+
+
+@device
+def d_claim_places(counts, control):
+    """Each of the first threads of the block claims what it counts of one of the lists that all share."""
+    claimed, thread = np.int64(0), cuda.threadIdx.x
+    if thread < CLAIMS:
+        row = LISTED if thread == 0 else FULL if thread == 1 else ROWS
+        claimed = np.int64(cuda.atomic.add(control, row, np.int64(counts[LEAVES + thread])))
+    return claimed
+
+
+@device
+def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control):
+    """Rank the keys of a piece within their leaves, see ``d_sort_in_leaves``; claim places for all.
+
+    Claiming takes its time: keys are ranked meanwhile, then it is in ``claims``.
+    """
+    claimed, thread = d_claim_places(counts, control), np.uint32(cuda.threadIdx.x)
+    d_sort_in_leaves(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated)
+    if thread < CLAIMS:
+        claims[thread] = claimed
+    cuda.syncthreads()
+
+
+@device
+def d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table):
+    """A thread has a leaf: if it has a place, it is listed with its keys, if it may be full with those, too."""
+    if listed_place != NOWHERE:
+        thread = np.uint32(cuda.threadIdx.x)
+        leaf, window = np.uint32(d_first_leaf(piece) + thread), np.uint32(claims[0] + listed_place)
+        start, num_keys = np.int32(claims[2] + firsts[thread]), np.int32(rows_of_leaf[thread])
+        table[KEY_LEAVES, window] = np.int32(leaf)
+        table[LOW, window], table[HIGH, window] = start, np.int32(start + num_keys)
+        lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, np.int32(start + np.int32(1))
+        if full_place != NOWHERE:
+            table[CLIMBING, np.uint32(claims[1] + full_place)] = np.int32(leaf)
+
+
+@device
+def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, piece, claims, pairs, sums):
+    """Threads stride over the keys of a piece: each goes to its rank among its leaf's, but repeated ones.
+
+    Of a leaf to be shifted in ``by_leaf``, of a listed one in ``pairs``.
+    """
+    first_slot, k, added = d_first_slot(piece), np.uint32(cuda.threadIdx.x), np.int32(0)
+    while k < num_keys:
+        key, note = keys[k], noted[k]
+        if key != NO_KEY:
+            leaf, row, column = d_leaf_of(note), np.int32(key >> 32), np.int32(key)
+            at = np.uint32(firsts[leaf] + np.uint32(d_rank_of(note)))
+            if (shifted[leaf >> np.uint32(5)] >> np.uint32(leaf & np.uint32(31))) & np.uint32(1) != 0:
+                by_leaf[at] = np.uint16(k)
+            else:
+                at = np.uint32(claims[2] + at)
+                pairs[SOURCES, at], pairs[TARGETS, at] = row, column
+                pairs[PLACES, at] = np.int32(first_slot + np.uint32(d_slot_of(note)))
+            added = np.int32(added + np.int32(1))
+            if row == column:
+                cuda.atomic.add(sums, OTHER_LOOPS, np.int32(1))
+        k = np.uint32(k + np.uint32(THREADS))
+    if added > 0:
+        cuda.atomic.add(sums, ADDED, added)
+
+
+@device
+def d_write_leaves(
+    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts, to_shift, piece,
+    table, control, far_rows,
+):  # fmt: skip
+    """Threads have the leaves to be shifted, side by side: each gets its keys. So do dead edges that have been told.
+
+    Those of leaves that get no keys; of others that are not listed the bits are written with the keys'. If the first or
+    last row of a leaf changes, it goes to a list: the rows at its edges are still to be written.
+    """
+    thread, first_leaf, has_moved, leaf = np.uint32(cuda.threadIdx.x), d_first_leaf(piece), False, np.uint32(0)
+    if thread < counts[SHIFTED]:
+        number = np.uint32(to_shift[thread])
+        leaf = np.uint32(first_leaf + number)
+        word, changed = d_shift_leaf(
+            src, dst, held, d_first_slot(piece), number, np.uint32(words[number] | told[number]), keys, noted, by_leaf,
+            firsts[number], rows_of_leaf[number],
+        )  # fmt: skip
+        valid[leaf] = word
+        if changed != 0:
+            has_moved = d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
+    if thread < PIECE_LEAVES and rows_of_leaf[thread] == 0 and told[thread] != 0:
+        valid[np.uint32(first_leaf + thread)] = np.uint32(words[thread] | told[thread])
+    place = d_claim(control, MOVED, has_moved)
+    if has_moved:
+        table[NARROW_WINDOWS, np.uint32(table.shape[1] - 1 - place)] = np.int32(leaf)
+
+
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_list_pieces(
+    src, dst, valid, offsets, shift, num_pieces, most, writes, ordering, starts, ordered, marks, lists, table, states,
+    pairs, control, far_rows,
+):  # fmt: skip
+    """Put absent keys into lists of their leaves, sorted, each once: a block that is done takes the next piece.
+
+    Leaves ``marks``, ``lists``, ``table`` and ``pairs`` as ``d_sort_lists`` does; a leaf that is said to be full may
+    turn out not to be. Once a leaf or piece has too many rows, or an id is no vertex, what is left is of no use.
+
+    With ``writes``, leaves that have room get their keys at once, and dead edges there their bits: only others are
+    listed, and marked. The first slot of a piece stays as it is, and the rows that begin at the edges of leaves, see
+    ``unsorted_writing.d_write_starts``. So what other blocks read meanwhile, offsets and first slots, tells them the
+    same of their rows before and after. Nothing is written where ``ordering`` has seen an id of no vertex.
+    """
+    held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
+    keys = cuda.shared.array(MOST_ABSENT, np.int64)
+    noted = cuda.shared.array(MOST_ABSENT, np.int32)
+    by_leaf = cuda.shared.array(MOST_ABSENT, np.uint16)
+    rows_of_leaf = cuda.shared.array(PIECE_LEAVES, np.uint32)
+    firsts = cuda.shared.array(PIECE_LEAVES, np.uint32)
+    to_shift = cuda.shared.array(PIECE_LEAVES, np.uint16)
+    crosses = cuda.shared.array(PIECE_LEAVES, np.int8)
+    words = cuda.shared.array(TOLD, np.uint32)
+    told = cuda.shared.array(TOLD, np.uint32)
+    shifted = cuda.shared.array(LEAF_WORDS, np.uint32)
+    counts = cuda.shared.array(COUNTS, np.int32)
+    claims = cuda.shared.array(CLAIMS, np.int64)
+    has_repeated = cuda.shared.array(1, np.int32)
+    following = cuda.shared.array(2, np.int64)
+    sums = cuda.shared.array(TOTALS, np.int32)
+    writes &= ordering[STRANGE_ROWS] == 0
+    for row in range(cuda.threadIdx.x, TOTALS, THREADS):
+        sums[row] = 0
+    piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
+    while piece < num_pieces:
+        claimed = d_claim_piece(far_rows, CLAIMED)  # waited for at the end
+        begin, end = d_rows_of_piece(starts, piece, shift)
+        if begin < end:  # the same in all threads
+            j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
+            # Before the piece, so that both reads wait together.
+            pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            d_hold_piece(dst, piece, held)
+            d_hold_words(valid, piece, words, told)
+            d_clear_counts(rows_of_leaf, crosses, counts, has_repeated)
+            d_await_copies()
+            cuda.syncthreads()
+            d_find_rows(
+                offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, keys, noted,
+                rows_of_leaf, crosses, counts, sums, table, states, control, writes,
+            )  # fmt: skip
+            cuda.syncthreads()
+            num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MOST_ABSENT)))
+            listed_place, full_place = d_place_leaves(
+                words, told, rows_of_leaf, crosses, piece, np.uint32(lists.shape[0]), np.int32(most), writes, counts,
+                firsts, to_shift, shifted, control,
+            )  # fmt: skip
+            cuda.syncthreads()
+            d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control)
+            d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table)
+            d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, piece, claims, pairs, sums)
+            d_tell_marks(told, piece, marks, (listed_place != NOWHERE) | (not writes))
+            if writes:  # the same in all threads
+                cuda.syncthreads()
+                d_write_leaves(
+                    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts,
+                    to_shift, piece, table, control, far_rows,
+                )  # fmt: skip
+        piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
+    for row in range(cuda.threadIdx.x, TOTALS, THREADS):
+        if sums[row] > 0:
+            cuda.atomic.add(control, row, np.int64(sums[row]))
+    if writes:
+        d_write_far_rows(offsets, far_rows, 1)
+        d_reset_when_last(far_rows, POST_ARRIVALS)

@@ -1,0 +1,107 @@
+"""Shifting keys into a leaf whose destinations are in a block's shared memory, by one thread.
+
+As ``shifting`` does: to the same gap. But most keys move edges of their own row alone, which changes no source, so
+sources are read and written only where one moves past a row's end.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.cuda.compiler import device
+from dynstore.stores.gpma_plus.cuda.tile_keys import d_slot_of, d_slots_ahead, d_slots_behind
+from dynstore.stores.pma.cuda.leaf_insert import d_find_gap, d_move_place
+
+__all__ = ["d_shift_leaf", "d_stays_in_row"]
+
+
+@device
+def d_is_own(note, belongs, gap):
+    """Return whether a gap of the leaf, where the key belongs before slot ``belongs``, is one of the key's row."""
+    return (gap >= belongs - d_slots_behind(note)) & (gap < belongs + d_slots_ahead(note))
+
+
+@device
+def d_stays_in_row(note, leaf, word):
+    """Return whether a key by itself would move edges of its own row alone; not in a leaf without a gap."""
+    belongs = np.int32(d_slot_of(note) - np.int32(np.uint32(leaf << np.uint32(5))))
+    return d_is_own(note, belongs, d_find_gap(word, belongs))
+
+
+@device
+def d_move_edges(dst, held, first_slot, here, target, step):
+    """Let the edges between a gap and a slot move by one, the first into the gap; slots are the piece's, uint32."""
+    while here != target:
+        origin = np.uint32(np.int32(here) + step)
+        column = held[origin]
+        held[here], dst[np.uint32(first_slot + here)] = column, column
+        here = origin
+
+
+@device
+def d_put_source(src, slot, row):
+    """Let a slot have a source; return its bit within its leaf if that is another one than before."""
+    changed = np.uint32(0)
+    if src[slot] != row:
+        src[slot], changed = row, np.uint32(1) << np.uint32(slot & np.uint32(31))
+    return changed
+
+
+@device
+def d_move_sources(src, here, target, step, row):
+    """Do as ``d_move_edges`` with sources, then let ``target`` have one; return the bits of slots where it changes."""
+    changed = np.uint32(0)
+    while here != target:
+        origin = np.uint32(np.int32(here) + step)
+        changed = np.uint32(changed | d_put_source(src, here, src[origin]))
+        here = origin
+    return np.uint32(changed | d_put_source(src, target, row))
+
+
+@device
+def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, first, num_keys):
+    """A thread puts keys into a leaf, which has room for them.
+
+    Parameters
+    ----------
+    held : shared int32 array
+        Destinations of the piece's slots, from ``first_slot`` on.
+    leaf : uint32
+        From the piece's first on.
+    word : uint32
+        Which slots of the leaf have an element.
+    by_leaf : shared array
+        The keys' numbers, ascending, from ``first`` on.
+
+    Returns
+    -------
+    word : uint32
+        The same with the keys.
+    changed : uint32
+        The slots whose sources have changed.
+    """
+    filled, changed, rows_stay = np.uint32(0), np.uint32(0), True
+    at, number, end = np.uint32(leaf << np.uint32(5)), np.uint32(first), np.uint32(first + num_keys)
+    while number < end:
+        k = np.uint32(by_leaf[number])
+        key, note = keys[k], noted[k]
+        belongs = np.int32(d_slot_of(note) - np.int32(at))
+        place = d_move_place(belongs, filled)
+        gap = d_find_gap(word, place)
+        # Rows of keys before this one have stayed, too, so its row is where it was.
+        rows_stay &= d_is_own(note, belongs, gap)
+        is_up = gap >= place
+        here, target = np.uint32(at + np.uint32(gap)), np.uint32(at + np.uint32(place))
+        step = np.int32(-1)
+        if is_up:
+            filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
+        else:
+            step, target = np.int32(1), np.uint32(target - np.uint32(1))
+        d_move_edges(dst, held, first_slot, here, target, step)
+        held[target], dst[np.uint32(first_slot + target)] = np.int32(key), np.int32(key)
+        if not rows_stay:
+            here, target = np.uint32(first_slot + here), np.uint32(first_slot + target)
+            changed = np.uint32(changed | d_move_sources(src, here, target, step, np.int32(key >> 32)))
+        word = np.uint32(word | np.uint32(1) << np.uint32(gap))
+        number = np.uint32(number + np.uint32(1))
+    return word, changed

@@ -1,0 +1,103 @@
+"""Where the segments of a leveled packed memory array are, on the host.
+
+L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023; the
+mapping is the corrected one, see ``docs/stores/lpma.md``. Kernels take memory as one array a dtype, in which ``table``
+says where each column of each level begins.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from dynstore.stores.lpma.levels import END, FIRST_SRC, MEMORY_BASE, MOST_LEVELS, SRC, VALID
+from dynstore.stores.pma.cpu.windows import count_bits
+
+__all__ = [
+    "all_memory",
+    "base_of",
+    "first_source_of",
+    "in_order_of",
+    "in_order_slot",
+    "last_source_of",
+    "physical_of",
+    "word_of",
+]
+
+
+class _AllMemory:
+    """Describes every address from ``MEMORY_BASE`` on as one array."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        shape = ((1 << 47) // dtype.itemsize,)
+        self.__array_interface__ = {"data": (MEMORY_BASE, False), "shape": shape, "typestr": dtype.str, "version": 3}
+
+
+@cache
+def all_memory(dtype: Any) -> np.ndarray:
+    """Return the whole of memory as one array, for kernels that know where to look."""
+    return np.asarray(_AllMemory(np.dtype(dtype)))
+
+
+@njit(cache=True)
+def _level_of(p):
+    """Return the level of a physical segment: its bit length."""
+    word = np.uint32(p)
+    for shift in (1, 2, 4, 8, 16):
+        word |= word >> np.uint32(shift)
+    return count_bits(word)
+
+
+@njit(cache=True)
+def physical_of(i, depth):
+    """Return the physical number of the segment that comes i-th in order."""
+    if i == 0:
+        return np.int64(0)
+    zeros = count_bits((i & -i) - 1)
+    return (np.int64(1) << (depth - zeros - 1)) + (i >> (zeros + 1))
+
+
+@njit(cache=True)
+def in_order_of(p, depth):
+    """Return which segment in order a physical one is."""
+    if p == 0:
+        return np.int64(0)
+    level = _level_of(p)
+    return (2 * (p - (np.int64(1) << (level - 1))) + 1) << (depth - level)
+
+
+@njit(cache=True)
+def in_order_slot(start, depth):
+    """Return the slot in order of a physical one, that behind all slots for END."""
+    if start == END:
+        return np.int64(32) << depth
+    return (in_order_of(np.int64(start) >> 5, depth) << 5) + (start & 31)
+
+
+@njit(cache=True)
+def base_of(table, column, p):
+    """Return what to add to a physical number, of the slot or of the segment, to find its item."""
+    return table[column * MOST_LEVELS + _level_of(p)]
+
+
+@njit(cache=True)
+def word_of(words, table, p):
+    """Return a segment's validity bits."""
+    return np.uint32(words[base_of(table, VALID, p) + p])
+
+
+@njit(cache=True)
+def first_source_of(ids, table, p):
+    """Return the source of a segment's first key."""
+    source = np.int64(ids[base_of(table, FIRST_SRC, p) + p])
+    return source if source >= 0 else -1 - source
+
+
+@njit(cache=True)
+def last_source_of(ids, table, p):
+    """Return the source of a segment's last key; one that was never written shows its first in all slots."""
+    source = np.int64(ids[base_of(table, FIRST_SRC, p) + p])
+    return np.int64(ids[base_of(table, SRC, p) + p * 32 + 31]) if source >= 0 else -1 - source

@@ -1,0 +1,404 @@
+"""LPMA: a packed memory array in levels, which grows by one more level and moves nothing for it.
+
+L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023
+(earlier version: WISE 2021). ``docs/stores/lpma.md``: the structure, the corrected mapping, the differences.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from dynstore.backend import Backend
+from dynstore.batches.batch import EdgeBatch, RawEdges
+from dynstore.config import check_share
+from dynstore.errors import InputError, unknown_name
+from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.stores.lpma.levels import SEGMENT, Levels
+from dynstore.stores.table.slots import OFFSET_SLACK, SlotArrays
+from dynstore.typing import Array, OnDuplicate
+
+__all__ = ["Chooser", "LPMAOptions", "LPMAStore"]
+
+STRATEGIES = ("bottom-up", "top-down", "hybrid")
+
+
+@dataclass(frozen=True)
+class LPMAOptions(StoreOptions):
+    """How windows are chosen, and densities (valid slots / slots), which are linear in the layer from leaf to root.
+
+    Attributes
+    ----------
+    strategy : {"hybrid", "bottom-up", "top-down"}
+        How an insertion finds its windows: from the segments up (the paper's section 4, LPMA-B), from the root down
+        (LPMA-T), or whichever is faster at the present density (LPMA-H).
+    leaf_upper, root_upper : float
+        An insertion makes no window denser than this; where the root would be, a level is appended. The paper takes
+        "the same as GPMA+" and prints none; these are our ``gpma+``'s.
+    leaf_lower, root_lower : float
+        A deletion packs a window that is sparser than this; a root that is makes the array shrink.
+    build_density : float
+        A bulk build and a shrinkage take the fewest levels that are not denser than this.
+    threshold : float
+        The density above which ``hybrid`` tries top-down, at the start of each cycle (the paper's pi, 0.6).
+    """
+
+    strategy: Literal["bottom-up", "top-down", "hybrid"] = "hybrid"
+    leaf_upper: float = 0.92
+    root_upper: float = 0.80
+    leaf_lower: float = 0.08
+    root_lower: float = 0.30
+    build_density: float = 0.65
+    threshold: float = 0.60
+
+    def __post_init__(self) -> None:
+        who = "store 'lpma'"
+        if self.strategy not in STRATEGIES:
+            raise unknown_name(who, "strategy", self.strategy, STRATEGIES)
+        shares = ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density", "threshold")
+        for name in shares:
+            check_share(who, name, getattr(self, name), 0.0, 1.0)
+        order = self.leaf_lower <= self.root_lower <= self.build_density / 2 < self.build_density < self.root_upper
+        if not order or self.root_upper > self.leaf_upper:
+            shown = ", ".join(f"{name} {getattr(self, name)}" for name in shares[:-1])
+            raise InputError(
+                f"{who}: {shown}; wanted leaf_lower <= root_lower <= build_density / 2, "
+                "0 < build_density < root_upper <= leaf_upper"
+            )
+
+
+class Chooser:
+    """Decides between bottom-up and top-down (the paper's section 4.3, LPMA-H, with medians of probes).
+
+    A cycle ends with each growth. Up to a density of ``threshold`` bottom-up runs; above it the two take turns until
+    each has been timed ``PROBES`` times. Where top-down was faster it runs to the end of the cycle, else bottom-up
+    does until the density has risen by ``STEP``.
+    """
+
+    PROBES, STEP = 3, 0.05
+
+    def __init__(self, strategy: str, threshold: float) -> None:
+        self._strategy, self._first_threshold = strategy, threshold
+        self.begin_cycle()
+
+    def begin_cycle(self) -> None:
+        """Start anew: the array has grown."""
+        self.threshold, self._settled = self._first_threshold, False
+        self._times: dict[bool, list[float]] = {False: [], True: []}
+
+    def choose(self, density: float) -> tuple[bool, bool]:
+        """Return whether to go top-down, and whether that is to be timed."""
+        if self._strategy != "hybrid":
+            return self._strategy == "top-down", False
+        if self._settled or density <= self.threshold:
+            return self._settled, False
+        return len(self._times[True]) < len(self._times[False]), True
+
+    def note(self, top_down: bool, seconds: float, density: float) -> None:
+        """Take the time of a batch, for each of its edges."""
+        self._times[top_down].append(seconds)
+        if min(map(len, self._times.values())) >= self.PROBES:
+            self._settled = median(self._times[True]) < median(self._times[False])
+            self.threshold = density if self._settled else density + self.STEP
+            self._times = {False: [], True: []}
+
+
+class LPMAStore(Store):
+    """Edges in sorted segments of 32 slots, which lie in levels of 1, 1, 2, 4, 8 ... segments."""
+
+    name: ClassVar[str] = "lpma"
+    Options = LPMAOptions
+    appends = True
+    divides = ("cuda",)
+    options: LPMAOptions
+
+    _levels: Levels
+    # All slots in order, for readers of a snapshot: made when first asked for, then only refreshed.
+    _view: SlotArrays | None
+    _view_stamp: int
+    _stamp: int
+
+    def __init__(
+        self,
+        backend: Backend,
+        vertex_dtype: np.dtype,
+        weight_dtype: np.dtype | None,
+        capacity: int,
+        options: dict[str, Any],
+    ) -> None:
+        self._view, self._view_stamp, self._stamp = None, 0, 0
+        super().__init__(backend, vertex_dtype, weight_dtype, capacity, options)
+        self._chooser = Chooser(self.options.strategy, self.options.threshold)
+        self._probe: tuple[bool, Any, int] | None = None
+        self._counts = dict.fromkeys(
+            ("bottom_up", "top_down", "growths", "rebuilds", "windows", "segments_moved", "segments_saved",
+             "segments_left_by_growth"), 0,
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ what is there
+
+    @property
+    def slots(self) -> SlotArrays:
+        """All slots in order as one table; segments changed since it was last read are copied first."""
+        levels, view = self._levels, self._view
+        if view is None or view.num_slots != levels.num_slots or view.pins:
+            since, view = -1, self._fresh_view()
+        elif self._view_stamp == self._stamp:
+            return view
+        else:
+            since, view = self._view_stamp, self._with_rows(view)
+        self._kernels.refresh(self.backend, levels, since, view)
+        view.num_edges = levels.num_edges
+        self._view, self._view_stamp = view, self._stamp
+        return view
+
+    @slots.setter
+    def slots(self, slots: SlotArrays) -> None:
+        """Forget the table; the levels are what counts."""
+        self._view = None
+
+    @property
+    def num_vertices(self) -> int:
+        return self._levels.num_vertices
+
+    @property
+    def num_edges(self) -> int:
+        return self._levels.num_edges
+
+    def statistics(self) -> dict[str, int]:
+        """Return what updates have done since the store was made.
+
+        ``bottom_up``, ``top_down``: insertions by strategy. ``growths``: levels appended. ``rebuilds``: times that all
+        was written anew. ``windows``, ``segments_moved``: what was re-balanced. ``segments_saved``: what re-balancing
+        layer by layer would have moved, to move it again later in the same batch. ``segments_left_by_growth``: what a
+        growth that spreads the whole array would have moved besides.
+        """
+        return dict(self._counts)
+
+    def find(self, src: Array, dst: Array) -> Array:
+        positions, there, _ = self._kernels.look_up(self.backend, self._levels, src, dst)
+        return self.backend.xp.where(there, positions, -1)
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        _, there, weights = self._kernels.look_up(self.backend, self._levels, src, dst)
+        return there, weights
+
+    def row(self, number: int) -> Array:
+        row: Array = self._kernels.read_row_of(self.backend, self._levels, number)
+        return row
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part; "snapshot": the table of all slots in order, where one was asked for."""
+        shown = 0 if self._view is None else sum(self._view.memory_usage().values())
+        return self._levels.memory_usage() | {"snapshot": shown}
+
+    def copy(self) -> LPMAStore:
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        twin._levels = self._levels.copy(self.backend)
+        twin._counts, twin._view, twin._probe = dict(self._counts), None, None
+        twin._chooser = Chooser(self.options.strategy, self.options.threshold)
+        return twin
+
+    # ------------------------------------------------------------------ updates
+
+    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        if on_duplicate == "append":
+            return self._plan_append(batch, num_vertices)
+        backend, kernels, options = self.backend, self._kernels, self.options
+        old = self._levels.with_vertices(backend, num_vertices)
+        if old.num_edges == 0:
+            return self._plan_build(batch, old)
+        top_down, timed = self._choose_strategy()
+        watch = kernels.Stopwatch() if timed else None
+        if watch:
+            watch.start()
+        limits = options.leaf_upper, options.root_upper
+        most_growth = self._growth_for(old.num_edges + _most_edges(batch))
+        located, growth, windows = kernels.plan_insert(backend, old, batch, limits, most_growth, top_down)
+        levels = old.with_depth(backend, old.depth + growth) if growth else old
+        if watch:
+            watch.stop()
+        new = replace(levels, num_edges=old.num_edges + len(batch) - located.found)
+        stamp, add = self._stamp + 1, on_duplicate == "add"
+        write = backend.prepare(kernels.insert, backend, old, new, batch, located, windows, add, stamp)
+
+        def commit() -> None:
+            if watch:
+                watch.start()
+            write()
+            if watch:
+                watch.stop()
+                self._probe = top_down, watch, len(batch)
+            self._count_windows(windows, growth)
+            self._counts["top_down" if top_down else "bottom_up"] += 1
+            self._put(new)
+            if growth:
+                self._chooser.begin_cycle()
+                self._probe = None
+
+        return Plan(located.found, located.found_loops, commit, grown=growth > 0, path="in-place")
+
+    def plan_delete(self, batch: EdgeBatch) -> Plan:
+        backend, kernels, old = self.backend, self._kernels, self._levels
+        located, windows = kernels.plan_delete(backend, old, batch, (self.options.leaf_lower, self.options.root_lower))
+        total, stamp = old.num_edges - located.found, self._stamp + 1
+        if windows is None and self._depth_for(total) < old.depth:
+            return self._plan_shrinkage(located, total)
+        new = replace(old, num_edges=total)
+        write = backend.prepare(kernels.delete, backend, old, batch, located, windows, stamp)
+
+        def commit() -> None:
+            write()
+            if windows is not None:
+                self._count_windows(windows, 0)
+            self._put(new)
+
+        return Plan(located.found, located.found_loops, commit, path="in-place")
+
+    def plan_vertices(self, num_vertices: int) -> Plan:
+        levels = self._levels.with_vertices(self.backend, num_vertices)
+        return Plan(0, 0, lambda: self._put(levels), path="in-place")
+
+    def plan_clear(self) -> Plan:
+        levels = self._empty_levels(0)
+        return Plan(0, 0, lambda: self._restart(levels))
+
+    def _no_edges(self, num_vertices: int) -> SlotArrays:
+        self._levels = self._empty_levels(num_vertices)
+        return SlotArrays.allocate(self.backend, 0, 0, self.vertex_dtype, self.weight_dtype)
+
+    def _plan_build(self, batch: EdgeBatch, old: Levels) -> Plan:
+        """Plan to spread a batch over fresh levels, nothing else being there."""
+        backend, kernels, stamp = self.backend, self._kernels, self._stamp + 1
+        if not len(batch):
+            return Plan(0, 0, lambda: self._put(old))
+        new = replace(self._fresh_levels(len(batch), old.num_vertices), num_edges=len(batch))
+        write = backend.prepare(kernels.build, backend, new, kernels.plan_build(backend, batch, new), stamp)
+
+        def commit() -> None:
+            write()
+            self._counts["rebuilds"] += 1
+            self._restart(new)
+
+        return Plan(0, 0, commit, grown=new.num_slots > old.num_slots)
+
+    def _plan_append(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+        """Plan to add up weights; what comes to more than 0 stays, all else goes."""
+        backend, kernels = self.backend, self._kernels
+        there, weights = self.look_up(batch.src, batch.dst)
+        assert weights is not None
+        stays = weights + batch.weights > 0
+        goes = there & ~stays
+        kept, gone = self._part_of(batch, stays), self._part_of(batch, goes)
+        plan = self.plan_insert(kept, num_vertices, "add")
+        # Prepared only so that its kernel is there: the levels to delete from are those after the insertion.
+        backend.prepare(kernels.delete_listed, backend, self._levels, gone.src, gone.dst, self._stamp)
+
+        def commit() -> None:
+            plan.commit()
+            kernels.delete_listed(backend, self._levels, gone.src, gone.dst, self._stamp)
+            self._levels = replace(self._levels, num_edges=self._levels.num_edges - len(gone))
+
+        return replace(plan, commit=commit, appended=(kept, gone))
+
+    def _part_of(self, batch: EdgeBatch, chosen: Array) -> EdgeBatch:
+        weights = None if batch.weights is None else batch.weights[chosen]
+        return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, self._count_loops(batch, chosen))
+
+    def _plan_shrinkage(self, located: Any, total: int) -> Plan:
+        """Plan to write what is left to fewer levels."""
+        backend, kernels, old, stamp = self.backend, self._kernels, self._levels, self._stamp + 1
+        new = replace(self._fresh_levels(total, old.num_vertices), num_edges=total)
+        if total == 0:
+            kernels.begin_levels(backend, new, -1)
+        write = None
+        if total:
+            rebuilding = kernels.plan_rebuild(backend, old, located, new)
+            write = backend.prepare(kernels.rebuild, backend, old, new, rebuilding, stamp)
+
+        def commit() -> None:
+            if write is not None:
+                write()
+            self._counts["rebuilds"] += 1
+            self._restart(new)
+
+        return Plan(located.found, located.found_loops, commit)
+
+    # ------------------------------------------------------------------ inside
+
+    @property
+    def _kernels(self) -> Any:
+        return self.backend.kernels("dynstore.stores.lpma", "update")
+
+    def _choose_strategy(self) -> tuple[bool, bool]:
+        density = self._levels.num_edges / self._levels.num_slots
+        if self._probe is not None:
+            top_down, watch, size = self._probe
+            self._chooser.note(top_down, watch.read() / max(size, 1), density)
+            self._probe = None
+        return self._chooser.choose(density)
+
+    def _count_windows(self, windows: Any, growth: int) -> None:
+        counts = self._counts
+        counts["windows"] += windows.num_windows
+        counts["segments_moved"] += windows.num_segments
+        counts["segments_saved"] += windows.num_saved
+        counts["growths"] += growth
+        if growth:
+            counts["segments_left_by_growth"] += (self._levels.num_segments << growth) - windows.num_segments
+
+    def _put(self, levels: Levels) -> None:
+        self._levels = levels
+        self._stamp += 1
+
+    def _restart(self, levels: Levels) -> None:
+        """Take levels that share nothing with those before."""
+        self._put(levels)
+        self._view, self._probe = None, None
+        self._chooser.begin_cycle()
+
+    def _growth_for(self, num_edges: int) -> int:
+        """Return how many levels to append for so many edges."""
+        growth = 0
+        while num_edges > self.options.root_upper * (self._levels.num_slots << growth):
+            growth += 1
+            self._check_num_slots(self._levels.num_slots << growth)
+        return growth
+
+    def _depth_for(self, num_edges: int) -> int:
+        """Return the fewest levels that hold so many edges, or the reserved ones, at the build density."""
+        wanted, depth = max(num_edges, self.capacity), 0
+        while wanted > self.options.build_density * (SEGMENT << depth):
+            depth += 1
+        self._check_num_slots(SEGMENT << depth)
+        return depth
+
+    def _fresh_levels(self, num_edges: int, num_vertices: int) -> Levels:
+        depth = self._depth_for(num_edges)
+        return Levels.allocate(self.backend, depth, num_vertices, self.vertex_dtype, self.weight_dtype)
+
+    def _empty_levels(self, num_vertices: int) -> Levels:
+        levels = self._fresh_levels(0, num_vertices)
+        self._kernels.begin_levels(self.backend, levels, -1)
+        return levels
+
+    def _fresh_view(self) -> SlotArrays:
+        levels = self._levels
+        view = SlotArrays.allocate(self.backend, levels.num_slots, 0, self.vertex_dtype, self.weight_dtype)
+        return self._with_rows(view)
+
+    def _with_rows(self, view: SlotArrays) -> SlotArrays:
+        """Return a view with room for the offsets of all rows."""
+        rows, buffer = self._levels.num_vertices, view.offset_buffer
+        if buffer.shape[0] <= rows:
+            buffer = self.backend.empty(int((rows + 1) * OFFSET_SLACK), self.vertex_dtype)
+        return replace(view, offsets=buffer[: rows + 1], offset_buffer=buffer)
+
+
+def _most_edges(batch: EdgeBatch) -> int:
+    """Return how many edges a batch can have; one that is not sorted yet is left so."""
+    return batch.num_rows if isinstance(batch, RawEdges) else len(batch)

@@ -1,0 +1,199 @@
+"""Finding which edges of an unsorted batch are in a packed memory array on CUDA: all that most deletions need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.batches.batch import RawEdges
+from dynstore.bits import unpack_bits
+from dynstore.cuda.compiler import THREADS, prepare
+from dynstore.cuda.grid import CONTROL_SIZE
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.mailbox import Mailbox
+from dynstore.stores.pma.cuda.delete_rows import FOUND, FOUND_LOOPS, MISSING, SPARSE, k_find_present
+from dynstore.stores.pma.cuda.delete_tiles import k_find_pieces, k_mark_found
+from dynstore.stores.pma.cuda.partition import order_batch, rows_of
+from dynstore.stores.pma.cuda.redistribute import k_clear_located
+from dynstore.stores.pma.cuda.tiles import count_pieces, fits_pieces
+from dynstore.stores.table.cuda.arguments import pack_slots, with_room
+from dynstore.stores.table.cuda.search import SEARCHERS, locate_edges
+from dynstore.stores.table.slots import PRESENT, Located
+from dynstore.typing import MAX_INT32
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend, Part
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["Found", "delete_present", "find_present", "lowest_count"]
+
+# The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
+FEW_ROWS = 1 << 14
+# How many slots and vertices the kernel can number.
+MOST_NUMBERED = MAX_INT32
+
+
+def lowest_count(limits: np.ndarray) -> float:
+    """Return the fewest edges that a deletion may leave a leaf with; an array of one leaf has no such limit."""
+    return float(limits[0]) * 32 if len(limits) > 1 else 0.0
+
+
+class _Scratch:
+    """What a search works in, and how kernels are passed it.
+
+    ``may_mark``: whether the kernel has been found that takes back what pieces have deleted.
+    """
+
+    may_mark = False
+
+    def __init__(self, backend: Backend, control: Array, marks: Array, positions: Array, states: Array) -> None:
+        self.marks, self.positions, self.states, self.mailbox = marks, positions, states, Mailbox(backend)
+        words = self.mailbox.words
+        self.packed = Packed(marks, positions, states, control, words)
+        self.by_pieces = Packed(positions, states, control, words)
+
+
+@lru_cache
+def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
+    """Return what a search of so many rows works in."""
+    return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int32), (size, np.uint8)
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search counted, and the scratch that says where each row's edge is.
+
+    ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.Located`; ``misses``: whether the edge of
+    some row is not there; ``is_sparse``: whether some leaf would be left too empty.
+    """
+
+    scratch: _Scratch
+    num_rows: int
+    found: int
+    found_loops: int
+    misses: bool
+    is_sparse: bool
+
+    @property
+    def present(self) -> tuple[Located, bool, Array]:
+        """What :func:`find_present` returns, made when somebody asks."""
+        scratch, num_rows = self.scratch, self.num_rows
+        located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
+        return located, self.is_sparse, scratch.marks
+
+
+def _find(
+    backend: Backend,
+    slots: SlotArrays,
+    batch: EdgeBatch,
+    bound: float,
+    most: int,
+    kind: str | None,
+) -> Found:
+    """Start the kernel, with scratch of this kind; return what it found."""
+    raw = batch if isinstance(batch, RawEdges) else None
+    num_rows = len(batch) if raw is None else raw.num_rows
+    ordered = None if raw is None else order_batch(backend, slots, raw)  # which goes on while scratch is taken
+    size = num_rows if kind is None else with_room(num_rows)
+    scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
+    ticket = scratch.mailbox.next_ticket()
+    packed, mark = pack_slots(slots), None
+    if ordered is not None and fits_pieces(slots, num_rows, False):
+        deletes, num_pieces = most >= 0, count_pieces(slots)
+        mark = partial(_mark_found, slots, scratch, num_rows, deletes)
+        if not scratch.may_mark:
+            prepare(mark)
+            scratch.may_mark = True
+        k_find_pieces.launch_resident(
+            num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, deletes, ticket, ordered.searched,
+            scratch.by_pieces,
+        )  # fmt: skip
+    else:
+        src, dst, mirrored = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
+        k_find_present.launch_resident(
+            max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
+            packed.located, src, dst, mirrored, bound, most, ticket, scratch.packed,
+        )  # fmt: skip
+    totals = scratch.mailbox.read(backend, ticket)
+    if raw is not None and not totals[MISSING]:
+        raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+    if mark is not None and (totals[MISSING] or totals[SPARSE] or totals[FOUND] > most):
+        mark()
+    return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
+
+
+def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_deleted: bool) -> None:
+    """Mark what pieces have found, and take back that it was deleted."""
+    k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
+
+
+def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, bool, Array]:
+    """Find the edges of a batch that are there; tells raw ones how many there are where all of them are.
+
+    Parameters
+    ----------
+    bound : float
+        The fewest edges that a leaf may be left with.
+
+    Returns
+    -------
+    located : Located
+        Of all rows of the batch, in the order that they were searched in; of equal ones one is PRESENT.
+    is_sparse : bool
+        Whether some leaf would be left with fewer than ``bound``.
+    marks : array of uint32 words
+        The slots of the edges that are there.
+    """
+    if batch.present is not None:
+        return batch.present
+    if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
+        return _find_among_many(backend, slots, batch, bound)
+    return _find(backend, slots, batch, bound, -1, None).present
+
+
+def _find_among_many(
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float
+) -> tuple[Located, bool, Array]:
+    """Do as :func:`find_present` for each edge once, whatever the number of slots and vertices."""
+    positions, states = locate_edges(backend, slots, batch.src, batch.dst)
+    there = states == PRESENT
+    valid = slots.valid[: slots.num_slots >> 5]
+    left = backend.empty(valid.shape, np.uint32)
+    left[:] = valid
+    k_clear_located.launch(len(batch), left, positions, states)
+    words = left[positions[there] >> 5]
+    counts = unpack_bits(backend, words, 32 * int(words.shape[0])).reshape(-1, 32).sum(axis=1)
+    loops = int((there & (batch.src == batch.dst)).sum())
+    return Located(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
+
+
+def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int) -> Found | None:
+    """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
+
+    Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
+    may fail.)
+
+    Parameters
+    ----------
+    bound : float
+        As in :func:`find_present`.
+    most : int
+        Where more edges are there, nothing is deleted.
+
+    Returns
+    -------
+    found : Found
+        Where more than ``most`` are found, or some leave a leaf too empty, nothing is deleted. It lies in scratch, kind
+        "deletion". None, and nothing is deleted, where an edge is not there.
+    """
+    found = _find(backend, slots, batch, bound, most, "deletion")
+    if found.misses:
+        return None
+    if not found.is_sparse and found.found <= most:
+        slots.scratch.leave_clear("deletion")
+    return found

@@ -1,0 +1,113 @@
+"""Finding a batch's keys in a packed memory array on CUDA, and listing those that an update is about.
+
+Phases of one kernel, see ``grid``: each block owns neighbouring keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.cuda.block import d_scan_two
+from dynstore.cuda.compiler import cuda, device
+from dynstore.cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
+from dynstore.stores.pma.cuda.windows import d_change_counts
+from dynstore.stores.table.cuda.search import FOUND_EACH, d_find_edge, d_find_edges
+from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.typing import MAX_INT32
+
+__all__ = ["FOUND_LOOPS", "STRANGE", "d_list_keys", "d_locate_keys"]
+
+# Row of the sums behind those of the three states.
+FOUND_LOOPS = 3
+# Behind those of windows and runs: whether some id is no vertex.
+STRANGE = 10
+
+
+@device
+def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control):
+    """Find what ``d_locate_keys`` finds of the keys [first, end), several a thread at a time.
+
+    Precondition: int32 numbers all vertices and slots. Of a destination that it does not number another one is found,
+    but that is told.
+    """
+    # These are registers.
+    rows, found = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.uint32)
+    ends, columns = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.int32)
+    for base in range(first + cuda.threadIdx.x, end, FOUND_EACH * cuda.blockDim.x):
+        for k in range(FOUND_EACH):
+            at = min(base + k * cuda.blockDim.x, end - 1)  # the last one again, so that no read is behind a branch
+            row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
+            rows[k], columns[k] = np.uint32(row if 0 <= row < num_vertices else num_vertices), np.int32(column)
+            if min(row, column) < 0 or max(row, column) >= num_vertices:
+                control[STRANGE] = 1
+        d_find_edges(offsets, dst, valid, rows, columns, found, ends)
+        for k in range(FOUND_EACH):
+            i = base + k * cuda.blockDim.x
+            if i < end:
+                positions[i], states[i] = found[k], rows[k]
+
+
+@device
+def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
+    """Find each key's lower bound inside its row, and what stands there; leave the counts of each state.
+
+    Nobody need have looked at the ids: whether one is no vertex is left, too.
+    """
+    first, end = d_chunk(count)
+    absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    if max(np.int64(dst.shape[0]), np.int64(num_vertices)) <= MAX_INT32:  # the same in all threads
+        d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control)
+    else:
+        for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
+            row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
+            if min(row, column) < 0 or max(row, column) >= num_vertices:
+                control[STRANGE] = 1
+            positions[i], states[i] = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what the thread has written itself
+        state = states[i]
+        absent += state == ABSENT
+        dead += state == DEAD
+        present += state == PRESENT
+        loops += state == PRESENT and edge_src[i] == edge_dst[i]
+    d_leave_sum(control, ABSENT, absent, board)
+    d_leave_sum(control, DEAD, dead, board)
+    d_leave_sum(control, PRESENT, present, board)
+    d_leave_sum(control, FOUND_LOOPS, loops, board)
+
+
+@device
+def d_list_keys(positions, states, count, inserting, block_counts, keys, places, leaves, dead_leaves, control, board):
+    """List the keys that change a leaf, in order.
+
+    An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves
+    of dead ones; a deletion the leaves of present ones. ``block_counts`` becomes what it will be without the
+    absent keys (atomic add).
+    """
+    first, end = d_chunk(count)
+    listed = ABSENT if inserting else PRESENT
+    rank = d_sum_blocks_before(control, listed, board)
+    dead_rank = d_sum_blocks_before(control, DEAD, board)
+    some_change = control[DEAD if inserting else PRESENT] > 0  # the same in all threads
+    base = first
+    while base < end:
+        i = base + cuda.threadIdx.x
+        state, position = np.int64(-1), np.int64(0)
+        if i < end:
+            state, position = np.int64(states[i]), positions[i]
+        if some_change:
+            d_change_counts(
+                block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
+            )
+        before, total, dead_before, dead_total = d_scan_two(state == listed, state == DEAD, board)
+        if state == listed:
+            if inserting:
+                keys[rank + before] = i
+                places[rank + before] = position
+                leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
+            else:
+                leaves[rank + before] = position >> 5
+        if inserting and state == DEAD:
+            dead_leaves[dead_rank + dead_before] = position >> 5
+        rank += total
+        dead_rank += dead_total
+        base += cuda.blockDim.x

@@ -1,0 +1,359 @@
+"""Large batches in the order of where they belong, so that threads side by side search the same part of the slots.
+
+A range is a run of neighbouring slots that its rows find their edges in, or before one of which they belong; rows are
+sent to theirs by counting, in no order within it. One kernel, whose blocks wait for each other once (``grid``).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.batches.cuda.rows import d_count_rows, d_read_row
+from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore.cuda.grid import d_sync_grid
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.memory import d_load_two
+from dynstore.cuda.warp import d_lane, d_scan_lanes, d_shuffle
+from dynstore.stores.table.cuda.arguments import with_room
+from dynstore.typing import MAX_INT32
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.batches.batch import RawEdges
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["FEWEST_ROWS", "PIECE_BITS", "STRANGE_ROWS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
+
+KIND = "ordering"
+# Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
+# difference at 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
+FEWEST_ROWS = 1 << 18
+# How many rows a thread keeps in registers, and how many ranges there are at most, as a power of two. The threads of a
+# block are as many as there can be: the fewer blocks, the fewer add to what each range has.
+ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 13)
+BLOCK = WARP if SIMULATED else 1024
+# The slots of a piece, as a power of two: those that a block holds in its shared memory (``pieces``).
+PIECE_BITS = 8 if SIMULATED else 13
+MAX_REGISTERS = 1 << 16 >> 10  # of a thread, for a block of 1024
+RANGES, TILE, STEP = 1 << RANGE_BITS, np.uint32(ROWS_EACH * BLOCK), np.uint32(BLOCK)
+# Smaller batches are for all blocks, too, with as many rows a thread.
+FEWEST_EACH = 2
+# Two ranges share a word of ``totals``. Behind their counters a block has one a lane: for rows that are not there,
+# so that counting knows no branch.
+WORDS = (RANGES + 1) // 2
+NOWHERE = 2 * WORDS
+COUNTERS = NOWHERE + WARP
+WORDS_EACH = -(-WORDS // BLOCK)
+# While a row's range is searched for, a word has the first run it may be in the low half, the last one in the high.
+HALF, FIRST_RUN = np.uint32(16), np.uint32(0xFFFF)
+# Entries of ``control``: how many blocks have counted; how many have read the totals; whether some id of the batch is
+# no vertex, for the kernels that follow: that is said anew by each launch.
+COUNTED, LEFT, STRANGE_ROWS, CONTROL = 0, 1, 2, 3
+
+
+@device
+def d_share_rows(count):
+    """Return the first and the last + 1 of the rows that the block owns: whole warps of them, as evenly as can be.
+
+    All uint32, as 64 bits take long to divide; there are less than 2^31 rows.
+    """
+    blocks, warp = np.uint32(cuda.gridDim.x), np.uint32(WARP)
+    warps = np.uint32(np.uint32(np.uint32(count + warp - np.uint32(1)) // warp + blocks - np.uint32(1)) // blocks)
+    first = min(np.uint32(np.uint32(cuda.blockIdx.x) * np.uint32(warps * warp)), count)
+    return first, min(np.uint32(first + np.uint32(warps * warp)), count)
+
+
+@device
+def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
+    """Return source and destination of a row before ``end``, in the high and the low half; -1 for no vertex."""
+    row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(min(i, np.uint32(end - np.uint32(1)))))
+    row = row if np.uint64(row) < np.uint64(num_vertices) else np.int64(-1)
+    column = column if np.uint64(column) < np.uint64(num_vertices) else np.int64(-1)
+    return (row << 32) | (column & np.int64(0xFFFFFFFF))
+
+
+@device
+def d_find_run(position, shift):
+    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
+    return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
+
+
+@device
+def d_row_bounds(offsets, row):
+    """Return where the slots of a row begin and end: one read of an even row's, two of an odd one's; all uint32.
+
+    Precondition: there is such a row.
+    """
+    next_row, is_odd = np.uint32(row + np.uint32(1)), row & np.uint32(1) != 0
+    both = d_load_two(offsets, np.uint32(row & np.uint32(0xFFFFFFFE)))
+    behind, upper = np.uint32(offsets[next_row if is_odd else np.uint32(0)]), np.uint32(both >> 32)
+    return upper if is_odd else np.uint32(both), behind if is_odd else upper
+
+
+@device
+def d_choose_range(offsets, dst, row, column, shift):
+    """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
+
+    By the first slots of the runs that begin within the row; there are at most 2^31 - 1 slots, at least 1. An edge that
+    is there may be in the first slot of the next run. A source that is no vertex has its edges before all others.
+    """
+    low, high = d_row_bounds(offsets, np.uint32(max(row, np.int32(0))))
+    first, last = d_find_run(low, shift), d_find_run(high, shift)
+    while first < last:
+        middle = np.uint32(np.uint32(first + last + np.uint32(1)) >> np.uint32(1))
+        if dst[np.uint32(middle << np.uint32(shift))] < column:
+            first = middle
+        else:
+            last = np.uint32(middle - np.uint32(1))
+    return first
+
+
+@device
+def d_choose_ranges(offsets, dst, pairs, shift, ranges):
+    """Find for each of the thread's rows what :func:`d_choose_range` returns.
+
+    All of them a step at a time, without branches, so that their reads wait together: one that is found reads the first
+    slot of all.
+    """
+    for k in range(ROWS_EACH):
+        low, high = d_row_bounds(offsets, np.uint32(max(np.int32(pairs[k] >> 32), np.int32(0))))
+        ranges[k] = np.uint32(d_find_run(low, shift) | np.uint32(d_find_run(high, shift) << HALF))
+    some_open = True
+    while some_open:
+        some_open = False
+        for k in range(ROWS_EACH):
+            first, last = np.uint32(ranges[k] & FIRST_RUN), np.uint32(ranges[k] >> HALF)
+            middle = np.uint32(np.uint32(first + last + np.uint32(1)) >> np.uint32(1))
+            is_open = first < last
+            is_behind = dst[np.uint32(middle << np.uint32(shift)) if is_open else np.uint32(0)] < np.int32(pairs[k])
+            first = middle if is_open and is_behind else first
+            last = np.uint32(middle - np.uint32(1)) if is_open and not is_behind else last
+            ranges[k] = np.uint32(first | np.uint32(last << HALF))
+            some_open |= bool(first < last)
+
+
+@device
+def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
+    """Read the thread's rows of a tile, and where these belong: the counter of a row's range, of none that of the lane.
+
+    No row is read behind a branch, so that all the thread's reads wait together.
+    """
+    num_vertices = np.int64(offsets.shape[0] - 1)
+    for k in range(ROWS_EACH):
+        at = np.uint32(i + np.uint32(k) * STEP)
+        pairs[k] = d_read_pair(edge_src, edge_dst, mirrored, at, end, num_vertices)
+    d_choose_ranges(offsets, dst, pairs, shift, ranges)
+    for k in range(ROWS_EACH):
+        is_there = np.uint32(i + np.uint32(k) * STEP) < end
+        ranges[k] = np.uint32(ranges[k] & FIRST_RUN) if is_there else np.uint32(NOWHERE + d_lane())
+
+
+@device
+def d_is_any_strange(pairs):
+    """Return whether one of the thread's rows has an id that is no vertex; those past the end repeat the last one."""
+    signs = np.int32(0)
+    for k in range(ROWS_EACH):
+        signs = np.int32(signs | np.int32(pairs[k] >> 32) | np.int32(pairs[k]))
+    return signs < 0
+
+
+@device
+def d_take_places(counts, ranges, places):
+    """Take the next place in the range of each of the thread's rows."""
+    for k in range(ROWS_EACH):
+        places[k] = cuda.atomic.add(counts, ranges[k], 1)
+
+
+@device
+def d_write_pairs(ordered, ranges, places, pairs):
+    """Write the thread's rows to their places."""
+    for k in range(ROWS_EACH):
+        if ranges[k] < NOWHERE:
+            ordered[np.uint32(places[k])] = pairs[k]
+
+
+@device
+def d_add_counts(counts, totals):
+    """Add the block's counts to those of all (atomic); each becomes the block's first place within the range.
+
+    Two ranges at a time: no half of their sum has more than 31 bits. Many are of none, and need not be told.
+    """
+    before = cuda.local.array(WORDS_EACH, np.int64)  # registers, so that all atomics are on their way
+    for k in range(WORDS_EACH):
+        at = cuda.threadIdx.x + k * BLOCK
+        before[k] = np.int64(0)
+        if at < WORDS:
+            both = np.int64(counts[2 * at]) | (np.int64(counts[2 * at + 1]) << 32)
+            if both != 0:
+                before[k] = cuda.atomic.add(totals, at, both)
+    for k in range(WORDS_EACH):
+        at = cuda.threadIdx.x + k * BLOCK
+        if at < WORDS:
+            counts[2 * at], counts[2 * at + 1] = np.int32(before[k] & 0x7FFFFFFF), np.int32(before[k] >> 32)
+
+
+@device
+def d_sum_lower_warps(total, board):
+    """Return the int32 sum of the totals of the block's warps before this one; ``total`` is that of the last lane.
+
+    The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
+    """
+    lane, warp = d_lane(), cuda.threadIdx.x >> 5
+    if lane == 31:
+        board[warp] = total
+    cuda.syncthreads()
+    warps = d_scan_lanes(np.int32(board[lane]) if lane < BLOCK // WARP else np.int32(0))
+    before = d_shuffle(warps, max(warp - 1, 0))
+    return before if warp > 0 else np.int32(0)
+
+
+@device
+def d_add_starts(places, totals, starts, board):
+    """Add the rows of all ranges before each to the block's first place in it; a warp has neighbouring words.
+
+    The last block, which has the fewest rows, leaves where each range begins, and all end, in ``starts``.
+    """
+    words = cuda.local.array(WORDS_EACH, np.int64)
+    befores = cuda.local.array(WORDS_EACH, np.int32)
+    base = (cuda.threadIdx.x >> 5) * (WARP * WORDS_EACH) + d_lane()
+    total = np.int32(0)
+    for k in range(WORDS_EACH):
+        words[k] = totals[base + k * WARP] if base + k * WARP < WORDS else np.int64(0)
+    for k in range(WORDS_EACH):
+        rows = np.int32(np.int32(words[k] & 0x7FFFFFFF) + np.int32(words[k] >> 32))
+        up_to = d_scan_lanes(rows)
+        befores[k] = np.int32(total + np.int32(up_to - rows))
+        total = np.int32(total + d_shuffle(up_to, 31))
+    before = d_sum_lower_warps(total, board)
+    is_last = cuda.blockIdx.x == cuda.gridDim.x - 1
+    for k in range(WORDS_EACH):
+        at, first = base + k * WARP, np.int32(before + befores[k])
+        middle = np.int32(first + np.int32(words[k] & 0x7FFFFFFF))
+        if at < WORDS:
+            places[2 * at] += first
+            places[2 * at + 1] += middle
+            if is_last:
+                starts[2 * at], starts[2 * at + 1] = first, middle
+    if is_last and cuda.threadIdx.x == BLOCK - 1:
+        starts[2 * WORDS] = np.int32(before + total)
+
+
+@device
+def d_clear_all(control, totals):
+    """Leave all as it was given."""
+    for at in range(cuda.threadIdx.x, WORDS, BLOCK):
+        totals[at] = 0
+    if cuda.threadIdx.x == 0:
+        control[COUNTED], control[LEFT] = 0, 0
+
+
+@partial(kernel, max_registers=MAX_REGISTERS, threads=BLOCK)
+def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, totals, starts, ordered):
+    """Write all rows to ``ordered``, mirror images included, those of a range of 2**shift slots side by side.
+
+    ``starts``: where the rows of each range begin, and behind the last one where they end.
+
+    Blocks count their shares by range, and take their places in each; once all have, each block finds where the ranges
+    begin, and sends its rows: those of its last tile from registers, others, of batches larger than all registers, are
+    read again. ``control``, but for STRANGE_ROWS, and ``totals``, the rows of each range, two of them in a word, are
+    zeros, and left so.
+    """
+    counts = cuda.shared.array(COUNTERS, np.int32)
+    board = cuda.shared.array(WARP, np.int32)
+    last = cuda.shared.array(1, np.int32)
+    pairs = cuda.local.array(ROWS_EACH, np.int64)  # these are registers
+    ranges = cuda.local.array(ROWS_EACH, np.uint32)
+    places = cuda.local.array(ROWS_EACH, np.int32)
+    first, end = d_share_rows(np.uint32(d_count_rows(edge_src, mirrored)))
+    i = np.uint32(first + np.uint32(cuda.threadIdx.x))
+    tiles = max(np.int32(np.uint32(end - first + TILE - np.uint32(1)) // TILE), np.int32(1))
+    is_strange, left = False, np.int64(0)
+    for at in range(cuda.threadIdx.x, COUNTERS, BLOCK):
+        counts[at] = 0
+    for _ in range(tiles):
+        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        is_strange |= d_is_any_strange(pairs)
+        cuda.syncthreads()  # so that places of the last tile are behind those of all others
+        d_take_places(counts, ranges, places)
+        i = np.uint32(i + TILE)
+    cuda.syncthreads()
+    d_add_counts(counts, totals)
+    if cuda.grid(1) == 0:
+        control[STRANGE_ROWS] = 0
+    d_sync_grid(control, 1, COUNTED)
+    if is_strange:
+        control[STRANGE_ROWS] = 1
+    d_add_starts(counts, totals, starts, board)
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        left = np.int64(cuda.atomic.add(control, LEFT, 1))  # waited for below
+    for k in range(ROWS_EACH):
+        places[k] += counts[ranges[k]]
+    d_write_pairs(ordered, ranges, places, pairs)
+    if cuda.threadIdx.x == 0:
+        last[0] = left == cuda.gridDim.x - 1
+    cuda.syncthreads()
+    i = np.uint32(first + np.uint32(cuda.threadIdx.x))
+    for _ in range(1, tiles):
+        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        d_take_places(counts, ranges, places)
+        d_write_pairs(ordered, ranges, places, pairs)
+        i = np.uint32(i + TILE)
+    if last[0]:
+        d_clear_all(control, totals)
+
+
+class Ordered:
+    """A batch in the order of the slots: what ordering worked in, and how kernels are passed it.
+
+    ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
+    where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``, ``dst``: the
+    halves of ``pairs``; ``control[STRANGE_ROWS]``: whether an id of the batch is no vertex.
+    """
+
+    shift: int
+
+    def __init__(self, _: Backend, control: Array, totals: Array, starts: Array, pairs: Array) -> None:
+        self.written, self.searched = Packed(control, totals, starts, pairs), Packed(starts, pairs)
+        self.listed = Packed(control, starts, pairs)
+        self.control, self.starts, self.pairs = control, starts, pairs
+        halves = pairs.view(np.int32)
+        self.src, self.dst = halves[1::2], halves[::2]
+
+
+def _choose_shift(slots: SlotArrays) -> int:
+    """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
+    return max((slots.num_slots - 1).bit_length() - RANGE_BITS, PIECE_BITS)
+
+
+def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered | None:
+    """Write a batch's rows in the order of the slots, with all mirror images; it lies in scratch, kind KIND.
+
+    None where there are too few rows, or more than int32 numbers, or no vertices. Precondition: int32 numbers all
+    vertices and slots.
+    """
+    num_rows = batch.num_rows
+    if not FEWEST_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
+        return None
+    ordered = slots.take_scratch(
+        backend, KIND, Ordered,
+        ((CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32), (with_room(num_rows), np.int64)), 2,
+    )  # fmt: skip
+    ordered.shift = _choose_shift(slots)
+    k_order_rows.launch_resident(
+        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, ordered.shift,
+        ordered.written,
+    )  # fmt: skip
+    slots.scratch.leave_clear(KIND)
+    return ordered
+
+
+def rows_of(batch: RawEdges, ordered: Ordered | None) -> tuple[Array, Array, bool]:
+    """Return the columns to search with, and whether each row of them stands for its mirror image, too."""
+    if ordered is None:
+        return *batch.columns, batch.mirrored
+    return ordered.src[: batch.num_rows], ordered.dst[: batch.num_rows], False

@@ -1,0 +1,191 @@
+"""What the packed memory arrays share: slots, densities, and growing and shrinking by a merge of everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dynstore.batches.batch import EdgeBatch
+from dynstore.config import check_share
+from dynstore.errors import InputError
+from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.stores.table.slots import Located, SlotArrays
+
+__all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
+
+LEAF = 32
+
+
+@dataclass(frozen=True)
+class DensityOptions(StoreOptions):
+    """Densities of a segment (valid slots / slots); between leaf and root they are linear in the height.
+
+    Attributes
+    ----------
+    leaf_upper, root_upper : float
+        An insertion makes no segment denser than this; a root that would be makes the array grow.
+    leaf_lower, root_lower : float
+        A deletion packs a segment that is sparser than this; a root that is makes the array shrink.
+    build_density : float
+        The density after a bulk build, a growth or a shrinkage.
+    """
+
+    who: ClassVar[str]
+
+    leaf_upper: float = 0.92
+    root_upper: float = 0.80
+    leaf_lower: float = 0.08
+    root_lower: float = 0.48
+    build_density: float = 0.65
+
+    def __post_init__(self) -> None:
+        for name in ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density"):
+            check_share(self.who, name, getattr(self, name), 0.0, 1.0)
+        order = ("leaf_lower", "root_lower", "build_density", "root_upper", "leaf_upper")
+        values = [getattr(self, name) for name in order]
+        ascending = values[0] <= values[1] < values[2] < values[3] <= values[4]
+        if not ascending or values[2] == 0:
+            shown = ", ".join(f"{name} {value}" for name, value in zip(order, values, strict=True))
+            raise InputError(
+                f"{self.who}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
+            )
+
+
+class PackedArrayStore(Store):
+    """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
+
+    Options: ClassVar[type[DensityOptions]] = DensityOptions
+    divides: ClassVar[tuple[str, ...]] = ("cuda",)
+    options: DensityOptions
+
+    def _no_edges(self, num_vertices: int) -> SlotArrays:
+        num_slots = self._slots_for(0)
+        return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+
+    def plan_delete(self, batch: EdgeBatch) -> Plan:
+        backend, kernels, slots = self.backend, self._window_kernels, self.slots
+        limits = self._lower_limits
+        located, windows = kernels.plan_delete(backend, slots, batch, limits)
+        total = slots.num_edges - located.found
+        if windows is not None:
+            merging = self._merge_is_cheaper(windows.num_leaves)
+        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
+            merging = self._slots_for(total) < slots.num_slots
+        if merging:
+            return self._plan_merge_out(slots, batch, located, total)
+        return self._plan_in_place(
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.delete_in_place, backend, target, batch, located, windows),
+        )
+
+    def _plan_in_place(
+        self, slots: SlotArrays, located: Located, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
+    ) -> Plan:
+        """Plan to write to the slots, or to a copy of them where an export shows them; ``total``: edges after that.
+
+        ``prepare`` returns what writes.
+        """
+        target = slots.copy(self.backend) if slots.pins else slots
+        write = prepare(target)
+
+        def commit() -> None:
+            write()
+            target.num_edges = total
+            self._take(target)
+
+        return Plan(located.found, located.found_loops, commit, path="in-place")
+
+    def _plan_merge_out(self, slots: SlotArrays, batch: EdgeBatch, located: Located, total: int) -> Plan:
+        """Plan to write all edges but those of a batch to fresh slots."""
+        left = replace(slots, valid=self._kernels.clear_copy(self.backend, slots, located))
+        nothing = EdgeBatch(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])
+        plan = self._plan_merge(left, nothing, None, False, total)
+        return replace(plan, found=located.found, found_loops=located.found_loops)
+
+    def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+        """Plan to spread a batch over fresh slots, nothing else being there."""
+        kernels, backend = self._kernels, self.backend
+        new, left = kernels.plan_build(backend, batch, partial(self._fresh, num_vertices=num_vertices))
+        write = None if left is None else backend.prepare(kernels.build, backend, new, left)
+
+        def commit() -> None:
+            if write is not None:
+                write()
+            self._take(new)
+
+        return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
+
+    def _plan_merge(self, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, total: int) -> Plan:
+        """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
+        kernels, backend = self._kernels, self.backend
+        reserve, write = partial(self._fresh, total, old.num_vertices), None
+        if total:
+            new, merging = kernels.plan_merge(backend, old, batch, located, reserve)
+            write = backend.prepare(kernels.merge, backend, old, batch, located, add, new, merging)
+        else:
+            new = reserve()
+
+        def commit() -> None:
+            if write is not None:
+                write()
+            self._take(new)
+
+        found, loops = (0, 0) if located is None else (located.found, located.found_loops)
+        return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
+
+    def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
+        """Reserve slots for so many edges at the build density; without edges their rows are written, too."""
+        num_slots = self._slots_for(num_edges)
+        make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
+        new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+        new.num_edges = num_edges
+        return new
+
+    @property
+    def _kernels(self) -> Any:
+        return self.backend.kernels("dynstore.stores.pma", "update")
+
+    @property
+    def _window_kernels(self) -> Any:
+        """The kernels that choose the windows of an update and write them."""
+        return self._kernels
+
+    def _slots_for(self, num_edges: int) -> int:
+        """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""
+        wanted = max(num_edges, self.capacity, 1) / (self.options.build_density * LEAF)
+        num_slots = int(np.ceil(wanted)) * LEAF
+        self._check_num_slots(num_slots)
+        return num_slots
+
+    def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
+        """Whether everything is merged anew rather than so many leaves written where they are."""
+        return False
+
+    @property
+    def _upper_limits(self) -> np.ndarray:
+        """The densities that an insertion lets no segment of each height pass."""
+        return self._limits(self.options.leaf_upper, self.options.root_upper)
+
+    @property
+    def _lower_limits(self) -> np.ndarray:
+        """The densities below which a deletion leaves no segment of each height."""
+        return self._limits(self.options.leaf_lower, self.options.root_lower)
+
+    def _limits(self, leaf: float, root: float) -> np.ndarray:
+        """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
+        return linear_limits(self.slots.num_slots, leaf, root)
+
+
+@lru_cache(maxsize=64)
+def linear_limits(num_slots: int, leaf: float, root: float) -> np.ndarray:
+    """Return the densities of heights 0 to the root's of so many slots, linear in the height."""
+    height = (num_slots // LEAF - 1).bit_length()
+    if height == 0:
+        return np.array([root])
+    return leaf + (root - leaf) * np.arange(height + 1) / height

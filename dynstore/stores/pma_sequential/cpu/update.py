@@ -1,0 +1,38 @@
+"""A sequential packed memory array on the host: the keys of a batch are written one after the other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynstore.stores.pma.cpu.redistribute import set_located
+from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
+from dynstore.stores.pma_sequential.cpu.loops import delete_keys, insert_keys
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.stores.table.slots import Located, SlotArrays
+
+__all__ = ["delete_one_by_one", "insert_one_by_one", "locate_batch"]
+
+
+def insert_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: Located, limits: np.ndarray, add: bool) -> None:
+    """Write an insertion that the root has room for; allocates nothing.
+
+    ``limits``: the density that no segment of each height may pass.
+    """
+    weights, new_weights = or_none(slots.weights), or_none(batch.weights)
+    set_located(weights, slots.valid, located.positions, located.states, new_weights, add)
+    insert_keys(
+        slots.src, slots.dst, weights, slots.valid, slots.offsets, limits,
+        located.states, batch.src, batch.dst, new_weights,
+    )  # fmt: skip
+
+
+def delete_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: Located, limits: np.ndarray) -> None:
+    """Write a deletion after which the root is dense enough; ``limits``: the lowest density of each height."""
+    delete_keys(
+        slots.src, slots.dst, or_none(slots.weights), slots.valid, slots.offsets, limits,
+        located.states, batch.src, batch.dst,
+    )  # fmt: skip

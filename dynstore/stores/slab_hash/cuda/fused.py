@@ -1,0 +1,369 @@
+"""Updates of slab hash tables on CUDA that write while they look, one kernel each, and take back what may not be.
+
+A key that its chain does not hold takes a free place with one compare and swap, as soon as its warp has read the chain;
+no table of the batch's own has to tell which edges come twice. Nobody gives a place back meanwhile, and everybody tries
+them in the order of the chain. So whoever has an older view of the chain comes past every place taken since, and meets
+the key there if another thread has entered it: none is entered twice. An edge without luck takes another turn, with a
+new view, once all have had theirs.
+
+What was written is found in ``places``. Once all blocks have come to the barrier, each knows whether an id was strange,
+a chain too long or the pool empty; then all of it is taken back, and the update is planned. Edges that come several
+times have to be told apart only where an insertion met keys, or a deletion missed some: then all claim themselves in a
+table.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.grid import ARRIVALS, d_sync_grid
+from dynstore.cuda.mailbox import d_post_totals, d_post_when_last
+from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
+from dynstore.stores.slab_hash.cuda.plan import FOUND, KEYS, d_edge, d_end_claim, d_tally, d_try_claim
+from dynstore.stores.slab_hash.cuda.probe import (
+    d_find_bucket,
+    d_mix,
+    d_probe_chains,
+    d_read_head,
+    d_take_slabs,
+    d_touch_slab,
+)
+from dynstore.stores.slab_hash.cuda.write import d_add_degree, d_flush_rows, d_list_emptied
+from dynstore.stores.slab_hash.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HEAD_WORDS, LOCKED, TOMBSTONE, USED
+
+__all__ = ["CONTROL_WORDS", "REFUSED", "REPEATED", "REPEATED_LOOPS", "k_delete_batch", "k_insert_batch"]
+
+# What `control` holds, int64, all 0 at first. Totals, the first ones those of a plan (``slab_hash_plan``): of an
+# insertion KEYS counts edges that were entered or met, FOUND those that were met; of a deletion all edges, and those
+# deleted. REPEATED are those to be taken off, since another edge of the batch is the same. Slabs taken from the stack,
+# and new ones. Whether all was taken back.
+REPEATED, REPEATED_LOOPS, POPPED, FRESH, REFUSED = range(5, 10)
+COUNTS = FRESH + 1  # the first ones are counted by blocks before
+# Behind the totals: blocks that are done, slabs that were hung on, then for each turn how many edges are left for the
+# next one, and whether the update is to be planned.
+DONE, HUNG = ARRIVALS + 1, ARRIVALS + 2
+LEFT, TURNS = HUNG + 1, 16
+BAD = LEFT + TURNS
+CONTROL_WORDS = BAD + TURNS
+# How many places a thread tries in a turn, and lanes of a warp that try those of one slab.
+MOST_TRIES = 8
+# An update is planned where a turn leaves more edges than this, and has done away with fewer than one in so many.
+MANY_LEFT, LEAST_SHARE = 64 if SIMULATED else 4096, 16
+# What stands for an edge in ``places``: -1 for one that nothing was written for, 0 for one that met its key, and
+# WRITTEN - (4 * place + bits) for others.
+UNWRITTEN, MET, WRITTEN = -1, 0, -2
+WAS_TOMBSTONE, WAS_CLEAN = 1, 2
+
+
+@device
+def d_count_lanes(board, row, counted):
+    """Add to one of the block's counts how many lanes of the warp are counted (atomic)."""
+    word = d_ballot(counted)
+    if d_lane() == 0 and word != 0:
+        cuda.atomic.add(board, row, np.int32(cuda.popc(word)))
+
+
+@device
+def d_leave_counts(board, control):
+    """Add the block's counts to the totals (atomic), and begin anew; all threads of the block call it."""
+    cuda.syncthreads()
+    row = cuda.threadIdx.x
+    if row < COUNTS:
+        if board[row] != 0:
+            cuda.atomic.add(control, row, np.int64(board[row]))
+        board[row] = 0
+    cuda.syncthreads()
+
+
+@device
+def d_find_chain(slabs, heads, words, keys, row, key):
+    """Return the base slab of an edge's chain, END for none. The slab is on its way to the warp, which waits here."""
+    first, buckets = d_read_head(heads, row)
+    base = first + d_find_bucket(key, buckets)
+    touched = d_touch_slab(slabs, words, keys, base)
+    if min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
+        base = np.int64(END)
+    return base
+
+
+@device
+def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control, turn, board):
+    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and its number among all hung.
+
+    The end is the link of the ``last`` slab, END: the head of the row. Who comes late gets the slab that is there, or
+    END while another thread hangs it on, and the number -1.
+    """
+    at, slab = HEAD_WORDS * row + FIRST if last == END else last * words + words - 1, np.int64(END)
+    if wanted:
+        if last == END:
+            slab = np.int64(cuda.atomic.cas(heads, at, END, LOCKED))
+        else:
+            slab = np.int64(cuda.atomic.cas(slabs, at, END, LOCKED))
+    is_new = wanted and slab == END
+    taken, popped = d_take_slabs(unused, state, is_new)
+    d_count_lanes(board, POPPED, popped)
+    d_count_lanes(board, FRESH, is_new and not popped)
+    if is_new and taken >= unused.shape[0]:
+        taken, control[BAD + turn] = np.int64(END), 1
+    if is_new and last == END:
+        cuda.atomic.exch(heads, at, taken)
+        if taken != END:
+            heads[HEAD_WORDS * row + BUCKETS] = 1
+    elif is_new:
+        cuda.atomic.exch(slabs, at, taken)
+    if is_new:
+        slab = taken
+        is_new = taken != END
+    index = np.int64(-1)
+    if is_new:
+        index = np.int64(cuda.atomic.add(control, HUNG, 1))
+    return max(slab, np.int64(END)), index
+
+
+@device
+def d_enter_keys(
+    slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, row, key, wanted, counts_loops, hung, control,
+    turn, board,
+):  # fmt: skip
+    """Lanes of the warp enter their keys; return what stands for each in ``places``, UNWRITTEN for one that is left."""
+    base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
+    if wanted:
+        clean = dirty[row] == 0
+        base = d_find_chain(slabs, heads, words, keys, row, key)
+    place, target, spare, _, length, last = d_probe_chains(slabs, words, keys, reuse, key, base)
+    if place >= 0:
+        code = np.int64(MET)
+    absent = wanted and place < 0
+    # Lanes with the first one's chain leave it to that one to hang a slab on, and not all of them try places.
+    lane, word, chain = d_lane(), d_ballot(absent), np.int32(base if base != END else -1 - row)
+    leader = cuda.ffs(word) - 1 if word != 0 else 0
+    leading = d_shuffle(chain, leader)
+    crowd = absent and chain == leading
+    word = d_ballot(crowd)
+    rank = np.int32(d_count_lower(word, lane) if crowd else 0)
+    lacks, index = absent and spare == 0, np.int64(-1)
+    if lacks and length >= max_chain:
+        lacks, control[BAD + turn] = False, 1
+    if d_ballot(lacks) != 0:
+        slab, index = d_hang_slabs(
+            slabs, heads, unused, state, words, row, last, lacks and rank == 0, control, turn, board
+        )
+        same_end = last == d_shuffle(last, leader)
+        slab_there = d_shuffle(slab, leader)
+        if rank > 0 and same_end:
+            slab = slab_there
+        if lacks and slab != END:
+            target, spare = slab, np.uint32((1 << keys) - 1)
+    tries = MOST_TRIES if absent and rank < MOST_TRIES else 0
+    while tries > 0 and spare != 0:
+        tries -= 1
+        at = target * words + np.int64(cuda.ffs(spare)) - 1
+        spare &= spare - np.uint32(1)
+        old = np.int64(EMPTY) if index >= 0 else np.int64(slabs[at])
+        seen = old
+        if old < 0:
+            seen = np.int64(cuda.atomic.cas(slabs, at, old, key))
+        if seen == key:
+            code, tries = np.int64(MET), 0
+        elif seen == old and old < 0:
+            code, tries = WRITTEN - (4 * at + (EMPTY - old) * WAS_TOMBSTONE), 0
+    if index >= 0:  # so late because it has been on its way meanwhile
+        hung[index] = -1 - row if last == END else last * words + words - 1
+    entered = code <= WRITTEN
+    if entered and clean:
+        dirty[row] = 1
+        code -= WAS_CLEAN
+    d_add_degree(heads, row, 1, entered)
+    d_tally(board, code != UNWRITTEN, counts_loops and code != UNWRITTEN and row == key, code == MET, False)
+    return code
+
+
+@device
+def d_claim_edges(src, dst, count, counts_loops, table, board):
+    """Count the edges of the batch that are the same as another one: all claim themselves in a table of zeros."""
+    mask, lane = np.int64(table.shape[0]) - 1, d_lane()
+    for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
+        row, key, there, repeated = np.int64(0), np.int64(0), base + lane < count, False
+        if there:
+            row, key, _ = d_edge(src, dst, base + lane)
+        edge = (row << 32) | key
+        first = d_shuffle(edge, 0)
+        repeated = there and lane > 0 and edge == first
+        if there and not repeated:
+            slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
+            repeated = not d_end_claim(table, mask, edge, slot, d_try_claim(table, edge, slot))
+        d_count_lanes(board, REPEATED, repeated)
+        d_count_lanes(board, REPEATED_LOOPS, repeated and counts_loops and row == key)
+
+
+@device
+def d_end_update(src, dst, count, repeats, counts_loops, table, control, mailbox, ticket, waits, board):
+    """Have repeated edges counted if ``repeats``, and post the totals; all have waited so often."""
+    if not repeats:
+        if cuda.grid(1) == 0:
+            d_post_totals(control, mailbox, ticket)
+        return
+    for slot in range(cuda.grid(1), table.shape[0], cuda.gridsize(1)):
+        table[slot] = 0
+    d_sync_grid(control, waits + 1)
+    d_claim_edges(src, dst, count, counts_loops, table, board)
+    d_leave_counts(board, control)
+    d_post_when_last(control, mailbox, ticket, DONE)
+
+
+@device
+def d_refuse_update(state, control, mailbox, ticket):
+    """Give slabs back, and tell the host; one thread calls it."""
+    state[USED] -= control[FRESH]
+    state[FREE] = max(state[FREE], 0) + control[POPPED]
+    control[REFUSED] = 1
+    d_post_totals(control, mailbox, ticket)
+
+
+@device
+def d_take_back(slabs, heads, dirty, src, dst, count, places, deleted):
+    """Undo what was written for the edges: keys come back where they were ``deleted``, else go."""
+    lane = d_lane()
+    for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
+        t, row, code = base + lane, np.int64(0), np.int64(UNWRITTEN)
+        if t < count:
+            code = places[t]
+        written = code <= WRITTEN
+        if written:
+            row, key, _ = d_edge(src, dst, t)
+            bits = WRITTEN - code
+            slabs[bits >> 2] = key if deleted else EMPTY - (bits & WAS_TOMBSTONE)
+            if bits & WAS_CLEAN != 0:
+                dirty[row] = 0
+        d_add_degree(heads, row, 1 if deleted else -1, written)
+
+
+@device
+def d_take_down(slabs, heads, hung, control):
+    """Undo that slabs were hung on."""
+    for i in range(cuda.grid(1), control[HUNG], cuda.gridsize(1)):
+        at = hung[i]
+        if at >= 0:
+            slabs[at] = END
+        else:
+            head = HEAD_WORDS * (-1 - at)
+            heads[head + FIRST], heads[head + BUCKETS] = END, 0
+
+
+@kernel
+def k_insert_batch(
+    slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, src, dst, count, last_id, repeats, counts_loops,
+    ticket, table, places, listed, hung, control, following, mailbox,
+):  # fmt: skip
+    """Threads stride over the edges, then in turns over those that are left, with a grid-wide wait after each.
+
+    All is taken back where an id is above ``last_id`` or below 0, a chain would get longer than ``max_chain``, or slabs
+    run out. ``following`` is the next update's control, cleared here.
+    """
+    board = cuda.shared.array(COUNTS, np.int32)
+    lane = d_lane()
+    if cuda.threadIdx.x < COUNTS:
+        board[cuda.threadIdx.x] = 0
+    if cuda.blockIdx.x == 0:
+        for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
+            following[i] = 0
+    cuda.syncthreads()
+    num_left, turn, refused = np.int32(count), np.int32(0), False
+    while num_left > 0 and not refused:
+        base = np.int32(cuda.grid(1) - lane)
+        while base < num_left:
+            t, row, key, known = np.int32(base + lane), np.int64(0), np.int64(0), False
+            is_there = t < num_left
+            if is_there:
+                if turn > 0:
+                    t = listed[turn & 1, t]
+                row, key, _ = d_edge(src, dst, t)
+                known = min(row, key) >= 0 and max(row, key) <= last_id
+                if not known:
+                    control[BAD + turn] = 1
+            code = d_enter_keys(
+                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, np.int32(row), np.int32(key), known,
+                counts_loops, hung, control, turn, board,
+            )  # fmt: skip
+            if is_there:
+                places[t] = code
+            is_left = known and code == UNWRITTEN
+            if d_ballot(is_left) != 0:
+                at = d_claim(control, LEFT + turn, is_left)
+                if is_left:
+                    listed[(turn + 1) & 1, at] = t
+            base = np.int32(base + cuda.gridsize(1))
+        d_leave_counts(board, control)
+        turn = np.int32(turn + 1)
+        d_sync_grid(control, turn)
+        left, is_bad = np.int32(control[LEFT + turn - 1]), control[BAD + turn - 1] != 0  # the same in all threads
+        crowded = left > MANY_LEFT and LEAST_SHARE * (num_left - left) < num_left
+        refused = bool(is_bad or crowded or (turn == TURNS and left > 0))
+        num_left = left
+    if refused:
+        d_take_back(slabs, heads, dirty, src, dst, count, places, False)
+        d_take_down(slabs, heads, hung, control)
+        if cuda.grid(1) == 0:
+            d_refuse_update(state, control, mailbox, ticket)
+    else:
+        has_met = repeats and control[FOUND] > 0
+        d_end_update(src, dst, count, has_met, counts_loops, table, control, mailbox, ticket, turn, board)
+
+
+@kernel
+def k_delete_batch(
+    slabs, heads, dirty, unused, state, words, keys, src, dst, count, last_id, repeats, counts_loops, ticket, table,
+    places, emptied, control, following, mailbox,
+):  # fmt: skip
+    """Threads stride over the edges: whoever swaps a tombstone for the key has deleted it.
+
+    All is taken back where an id is above ``last_id`` or below 0. Else rows that have lost their last edge, listed as
+    ``d_flush_rows`` wants them, are emptied. ``following`` as in :func:`k_insert_batch`.
+    """
+    board = cuda.shared.array(COUNTS, np.int32)
+    lane = d_lane()
+    if cuda.threadIdx.x < COUNTS:
+        board[cuda.threadIdx.x] = 0
+    if cuda.blockIdx.x == 0:
+        for i in range(cuda.threadIdx.x, CONTROL_WORDS, cuda.blockDim.x):
+            following[i] = 0
+    if cuda.grid(1) == 0 and state[FREE] < 0:
+        state[FREE] = 0
+    cuda.syncthreads()
+    base = np.int32(cuda.grid(1) - lane)
+    while base < count:
+        t, row, key, known, chain, clean = np.int32(base + lane), np.int64(0), np.int64(0), False, np.int64(END), False
+        if t < count:
+            row, key, _ = d_edge(src, dst, t)
+            known = min(row, key) >= 0 and max(row, key) <= last_id
+            if not known:
+                control[BAD] = 1
+        if known:
+            clean = row < dirty.shape[0] and dirty[row] == 0
+            chain = d_find_chain(slabs, heads, words, keys, row, key)
+        place, _, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, chain)
+        code = np.int64(UNWRITTEN)
+        if place >= 0 and np.int64(cuda.atomic.cas(slabs, place, key, TOMBSTONE)) == key:
+            code = WRITTEN - 4 * place
+        deleted = code <= WRITTEN
+        if deleted and clean:
+            dirty[row] = 1
+            code -= WAS_CLEAN
+        if t < count:
+            places[t] = code
+        before, gone = d_add_degree(heads, row, -1, deleted)
+        d_list_emptied(heads, row, gone > 0 and before == gone, emptied, control)
+        base = np.int32(base + cuda.gridsize(1))
+        d_tally(board, known, counts_loops and known and row == key, deleted, False)
+    d_leave_counts(board, control)
+    d_sync_grid(control, 1)
+    if control[BAD] != 0:  # as all that is asked from here on, the same in all threads
+        d_take_back(slabs, heads, dirty, src, dst, count, places, True)
+        if cuda.grid(1) == 0:
+            d_refuse_update(state, control, mailbox, ticket)
+    else:
+        has_missed = repeats and control[FOUND] < control[KEYS]
+        d_end_update(src, dst, count, has_missed, counts_loops, table, control, mailbox, ticket, 1, board)
+        d_flush_rows(slabs, heads, unused, state, words, emptied, control)

@@ -1,0 +1,274 @@
+"""What an update of slab hash tables finds before it writes: one kernel of one phase, and one read-back.
+
+A thread owns an edge. Of a batch that is not sorted, edges claim themselves in a table of the batch's own: who comes
+first does the work, which is the same for all, as such edges have no weights. A warp walks the chains of its 32 edges.
+Absent ones are ranked within their bucket, whose count is in the same table; those that the first slab with free
+places has room for get their place at once, the others are listed. A key's rank tells whether it is the one that a
+chain has to get one more slab for, so the slabs that are needed are counted on the way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore.batches.batch import RawEdges
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.grid import ARRIVALS
+from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
+from dynstore.stores.slab_hash.cuda.probe import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
+from dynstore.stores.slab_hash.slabs import END, FREE, TOMBSTONE, USED, Probe
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.stores.slab_hash.slabs import SlabTable
+    from dynstore.typing import Array
+
+__all__ = [
+    "FOUND",
+    "FOUND_LOOPS",
+    "KEYS",
+    "LOOPS",
+    "NOT_PLACED",
+    "SHORT_ROWS",
+    "SPILLED",
+    "Tasks",
+    "d_edge",
+    "d_end_claim",
+    "d_tally",
+    "d_try_claim",
+    "plan_update",
+    "read_edges",
+]
+
+# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
+# rows a deletion has emptied, short ones and (behind) long ones. Last, how often the deletion's blocks have come to a
+# barrier (``grid``).
+KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE = range(9)
+SHORT_ROWS = 10
+TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
+# What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
+# the batch has; a free place p that an absent key gets is NOT_PLACED - p.
+NOT_CHOSEN, NOT_PLACED = -2, -3
+# Bits of a bucket's count, below what names the bucket.
+COUNT_BITS = 31
+COUNT_MASK = (1 << COUNT_BITS) - 1
+
+
+class Tasks(NamedTuple):
+    """The edges of a batch as the kernels take them, one task each.
+
+    Attributes
+    ----------
+    src, dst : array, shape (N,)
+        With twice as many places, N more tasks are the same edges turned round.
+    places : array, int64
+        The word of each key that is there; else see NOT_PLACED.
+    listed : array, int64
+        Of an insertion: first the tasks without a place; in the high half the slab behind which they belong, END where
+        no slab of the chain has free places. A deletion writes the rows there that it leaves without edges, short ones
+        from the front, long ones from the back.
+    control : array
+        Has how many tasks or rows these are.
+    """
+
+    src: Array
+    dst: Array
+    places: Array
+    listed: Array
+    control: Array
+
+
+@device
+def d_edge(src, dst, t):
+    """Return row, key and place in the batch of a task."""
+    count = src.shape[0]
+    i = t
+    if t >= count:
+        i = t - count
+        return np.int64(dst[i]), np.int64(src[i]), i
+    return np.int64(src[i]), np.int64(dst[i]), i
+
+
+@device
+def d_try_claim(table, edge, slot):
+    """Claim an edge in a slot that is free; return what was there: 1 + an edge, or 0."""
+    return np.int64(cuda.atomic.cas(table, slot, 0, edge + 1))
+
+
+@device
+def d_end_claim(table, mask, edge, slot, other):
+    """Return whether nobody else has claimed the edge, given its first slot and what was there; it is claimed after."""
+    while other != 0 and other != edge + 1:
+        slot = (slot + 1) & mask
+        other = d_try_claim(table, edge, slot)
+    return other == 0
+
+
+@device
+def d_count_keys(table, mask, bucket, added):
+    """Return how many keys a bucket has been told of before, and tell it of more; the last slots are for that."""
+    slot = d_mix((bucket ^ (bucket >> 32)) & 0xFFFFFFFF) & mask
+    start = table.shape[0] - 1 - mask
+    entry = (bucket << COUNT_BITS) + added
+    other = np.int64(cuda.atomic.cas(table, start + slot, 0, entry))
+    while other != 0 and other >> COUNT_BITS != bucket:
+        slot = (slot + 1) & mask
+        other = np.int64(cuda.atomic.cas(table, start + slot, 0, entry))
+    if other != 0:
+        other = np.int64(cuda.atomic.add(table, start + slot, added))
+    return other & COUNT_MASK
+
+
+@device
+def d_rank_keys(table, mask, bucket, active):
+    """Return each active lane's rank among the keys of its bucket; the warp.
+
+    Lanes with the first active lane's bucket make one atomic add between them, all others one each.
+    """
+    lane, word = d_lane(), d_ballot(active)
+    leader = cuda.ffs(word) - 1 if word != 0 else 0
+    shared = d_shuffle(bucket, leader)
+    with_leader = active and bucket == shared
+    same = d_ballot(with_leader)
+    rank = np.int32(0)
+    if active and (lane == leader or not with_leader):
+        rank = np.int32(d_count_keys(table, mask, bucket, np.int64(cuda.popc(same)) if with_leader else np.int64(1)))
+    start = d_shuffle(rank, leader)
+    if with_leader:
+        rank = start + np.int32(d_count_lower(same, lane))
+    return rank
+
+
+@device
+def d_tally(board, keys, loops, found, needed):
+    """Add to the block's tallies how many lanes of the warp say so of each (atomic): one lane writes one of them."""
+    lane, mine = d_lane(), d_ballot(keys)
+    word = d_ballot(found)
+    if lane == FOUND:
+        mine = word
+    word = d_ballot(needed)
+    if lane == NEEDED:
+        mine = word
+    word = d_ballot(loops)
+    if lane == LOOPS:
+        mine = word
+    word = d_ballot(loops and found)
+    if lane == FOUND_LOOPS:
+        mine = word
+    if lane < TALLIES and mine != 0:
+        cuda.atomic.add(board, lane, np.int32(cuda.popc(mine)))
+
+
+@device
+def d_place_key(target, spare, rank, words):
+    """Return what stands for the free place of this rank in a slab whose free places are the bits of a word."""
+    for _ in range(rank):
+        spare &= spare - np.uint32(1)
+    return NOT_PLACED - (np.int64(target) * words + np.int64(cuda.ffs(spare)) - 1)
+
+
+@kernel
+def k_plan_update(
+    slabs, heads, state, words, keys, reuse, max_chain, src, dst, repeats, counts_loops, mask, table, places, listed,
+    control
+):  # fmt: skip
+    """One thread owns one task; ``max_chain`` is 0 for a deletion. A task's edge is walked by its warp.
+
+    ``listed``: tasks without a place, as in ``Tasks``; in its second half the rows with a chain that would get too
+    long.
+    """
+    board = cuda.shared.array(TALLIES, np.int32)
+    t = np.int64(cuda.grid(1))
+    if cuda.threadIdx.x < TALLIES:
+        board[cuda.threadIdx.x] = 0
+    cuda.syncthreads()
+    if t == 0:
+        state[FREE] = max(state[FREE], 0)
+        control[POOL_USED], control[POOL_FREE] = state[USED], state[FREE]
+    chosen, loop, row, key, base = False, False, np.int64(0), np.int64(0), np.int64(END)
+    if t < places.shape[0]:
+        row, key, _ = d_edge(src, dst, t)
+        # The head, then the slab are on their way while the edge is claimed.
+        first, buckets = d_read_head(heads, row)
+        edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
+        if repeats != 0:
+            slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
+            other = d_try_claim(table, edge, slot)
+        base = first + d_find_bucket(key, buckets)
+        touched = d_touch_slab(slabs, words, keys, base)
+        chosen = d_end_claim(table, mask, edge, slot, other)
+        loop = chosen and counts_loops != 0 and row == key
+        if not chosen or min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
+            base = np.int64(END)
+    adds = False
+    place, target, spare, room, length, _ = d_probe_chains(slabs, words, keys, reuse, key, base)
+    found = place >= 0
+    if max_chain > 0:
+        absent = chosen and not found
+        bucket = base
+        if absent and base == END:
+            bucket = -1 - d_edge(src, dst, t)[0]
+        rank = d_rank_keys(table, mask, bucket, absent)
+        spills = absent and rank >= np.int32(cuda.popc(spare))
+        if absent and not spills:
+            place = d_place_key(target, spare, rank, words)
+        if d_ballot(spills) != 0:
+            at = d_claim(control, SPILLED, spills)
+            if spills:
+                listed[at] = (np.int64(target) << 32) | t
+            over = rank - room
+            more = max(over, 0) // keys
+            adds = spills and over == more * keys
+            too_long = adds and length + more + 1 > max_chain
+            at = d_claim(control, OVERLONG, too_long)
+            if too_long:
+                listed[places.shape[0] + at] = d_edge(src, dst, t)[0]
+    if t < places.shape[0]:
+        places[t] = place if chosen else NOT_CHOSEN
+    d_tally(board, chosen, loop, found, adds)
+    cuda.syncthreads()
+    if cuda.threadIdx.x < TALLIES and board[cuda.threadIdx.x] != 0:
+        cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
+
+
+def read_edges(batch: EdgeBatch) -> tuple[Array, Array, int, bool, bool]:
+    """Return a batch's columns, how many tasks they are, whether edges may repeat, and whether loops are counted."""
+    if not isinstance(batch, RawEdges) or batch.is_settled:
+        return batch.src, batch.dst, len(batch), False, batch.num_loops > 0
+    return *batch.columns, batch.num_rows, True, batch.mirrored
+
+
+def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
+    """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
+    src, dst, count, repeats, counts_loops = read_edges(batch)
+    inserting = max_chain > 0
+    num_slots = 1 << (2 * count - 1).bit_length() if count else 1
+    control, slots, places, listed = backend.empty_together(
+        (CONTROL_SIZE, np.int64),
+        (num_slots * (repeats + inserting), np.int64),
+        (count, np.int64),
+        (count * (1 + inserting), np.int64),
+        zeroed=2,
+    )
+    k_plan_update.launch(
+        count, table.slabs, table.heads, table.state, table.words, table.keys, int(reuse), max_chain, src, dst,
+        int(repeats), int(counts_loops), num_slots - 1, slots, places, listed, control,
+    )  # fmt: skip
+    totals: list[int] = backend.to_host(control).tolist()
+    if isinstance(batch, RawEdges) and repeats:
+        batch.settle_counts(totals[KEYS], totals[LOOPS])
+    num_overlong = totals[OVERLONG]
+    return Probe(
+        places,
+        totals[FOUND],
+        totals[FOUND_LOOPS],
+        totals[NEEDED],
+        totals[POOL_USED],
+        totals[POOL_FREE],
+        listed[count : count + num_overlong] if num_overlong else None,
+        Tasks(src, dst, places, listed, control),
+    )

@@ -1,0 +1,144 @@
+"""Updates of slab hash tables on CUDA that are written before the host knows what they find: a kernel each."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.batches.batch import RawEdges
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.mailbox import Mailbox
+from dynstore.stores.slab_hash.cuda.fused import (
+    CONTROL_WORDS,
+    REFUSED,
+    REPEATED,
+    REPEATED_LOOPS,
+    k_delete_batch,
+    k_insert_batch,
+)
+from dynstore.stores.slab_hash.cuda.plan import FOUND, FOUND_LOOPS, KEYS, LOOPS, read_edges
+from dynstore.stores.table.cuda.arguments import with_room
+from dynstore.typing import MAX_INT32
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend, Part
+    from dynstore.batches.batch import EdgeBatch
+    from dynstore.stores.slab_hash.slabs import SlabTable
+    from dynstore.typing import Array
+
+__all__ = ["delete_now", "insert_now"]
+
+# The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
+MOST_ID, MOST_TASKS = MAX_INT32 - 1, 1 << 30
+
+
+class _Scratch:
+    """What an update works in, and how its kernel is passed it: ``arrays`` as that wants them, in front of control.
+
+    There are two controls: the kernel that works in one clears the other for the next update.
+    """
+
+    def __init__(self, backend: Backend, *arrays: Array) -> None:
+        self.mailbox = Mailbox(backend)
+        controls = [backend.zeros(CONTROL_WORDS, np.int64) for _ in range(2)]
+        self._next, self._later = (
+            Packed(*arrays, *pair, self.mailbox.words) for pair in (controls, reversed(controls))
+        )
+
+    @property
+    def packed(self) -> Packed:
+        """What the next kernel is passed."""
+        return self._next
+
+    def turn_over(self) -> None:
+        """The kernel is started: the other control is the next one's."""
+        self._next, self._later = self._later, self._next
+
+
+def _pack_table(table: SlabTable) -> Packed:
+    """Return the arrays of a table, packed once."""
+    if table.packed is None:
+        table.packed = Packed(table.slabs, table.heads, table.dirty, table.unused, table.state)
+    packed: Packed = table.packed
+    return packed
+
+
+@lru_cache
+def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
+    """Return what an update of so many edges works in: the table of claims, the places, and lists."""
+    num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
+    claims_and_places = (num_claims, np.int64), (room, np.int64)
+    if kind == "insert":
+        return *claims_and_places, ((2, room), np.int32), (room, np.int64)
+    return *claims_and_places, (room, np.int64)
+
+
+def _read_totals(backend: Backend, batch: EdgeBatch, scratch: _Scratch, ticket: int) -> list[int] | None:
+    """Wait for what was counted, each edge once, and tell a raw batch what it has; None where all was taken back."""
+    totals = scratch.mailbox.read(backend, ticket)
+    if totals[REFUSED]:
+        return None
+    totals[KEYS] -= totals[REPEATED]
+    totals[LOOPS] -= totals[REPEATED_LOOPS]
+    if isinstance(batch, RawEdges) and not batch.is_settled:
+        batch.settle_counts(totals[KEYS], totals[LOOPS])
+    return totals
+
+
+def insert_now(
+    backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int, most: int, max_chain: int, reuse: bool
+) -> tuple[int, int] | None:
+    """Insert a batch without weights before the host knows what is found; the device decides whether that may stay.
+
+    Nobody need have looked at the batch's ids.
+
+    Parameters
+    ----------
+    last_id : int
+        The highest id there may be.
+    most : int
+        Batches of more edges are planned.
+
+    Returns
+    -------
+    found, found_loops : int
+        As in :class:`~dynstore.stores.slab_hash.slabs.Probe`. None in place of both, and the table is as it was,
+        where that has to be planned: because of an id, a chain that would get too long, or slabs that are not there.
+    """
+    src, dst, count, repeats, counts_loops = read_edges(batch)
+    if count > min(most, MOST_TASKS):
+        return None
+    room = with_room(count)
+    scratch = table.take_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
+    ticket = scratch.mailbox.next_ticket()
+    k_insert_batch.launch_resident(
+        max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
+        min(last_id, MOST_ID), repeats, counts_loops, ticket, scratch.packed,
+    )  # fmt: skip
+    scratch.turn_over()
+    totals = _read_totals(backend, batch, scratch, ticket)
+    if totals is None:
+        return None
+    return totals[FOUND] - totals[REPEATED], totals[FOUND_LOOPS] - totals[REPEATED_LOOPS]
+
+
+def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int) -> tuple[int, int] | None:
+    """Delete those edges of a batch that are there before the host knows which; see :func:`insert_now`.
+
+    None, and nothing is deleted, where an id is below 0 or above ``last_id``.
+    """
+    src, dst, count, repeats, counts_loops = read_edges(batch)
+    if count > MOST_TASKS:
+        return None
+    room = with_room(count)
+    scratch = table.take_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
+    ticket = scratch.mailbox.next_ticket()
+    k_delete_batch.launch_resident(
+        max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,
+        counts_loops, ticket, scratch.packed,
+    )  # fmt: skip
+    scratch.turn_over()
+    totals = _read_totals(backend, batch, scratch, ticket)
+    return None if totals is None else (totals[FOUND], totals[FOUND_LOOPS])

@@ -1,0 +1,215 @@
+"""The arrays of one slab hash table per vertex; see ``docs/stores/slab-hash.md``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from dynstore.scratch import KeptScratch
+from dynstore.stores.table.slots import OFFSET_SLACK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Backend, Part
+    from dynstore.typing import Array
+
+__all__ = [
+    "BUCKETS",
+    "COUNTER",
+    "DEGREE",
+    "EMPTY",
+    "END",
+    "FIRST",
+    "FREE",
+    "HEAD_WORDS",
+    "LOCKED",
+    "SLAB_BYTES",
+    "TOMBSTONE",
+    "USED",
+    "Probe",
+    "SlabTable",
+    "clear_heads",
+]
+
+Made = TypeVar("Made")
+SLAB_BYTES = 128
+# What stands for a key in a slab; keys themselves are not negative. A slab that nobody uses is all ones.
+EMPTY, TOMBSTONE = -1, -2
+# What stands for a slab's number: the end of a chain, and a chain that somebody is about to lengthen.
+END, LOCKED = -1, -2
+# Words of a row's head; COUNTER is -1 but while a plan counts on the host.
+FIRST, BUCKETS, DEGREE, COUNTER = 0, 1, 2, 3
+HEAD_WORDS = 4
+# Words of a pool's state.
+USED, FREE = 0, 1
+
+
+class Probe(NamedTuple):
+    """Where the edges of a batch are, and what it takes to insert those that are absent.
+
+    Attributes
+    ----------
+    places : array, shape (B,), int64
+        The word of each key that is there, else -1.
+    found, found_loops : int
+        How many are there; self-loops among them where the batch counts them.
+    needed : int
+        Slabs that the absent ones take at most; 0 where nobody asked.
+    used, free : int
+        The pool: slabs that were ever taken, and those of them that were given back.
+    overlong : array, int64, or None
+        Rows with a chain that would get too long, perhaps repeatedly; None for none.
+    tasks
+        What else the writing kernels of this device want.
+    """
+
+    places: Array
+    found: int
+    found_loops: int
+    needed: int
+    used: int
+    free: int
+    overlong: Array | None
+    tasks: Any = None
+
+
+@dataclass
+class SlabTable:
+    """A dictionary of rows, and the pool of the slabs that their chains are made of.
+
+    Attributes
+    ----------
+    slabs : array, shape (N * words,), vertex dtype
+        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts on the host)
+        and the next slab's number.
+    heads : array, shape (4 * R,), int32
+        First base slab (END for a row without a table), buckets, degree and a counter of each row.
+    dirty : array, shape (R,), uint8
+        Rows that differ from the last sorted view of them.
+    unused : array, shape (N,), int32
+        A stack of the slabs that were given back, all ones each.
+    state : array, shape (2,), int64
+        USED: how many slabs were ever taken, from the first on; FREE: how many are on the stack.
+    weight_words : int
+        Words of a weight.
+    scratch : KeptScratch
+    packed
+        What the kernels of this device make of the arrays once; None until then.
+    """
+
+    slabs: Array
+    heads: Array
+    dirty: Array
+    unused: Array
+    state: Array
+    weight_words: int
+    scratch: KeptScratch = field(default_factory=KeptScratch)
+    packed: Any = None
+
+    @classmethod
+    def allocate(
+        cls, backend: Backend, num_slabs: int, num_rows: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
+    ) -> SlabTable:
+        """Make tables of rows without edges."""
+        word, num_slabs = vertex_dtype.itemsize, max(num_slabs, 1)  # kernels read the first one for rows without any
+        table = cls(
+            backend.empty(num_slabs * (SLAB_BYTES // word), vertex_dtype),
+            backend.empty(num_rows * HEAD_WORDS, np.int32),
+            backend.zeros(num_rows, np.uint8),
+            backend.empty(num_slabs, np.int32),
+            backend.zeros(2, np.int64),
+            0 if weight_dtype is None else -(-weight_dtype.itemsize // word),
+        )
+        table.slabs.fill(EMPTY)
+        clear_heads(table.heads)
+        return table
+
+    @cached_property
+    def words(self) -> int:
+        """Words of a slab."""
+        return SLAB_BYTES // int(self.slabs.dtype.itemsize)
+
+    @cached_property
+    def keys(self) -> int:
+        """Keys that a slab holds."""
+        return (self.words - 2) // (1 + self.weight_words)
+
+    @property
+    def num_slabs(self) -> int:
+        return int(self.unused.shape[0])
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.dirty.shape[0])
+
+    def column(self, word: int) -> Array:
+        """Return a view of one word of each row's head."""
+        return self.heads[word::HEAD_WORDS]
+
+    def weights_as_words(self, weights: Array) -> Array:
+        """Return the same memory as the words that slabs hold."""
+        size = min(int(weights.dtype.itemsize), int(self.slabs.dtype.itemsize))
+        return weights.view(np.int32 if size == 4 else np.int64)
+
+    def grow_pool(self, backend: Backend, num_slabs: int) -> None:
+        """Have so many slabs; what the table holds stays as it is, also where memory runs out."""
+        slabs = backend.empty(num_slabs * self.words, self.slabs.dtype)
+        unused = backend.empty(num_slabs, np.int32)
+        old = self.slabs.shape[0]
+        slabs[:old] = self.slabs
+        slabs[old:] = EMPTY
+        unused[: self.num_slabs] = self.unused
+        self.slabs, self.unused, self.packed = slabs, unused, None
+
+    def grow_rows(self, backend: Backend, num_rows: int) -> None:
+        """Have at least so many rows; what the table holds stays as it is, also where memory runs out."""
+        if num_rows <= self.num_rows:
+            return
+        num_rows = int(num_rows * OFFSET_SLACK)
+        heads, dirty = backend.empty(num_rows * HEAD_WORDS, np.int32), backend.zeros(num_rows, np.uint8)
+        old = self.num_rows
+        heads[: old * HEAD_WORDS] = self.heads
+        clear_heads(heads[old * HEAD_WORDS :])
+        dirty[:old] = self.dirty
+        self.heads, self.dirty, self.packed = heads, dirty, None
+
+    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], parts: tuple[Part, ...]) -> Made:
+        """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.KeptScratch.take`."""
+        return self.scratch.take(backend, kind, self.slabs.nbytes, make, parts)
+
+    def copy(self, backend: Backend) -> SlabTable:
+        """Return a deep copy, but of scratch."""
+
+        def duplicate(array: Array) -> Array:
+            fresh = backend.empty(array.shape, array.dtype)
+            fresh[:] = array
+            return fresh
+
+        return SlabTable(
+            duplicate(self.slabs),
+            duplicate(self.heads),
+            duplicate(self.dirty),
+            duplicate(self.unused),
+            duplicate(self.state),
+            self.weight_words,
+        )
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part."""
+        return {
+            "slabs": int(self.slabs.nbytes),
+            "slab_stack": int(self.unused.nbytes),
+            "heads": int(self.heads.nbytes + self.dirty.nbytes),
+            "scratch": self.scratch.nbytes,
+        }
+
+
+def clear_heads(heads: Array) -> None:
+    """Make rows that have no table."""
+    heads.fill(0)
+    heads[FIRST::HEAD_WORDS] = END
+    heads[COUNTER::HEAD_WORDS] = -1

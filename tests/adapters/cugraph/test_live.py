@@ -1,0 +1,332 @@
+"""A live ``cugraph.Graph``: which rows it lends to whom, and what its views show, after every update."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import weakref
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dynstore
+from dynstore.adapters.cugraph.borrowed.loading import Bridge
+from dynstore.adapters.cugraph.callers import Caller
+from dynstore.adapters.cugraph.graph import as_cugraph
+from dynstore.adapters.cugraph.packed import packed_rows
+from dynstore.errors import InputError, InputTypeError, MissingDependencyError
+from tests.adapters.cugraph.stand_ins import LentGraph, rapids
+
+__all__ = ["rapids"]  # a fixture
+
+KINDS = {
+    "dense": lambda numbers: numbers,
+    "sparse": lambda numbers: numbers * 37 + 5,
+    "wide": lambda numbers: numbers * 7_000_000_000 + 3,
+    "strings": lambda numbers: np.array([f"v{number:03}" for number in numbers.tolist()], dtype=object),
+}
+SHAPES = [(directed, weighted) for directed in (True, False) for weighted in (True, False)]
+
+
+class Pair:
+    """A DynamicGraph under updates, and the same edges in a dict: (u, v) -> weight; undirected pairs in order."""
+
+    def __init__(self, kind: str, directed: bool, weighted: bool) -> None:
+        self.rng = np.random.default_rng(3)
+        self.kind, self.directed, self.weighted = kind, directed, weighted
+        self.graph = dynstore.DynamicGraph(directed=directed, weighted=weighted, device="cpu", renumber=kind != "dense")
+        self.edges: dict[tuple[Any, Any], float] = {}
+
+    def update(self) -> None:
+        numbers = self.rng.integers(0, 25, (2, 60))
+        src, dst = (KINDS[self.kind](column) for column in numbers)
+        weights = self.rng.integers(1, 9, 60).astype(np.float32)
+        self.graph.insert_edges((src, dst, weights) if self.weighted else (src, dst))
+        for u, v, weight in zip(src.tolist(), dst.tolist(), weights.tolist(), strict=True):
+            self.edges[self.key(u, v)] = weight
+        gone = self.rng.integers(0, 60, 15)
+        self.graph.delete_edges((src[gone], dst[gone]))
+        for u, v in zip(src[gone].tolist(), dst[gone].tolist(), strict=True):
+            self.edges.pop(self.key(u, v), None)
+
+    def key(self, u: Any, v: Any) -> tuple[Any, Any]:
+        return (u, v) if self.directed or u <= v else (v, u)
+
+    def both_ways(self) -> list[tuple[Any, ...]]:
+        """Return all rows (u, v[, weight]) that are stored, sorted."""
+        rows = {}
+        for (u, v), weight in self.edges.items():
+            rows[u, v] = weight
+            if not self.directed:
+                rows[v, u] = weight
+        return sorted((*pair, weight) if self.weighted else pair for pair, weight in rows.items())
+
+    def once(self) -> list[tuple[Any, ...]]:
+        return sorted((*pair, weight) if self.weighted else pair for pair, weight in self.edges.items())
+
+
+def tuples(frame: pd.DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
+    assert list(frame.columns) == names
+    return sorted(frame.itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize(("directed", "weighted"), SHAPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_views_and_lent_rows_follow_every_update(
+    rapids: SimpleNamespace, kind: str, directed: bool, weighted: bool
+) -> None:
+    pair = Pair(kind, directed, weighted)
+    live = as_cugraph(pair.graph, "from", "to", "cost")
+    assert type(live) is rapids.cugraph.Graph
+    assert live.is_directed() == directed
+    for _ in range(3):
+        pair.update()
+        ids = sorted(pair.graph.vertex_ids().tolist())
+        cost = "cost" if directed and kind != "strings" else "weight"
+        names = ["from", "to", cost] if weighted else ["from", "to"]
+        table = live.view_edge_list()
+        assert tuples(table, names) == pair.once() or not directed
+        assert sorted(pair.key(*row[:2]) + row[2:] for row in tuples(table, names)) == pair.once()
+        assert list(live.edges().columns) == ["from", "to"]
+        assert live.nodes().tolist() == ids
+        assert live.number_of_vertices() == len(ids)
+        assert live.number_of_edges() == len(pair.edges)
+        assert live.number_of_edges(directed_edges=True) == len(pair.both_ways())
+        assert live.has_self_loop() == any(u == v for u, v in pair.edges)
+        for u in ids[::5]:
+            assert live.has_node(u)
+            assert live.neighbors(u).tolist() == [row[1] for row in pair.both_ways() if row[0] == u]
+            for v in ids[::4]:
+                assert live.has_edge(u, v) == (pair.key(u, v) in pair.edges)
+        lent = rapids.cugraph.bfs(live)
+        pulled = rapids.cugraph.pagerank(live)
+        assert (lent.transposed, pulled.transposed) == (False, True)
+        assert lent.symmetric == pulled.symmetric == (not directed)
+        numbers = dict(enumerate(pair.graph.vertex_ids().tolist()))
+        for graph in (lent, pulled):
+            shown = graph.edges()
+            if kind == "strings":
+                shown = sorted((numbers[row[0]], numbers[row[1]], *row[2:]) for row in shown)
+            assert shown == pair.both_ways()
+            assert graph.offsets.dtype == graph.indices.dtype == graph.number_map.dtype
+            assert all(np.all(np.diff(row) > 0) for row in np.split(graph.indices, graph.offsets[1:-1]))
+
+
+def test_ids_past_int32_widen_the_rows_and_others_do_not(rapids: SimpleNamespace) -> None:
+    for ids, dtype in (([5, 2**31 - 2], np.int32), ([5, 2**31 - 1], np.int64), ([5, 2**40], np.int64)):
+        graph = dynstore.DynamicGraph(device="cpu", renumber=True)
+        graph.insert_edges((ids, ids[::-1]))
+        lent = rapids.cugraph.bfs(as_cugraph(graph))
+        assert lent.offsets.dtype == dtype
+        assert sorted(lent.number_map.tolist()) == ids
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_the_adjacency_list_has_a_row_for_each_id(rapids: SimpleNamespace, kind: str) -> None:
+    pair = Pair(kind, True, True)
+    pair.update()
+    live = as_cugraph(pair.graph)
+    offsets, indices, weights = (column.to_numpy() for column in live.view_adj_list())
+    assert (offsets.dtype, indices.dtype) == (np.int32, np.int32)
+    rows = np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
+    assert list(zip(rows.tolist(), indices.tolist(), weights.tolist(), strict=True)) == pair.both_ways()
+    offsets, indices, _ = (column.to_numpy() for column in live.view_transposed_adj_list())
+    columns = np.repeat(np.arange(offsets.shape[0] - 1), np.diff(offsets))
+    assert sorted(zip(indices.tolist(), columns.tolist(), strict=True)) == [row[:2] for row in pair.both_ways()]
+
+
+def test_what_is_no_vertex_is_in_no_edge(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges(([1], [2]))
+    live = as_cugraph(graph)
+    assert live.has_edge(1.0, np.int64(2))
+    for odd in (-1, 3, 2.5, "1", float("nan"), float("inf"), 2**80, None):
+        assert not live.has_node(odd)
+        assert not live.has_edge(1, odd)
+        assert live.neighbors(odd).tolist() == []
+    assert live.has_node(pd.Series([0, 7, 7]))  # compared by row, as cuGraph does
+
+
+def test_an_emptied_graph_can_be_shown(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+    live = as_cugraph(graph)
+    assert len(live.view_edge_list()) == 0
+    assert live.nodes().tolist() == []
+    graph.insert_edges(([0], [1], [2.0]))
+    assert rapids.cugraph.bfs(live).edges() == [(0, 1, 2.0)]
+    graph.delete_edges(([0], [1]))
+    lent = rapids.cugraph.bfs(live)
+    assert (lent.edges(), lent.offsets.tolist()) == ([], [0, 0, 0])
+    assert lent.weights is not None
+
+
+def test_updates_through_the_live_graph(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+    live = as_cugraph(graph, "a", "b", "w")
+    assert live.insert_edges(pd.DataFrame({"a": [0, 1], "b": [1, 2], "w": [2.0, 3.0]})).inserted == 2
+    assert live.insert_edges(([5], [6], [1.0])).inserted == 1
+    assert live.insert_edges(pd.DataFrame({"x": [1], "y": [2]}), "x", "y", on_duplicate="add").replaced == 1
+    assert live.delete_edges(pd.DataFrame({"a": [0], "b": [1]})).deleted == 1
+    assert live.version == graph.version == 4
+    assert live.dynamic_graph is graph
+    assert tuples(live.view_edge_list(), ["a", "b", "w"]) == [(1, 2, 4.0), (5, 6, 1.0)]
+
+
+def test_rows_are_packed_once_a_version_and_lent_anew_each_time(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges(([0, 1], [1, 2]))
+    live = as_cugraph(graph)
+    first, second = rapids.cugraph.bfs(live), rapids.cugraph.bfs(live)
+    assert first is not second  # an algorithm may transpose what it got
+    assert first.indices is second.indices
+    before = first.edges()
+    graph.insert_edges(([2], [0]))
+    assert first.edges() == before
+    assert rapids.cugraph.bfs(live).edges() == [(0, 1), (1, 2), (2, 0)]
+    old = weakref.ref(packed_rows(graph).indices)
+    del first, second
+    graph.insert_edges(([4], [0]))
+    rapids.cugraph.bfs(live)
+    gc.collect()
+    assert old() is None, "rows of an earlier version are kept"
+
+
+def test_hasattr_and_getattr_are_one_request(rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[LentGraph] = []
+
+    def lend(*args: Any, **options: Any) -> LentGraph:
+        made.append(LentGraph(*args, **options))
+        return made[-1]
+
+    rapids.bridge = Bridge(lend, "counting")
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges(([0], [1]))
+    live = as_cugraph(graph)
+    for count in (1, 2, 3):
+        assert rapids.cugraph.bfs(live) is made[-1]
+        assert len(made) == count
+    assert live._Impl._offered is None
+
+
+def test_an_undirected_graph_lends_the_same_rows_both_ways(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", directed=False)
+    graph.insert_edges(([0, 1], [1, 2]))
+    live = as_cugraph(graph)
+    lent, pulled = rapids.cugraph.bfs(live), rapids.cugraph.pagerank(live)
+    assert lent.indices is pulled.indices
+    assert (lent.transposed, pulled.transposed) == (False, True)
+
+
+def test_to_directed_and_to_undirected_make_graphs_of_their_own(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+    graph.insert_edges(([0, 1, 1], [1, 0, 2], [5.0, 3.0, 1.0]))
+    graph.insert_vertices([4])
+    live = as_cugraph(graph)
+    both = live.to_undirected()
+    assert not both.is_directed()
+    assert tuples(both.view_edge_list(), ["source", "destination", "weight"]) == [(0, 1, 3.0), (1, 2, 1.0)]
+    assert both.number_of_vertices() == 5
+    back = both.to_directed()
+    assert back.is_directed()
+    assert back.number_of_edges() == 4
+    graph.insert_edges(([7], [8], [1.0]))
+    assert (both.number_of_edges(), back.number_of_edges(), both.to_undirected().number_of_edges()) == (2, 4, 2)
+    named = dynstore.DynamicGraph(device="cpu", renumber=True)
+    named.insert_edges((["x", "y"], ["y", "z"]))
+    assert as_cugraph(named).to_undirected().neighbors("y").tolist() == ["x", "z"]
+
+
+def test_deleting_the_edge_list_lets_go_of_the_store(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges(([0], [1]))
+    live = as_cugraph(graph)
+    gone = weakref.ref(graph)
+    live.delete_edge_list()
+    del graph
+    gc.collect()
+    assert gone() is None
+    assert live.edgelist is None
+    with pytest.raises(AttributeError):
+        _ = live._plc_graph
+    live.from_cudf_edgelist("a frame")  # as cuGraph allows after that
+
+
+def test_explain_tells_what_was_copied(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    live = as_cugraph(graph)
+    with pytest.raises(InputError, match="nothing was called"):
+        dynstore.explain(graph)
+    graph.insert_edges(([0, 1], [1, 2]))
+    rapids.cugraph.bfs(live)
+    call = dynstore.explain(graph)
+    assert (call.name, call.path, call.version) == ("bfs", "borrowed", 1)
+    assert call.copied_bytes == (4 + 2) * 4
+    assert "no order of degree" in call.reason
+    rapids.cugraph.bfs(live)
+    assert dynstore.explain(live).copied == "nothing: an earlier call packed this version"
+    rapids.cugraph.k_core(live)
+    assert dynstore.explain(live).name == "k_core"
+    live.degree()
+    assert dynstore.explain(live).name == "degree"
+    live._plc_graph  # noqa: B018
+    assert dynstore.explain(live).name == "a call"
+    dynstore.bfs(graph, 0)
+    assert (
+        str(dynstore.explain(graph)) == "bfs on version 1: own kernel; copied: nothing: kernels read the store's slots"
+    )
+    for odd in (3, None, pd.DataFrame()):
+        with pytest.raises(InputTypeError, match=r"wanted a dynstore\.DynamicGraph"):
+            dynstore.explain(odd)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_without_a_library_sggraph_gets_the_rows(rapids: SimpleNamespace, kind: str) -> None:
+    rapids.bridge = Bridge(None, "no compiler")
+    pair = Pair(kind, True, True)
+    pair.update()
+    live = as_cugraph(pair.graph)
+    built, pulled = rapids.cugraph.bfs(live), rapids.cugraph.pagerank(live)
+    assert rapids.cugraph.bfs(live) is built
+    call = dynstore.explain(live)
+    assert (call.path, call.reason, call.copied_bytes) == ("rebuilt", "no compiler", 0)
+    assert (built.store_transposed, pulled.store_transposed) == (False, True)
+    assert built.do_expensive_check is False
+    ends = built.args[2:]
+    if built.input_array_format == "CSR":
+        assert kind == "dense"
+        ends = np.repeat(np.arange(ends[0].shape[0] - 1), np.diff(ends[0])), ends[1]
+    else:
+        assert built.vertices_array.tolist() == pair.graph.vertex_ids().tolist()
+    columns = (*ends, built.weight_array)
+    assert sorted(zip(*(column.tolist() for column in columns), strict=True)) == pair.both_ways()
+    pair.update()
+    assert rapids.cugraph.bfs(live) is not built
+
+
+def test_an_error_while_lending_is_no_missing_attribute(rapids: SimpleNamespace) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise AttributeError("something inside")
+
+    rapids.bridge = Bridge(fail, "failing")
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges(([0], [1]))
+    with pytest.raises(RuntimeError, match="something inside"):
+        rapids.cugraph.bfs(as_cugraph(graph))
+
+
+def test_a_caller_outside_cugraph_wants_out_edges() -> None:
+    assert Caller.find() == Caller("a call", False, None)
+
+
+def test_only_dynamic_graphs_are_taken(rapids: SimpleNamespace) -> None:
+    with pytest.raises(InputTypeError, match=r"G is a dict; wanted a dynstore\.DynamicGraph"):
+        as_cugraph({})
+
+
+@pytest.mark.skipif(importlib.util.find_spec("cugraph") is not None, reason="cuGraph is installed here")
+def test_without_cugraph_the_line_to_type_is_given() -> None:
+    with pytest.raises(MissingDependencyError, match=r"pip install 'dynstore\[rapids\]'"):
+        as_cugraph(dynstore.DynamicGraph(device="cpu"))
