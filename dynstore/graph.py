@@ -20,7 +20,7 @@ from dynstore.input.columns import EdgeColumns, bring_columns, has_weights
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.orientations import Orientations, Plans
 from dynstore.snapshot import GapCSR, Lease
-from dynstore.stores import choose_store, get_store
+from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Plan, Store
 from dynstore.tracked import Tracked
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
@@ -105,7 +105,8 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         else:
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
-        self.store_name = choose_store(store, self.backend.family, entries)
+        chosen = choose_store(store, self.backend.family, entries)
+        self.store_name, store_options = resolve_strategy(chosen, store_options)
         with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)

@@ -17,7 +17,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
-NX_BACKEND = str(ROOT / "tests" / "adapters")
+NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
 NEEDS_GPU = ("dynstore.adapters import cugraph", "as_cugraph", "share_pool")
 
 

@@ -49,7 +49,7 @@ CONTESTANTS = {
     found.label: found
     for found in (
         Contestant("gpma+", "gpma+"),
-        Contestant("gpma+ level", "gpma+", {"strategy": "level"}),
+        Contestant("gpma+ level", "gpma_level"),
         Contestant("gpma", "gpma"),
         Contestant("lpma-b", "lpma", {"strategy": "bottom-up"}),
         Contestant("lpma-t", "lpma", {"strategy": "top-down"}),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import unknown_name
@@ -10,13 +11,14 @@ from dynstore.errors import unknown_name
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["AUTO", "STORES", "choose_store", "get_store", "stores_of"]
+__all__ = ["AUTO", "STORES", "choose_store", "get_store", "resolve_strategy", "stores_of"]
 
 # name -> (module, class)
 STORES = {
     "adjlists": ("dynstore.stores.adjlists.store", "AdjListsStore"),
     "gpma": ("dynstore.stores.gpma.store", "GPMAStore"),
     "gpma+": ("dynstore.stores.gpma_plus.store", "GPMAPlusStore"),
+    "gpma_level": ("dynstore.stores.gpma_level.store", "GPMALevelStore"),
     "graphvine": ("dynstore.stores.graphvine.store", "GraphVineStore"),
     "lpma": ("dynstore.stores.lpma.store", "LPMAStore"),
     "merge": ("dynstore.stores.merge.store", "MergeStore"),
@@ -26,6 +28,8 @@ STORES = {
 }
 
 AUTO = "auto"
+# What "gpma+" had as strategies -> the stores that these are now.
+STRATEGIES = {"one-pass": "gpma+", "level": "gpma_level"}
 # Up to so many entries a copy of everything on the host is faster than touching a part: docs/choosing-a-store.md.
 SMALL = 1 << 18
 
@@ -58,6 +62,25 @@ def get_store(name: str) -> type[Store]:
     module, attribute = STORES[name]
     store: Any = getattr(importlib.import_module(module), attribute)
     return store
+
+
+def resolve_strategy(name: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the store and its options where "gpma+" is given a ``strategy``, an option that it once had.
+
+    Raises
+    ------
+    InputError
+        For a strategy that "gpma+" never had.
+    """
+    if name != "gpma+" or "strategy" not in options:
+        return name, options
+    strategy = options["strategy"]
+    if strategy not in STRATEGIES:
+        raise unknown_name("store 'gpma+'", "strategy", strategy, STRATEGIES)
+    meant = STRATEGIES[strategy]
+    message = f"DynamicGraph: store='gpma+', strategy={strategy!r} is deprecated; use store={meant!r}"
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
+    return meant, {key: value for key, value in options.items() if key != "strategy"}
 
 
 def stores_of(family: str) -> list[str]:

@@ -28,7 +28,7 @@ __all__ = [
 
 SEGMENT_SLOTS = 32
 WORDS_PER_LINE = 16
-GAPPED_STORES = frozenset({"gpma", "gpma+", "lpma", "pma"})
+GAPPED_STORES = frozenset({"gpma", "gpma+", "gpma_level", "lpma", "pma"})
 
 
 def host_arrays(csr: GapCSR) -> dict[str, Any]:

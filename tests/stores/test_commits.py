@@ -15,7 +15,7 @@ from dynstore.testing.pair import Pair
 
 STORES: dict[str, dict[str, Any]] = {
     "gpma+": {},
-    "gpma+ by level": {"strategy": "level"},
+    "gpma_level": {},
     "gpma": {"deletion": "pack"},
     "lpma": {},
     "slab_hash": {},

@@ -36,11 +36,11 @@ class TestGpmaPlusDenseOnCpu(StoreContract):
 
 
 class TestGpmaPlusByLevelOnCpu(StoreContract):
-    store, device, options = "gpma+", "cpu", {"strategy": "level", "merge_cost": 0.0}
+    store, device, options = "gpma_level", "cpu", {"merge_cost": 0.0}
 
 
 class TestGpmaPlusByLevelDenseOnCpu(StoreContract):
-    store, device, options = "gpma+", "cpu", TestGpmaPlusDenseOnCpu.options | {"strategy": "level", "merge_cost": 0.0}
+    store, device, options = "gpma_level", "cpu", TestGpmaPlusDenseOnCpu.options | {"merge_cost": 0.0}
 
 
 class TestGpmaPlusRenumberedOnCpu(RenumberedContract):
@@ -173,7 +173,7 @@ if ON_GPU:
         store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
 
     class TestGpmaPlusByLevelOnCuda(StoreContract):
-        store, device, options = "gpma+", "cuda", {"strategy": "level", "merge_cost": 0.0}
+        store, device, options = "gpma_level", "cuda", {"merge_cost": 0.0}
 
     class TestGpmaPlusRenumberedOnCuda(RenumberedContract):
         store, device = "gpma+", "cuda"
@@ -223,7 +223,7 @@ else:
         store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
 
     class TestGpmaPlusByLevelSimulated(CoreContract):
-        store, device, options = "gpma+", "cuda-sim", {"strategy": "level", "merge_cost": 0.0}
+        store, device, options = "gpma_level", "cuda-sim", {"merge_cost": 0.0}
 
     class TestGpmaPlusByLevelDenseSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", TestGpmaPlusByLevelDenseOnCpu.options

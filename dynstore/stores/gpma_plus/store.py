@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil
-from typing import Any, Literal
 
 import numpy as np
 
 from dynstore.batches.batch import EdgeBatch, RawEdges
-from dynstore.config import check_share
-from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
-from dynstore.stores.pma.store import LEAF, DensityOptions, PackedArrayStore, linear_limits
+from dynstore.stores.pma.store import LEAF, linear_limits
+from dynstore.stores.pma.windowed import WindowedStore, WindowOptions
 from dynstore.stores.table.slots import Located, SlotArrays
 from dynstore.typing import MAX_INT32, OnDuplicate
 
@@ -26,74 +24,34 @@ __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
 # So many failures in a row, and one insertion in 2**(so many - 1) is tried unsorted.
 MOST_FAILURES = 5
-# strategy -> package
-STRATEGIES = {"one-pass": "dynstore.stores.gpma_plus", "level": "dynstore.stores.gpma_level"}
 
 
 @dataclass(frozen=True)
-class GPMAPlusOptions(DensityOptions):
-    """Densities, when everything is merged instead, and how windows are found and written.
+class GPMAPlusOptions(WindowOptions):
+    """The options of a windowed store.
 
-    A leaf may fill up, and be emptied but for one edge, which the paper (figure 3: 0.92, 0.08) does not allow: whatever
-    there is room for is shifted in, and fewer windows of several leaves are to be spread.
-
-    Attributes
-    ----------
-    merge_cost : float
-        What writing one leaf in place costs, in leaves written by a merge. Leaves that CUDA writes while it looks at a
-        large batch do not count (``stores/gpma_plus/cuda/tile_insert.py``).
-    strategy : {"one-pass", "level"}
-        "one-pass" chooses all windows before it writes each once; "level" is the paper's own form (section 5.2,
-        algorithm 4): it goes up level by level, and writes the windows of each by a warp, a block or the whole device,
-        by their size. The windows are the same, and on the host all slots; on CUDA a leaf that is a window by itself is
-        spread, into which "one-pass" shifts its keys.
+    Leaves that CUDA writes while it searches for a large batch (``cuda/tile_insert.py``) do not count in
+    ``merge_cost``.
     """
 
     who = "store 'gpma+'"
-    leaf_upper: float = 1.0
-    leaf_lower: float = 1 / 32
-    merge_cost: float = 1.25
-    strategy: Literal["one-pass", "level"] = "one-pass"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_share(self.who, "merge_cost", self.merge_cost, 0.0, 1e9)
-        if self.strategy not in STRATEGIES:
-            raise unknown_name(self.who, "strategy", self.strategy, STRATEGIES)
 
 
-class GPMAPlusStore(PackedArrayStore):
+class GPMAPlusStore(WindowedStore):
     """Edges in a gapped sorted array; a batch is merged into the lowest segments that can take it."""
 
     name = "gpma+"
+    package = "dynstore.stores.gpma_plus"
     Options = GPMAPlusOptions
-    options: GPMAPlusOptions
     # Of insertions that were tried unsorted: how many failed in a row lately, and how many are not to be tried now.
     _num_failures = 0
     _num_untried = 0
-
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
-        backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
-        if self.num_edges == 0:
-            return self._plan_build(batch, max(num_vertices, self.num_vertices))
-        slots = self.slots.with_vertices(backend, num_vertices)
-        limits = self._upper_limits
-        located, windows = kernels.plan_insert(backend, slots, batch, limits)
-        total = slots.num_edges + len(batch) - located.found
-        if windows is None or self._merge_is_cheaper(windows.num_leaves):
-            return self._plan_merge(slots, batch, located, add, total)
-        return self._plan_in_place(
-            slots,
-            located,
-            total,
-            lambda target: backend.prepare(kernels.insert_in_place, backend, target, batch, located, windows, add),
-        )
 
     @property
     def writes_now(self) -> bool:
         slots = self.slots
         fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what unsorted updates number
-        return fits and self.backend.family == "cuda" and self.options.strategy == "one-pass"
+        return fits and self.backend.family == "cuda"
 
     def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
         if not self._can_write(batch) or num_vertices > MAX_INT32:
@@ -162,13 +120,6 @@ class GPMAPlusStore(PackedArrayStore):
             self._take(slots)
 
         return Plan(found, found_loops, commit, False, "in-place")
-
-    @property
-    def _window_kernels(self) -> Any:
-        return self.backend.kernels(STRATEGIES[self.options.strategy], "update")
-
-    def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
-        return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF
 
     @property
     def _most_in_place(self) -> int:

@@ -39,7 +39,7 @@ def assert_same(graphs: list[DynamicGraph]) -> None:
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_both_strategies_keep_the_same_edges(
+def test_both_forms_of_gpma_plus_keep_the_same_edges(
     options: dict[str, Any], device: str, vertex_dtype: str, weighted: bool
 ) -> None:
     rng = np.random.default_rng(1)
@@ -47,10 +47,8 @@ def test_both_strategies_keep_the_same_edges(
     width = 3 if weighted else 2
     first = random_batch(rng, vertices, 10 * vertices)[:width]
     graphs = [
-        DynamicGraph.from_edges(
-            first, device=device, merge_cost=0.0, vertex_dtype=vertex_dtype, strategy=strategy, **options
-        )
-        for strategy in ("one-pass", "level")
+        DynamicGraph.from_edges(first, device=device, merge_cost=0.0, vertex_dtype=vertex_dtype, store=store, **options)
+        for store in ("gpma+", "gpma_level")
     ]
     for step in range(steps):
         batch, mode = random_batch(rng, vertices + step, vertices)[:width], ("replace", "add")[step % 2]
@@ -77,8 +75,8 @@ def test_a_hub_goes_into_windows_of_every_kind(
     src, dst = np.divmod(np.arange(3000 * scale), 30)
     options = {"device": DEVICES[-1], "merge_cost": 0.0, "build_density": 0.5, "weight_dtype": "float64"}
     graphs = [
-        DynamicGraph(weighted=weighted, vertex_dtype=vertex_dtype, strategy=strategy, **options)
-        for strategy in ("level", "one-pass")
+        DynamicGraph(weighted=weighted, vertex_dtype=vertex_dtype, store=store, **options)
+        for store in ("gpma_level", "gpma+")
     ]
     for graph in graphs:
         graph.insert_edges((src, dst, *([src / 7 + dst] * weighted)))
@@ -102,7 +100,7 @@ def test_a_long_gap_of_ids_is_right_from_both_sides(device: str) -> None:
     far, width = (3000, 40) if device == "cuda-sim" else (1_500_000, 4000)
     graph = DynamicGraph.from_edges(
         (np.full(width, 5), np.arange(width)),
-        device=device, strategy="level", merge_cost=0.0, build_density=0.5, max_vertices=2_000_000,
+        device=device, store="gpma_level", merge_cost=0.0, build_density=0.5, max_vertices=2_000_000,
     )  # fmt: skip
     for row, count in ((far, width // 8), (far // 2, width // 8), (4, width // 8), (far - 1, 1)):
         assert graph.insert_edges((np.full(count, row), np.arange(count))).path == "in-place"
@@ -158,14 +156,25 @@ def test_the_example_of_the_paper(device: str) -> None:
 
 
 def test_any_sequence_of_operations_by_level_on_the_host() -> None:
-    run_state_machine_as_test(make_machine("gpma+", "cpu", strategy="level", merge_cost=0.0))
+    run_state_machine_as_test(make_machine("gpma_level", "cpu", merge_cost=0.0))
 
 
 def test_short_sequences_by_level_on_the_other_device() -> None:
-    machine = make_machine("gpma+", DEVICES[-1], most_rows=6, most_id=40, strategy="level", merge_cost=0.0, **TIGHT)
+    machine = make_machine("gpma_level", DEVICES[-1], most_rows=6, most_id=40, merge_cost=0.0, **TIGHT)
     run_state_machine_as_test(machine, settings=settings(max_examples=3, stateful_step_count=8))
 
 
+def test_the_old_spelling_warns_and_means_this_store() -> None:
+    with pytest.warns(DeprecationWarning, match=r"strategy='level' is deprecated; use store='gpma_level'"):
+        graph = DynamicGraph(device="cpu", store="gpma+", strategy="level", merge_cost=0.0)
+    assert graph.store_name == "gpma_level"
+    graph.insert_edges(([0, 1], [1, 2]))
+    graph.predecessors(1)  # the in-edges are made of the same options
+    check_graph(graph)
+    with pytest.warns(DeprecationWarning, match=r"use store='gpma\+'"):
+        assert DynamicGraph(device="cpu", strategy="one-pass").store_name == "gpma+"
+
+
 def test_an_unknown_strategy_is_refused() -> None:
-    with pytest.raises(InputError, match="store 'gpma\\+': unknown strategy 'levels'; known: 'level', 'one-pass'"):
+    with pytest.raises(InputError, match="unknown strategy 'levels'; known: 'level', 'one-pass'"):
         DynamicGraph(device="cpu", strategy="levels")
