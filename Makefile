@@ -13,18 +13,21 @@ TEST_STAMP := $(VENV)/.stamp-test
 CHECKED := dynstore algorithms adapters benchmarks tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-gpu lint clean
+.PHONY: help demo test test-thorough test-gpu lint clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUN_STAMP) ## Slide a window over the mathoverflow stream on three stores; writes demo.json and demo.html
 	$(VENV)/bin/dynstore bench mathoverflow --store gpma+ --store rebuild --store merge \
 		--algorithm bfs --algorithm pagerank --algorithm triangle_count \
 		--window 0.5 --batch 1% --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
-test: lint ## Lint, types and all tests (on the host; CUDA kernels in Numba's simulator)
+test: lint ## Lint, types and the tests (on the host; CUDA kernels in our simulator)
 	$(RUN) -m pytest -n auto --dist worksteal
+
+test-thorough: lint ## The same, with all variants of all stores and many more random inputs; takes hours
+	DYNSTORE_TEST_PROFILE=thorough $(RUN) -m pytest -n auto --dist worksteal
 
 test-gpu: ## The same tests with CUDA for real; uses PYTHON's packages, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)

@@ -3,7 +3,7 @@
 A window slides over an RMAT graph's different edges in random order, half of which are in it: a step inserts the next
 batch and deletes the oldest one. In every other step CUDA events lie around each launch; in those between, the whole
 call is timed until the device is idle. An event's time has the launch in it where the GPU waits for the host: some 15
-microseconds for the first kernel of an update. (In Numba's simulator all times are the host's.)
+microseconds for the first kernel of an update. (In the simulator all times are the host's.)
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ def _device_to_host(values: Any) -> np.ndarray:
 def cuda_problem() -> str | None:
     """Say why CUDA cannot be used here, or None where it can."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
-        return "NUMBA_ENABLE_CUDASIM=1 replaces CUDA by Numba's simulator"
+        return "NUMBA_ENABLE_CUDASIM=1 replaces CUDA by the simulator"
     if importlib.util.find_spec("cupy") is None:
         return f"CuPy is not installed: {CUDA_INSTALL_LINE}"
     try:

@@ -1,9 +1,10 @@
 """Devices, seeds and Hypothesis profiles of the whole suite.
 
 ``DYNSTORE_TEST_DEVICES``  devices to test on, by comma. Default ``cpu,cuda-sim``: the CUDA kernels run in
-                           Numba's simulator. ``cuda`` means ``cpu,cuda``: for real.
+                           our simulator. ``cuda`` means ``cpu,cuda``: for real.
 ``DYNSTORE_TEST_SEED``     replays a run: every random input follows from it.
-``DYNSTORE_TEST_PROFILE``  ``quick`` (default) or ``thorough`` (Hypothesis tries many more).
+``DYNSTORE_TEST_PROFILE``  ``quick`` (default) or ``thorough``: tests marked ``thorough`` run, too, and Hypothesis tries
+                           forty times as many examples.
 """
 
 from __future__ import annotations
@@ -36,13 +37,21 @@ COMMON = {
 }
 settings.register_profile("quick", max_examples=25, stateful_step_count=30, **COMMON)
 settings.register_profile("thorough", max_examples=1000, stateful_step_count=60, **COMMON)
-settings.load_profile(os.environ.get("DYNSTORE_TEST_PROFILE", "quick"))
+PROFILE = os.environ.get("DYNSTORE_TEST_PROFILE", "quick")
+settings.load_profile(PROFILE)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--hypothesis-seed", None) is None:
         config.option.hypothesis_seed = str(SEED)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if PROFILE != "thorough" and item.get_closest_marker("thorough")]
+    if left_out and not config.option.markexpr:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
 
 
 def pytest_report_header() -> str:

@@ -7,7 +7,8 @@ A store and a device are checked by a few lines::
         device = "cpu"
 
 :class:`CoreContract` holds the cases that say most in the fewest steps: it is what runs in Numba's CUDA
-simulator, where every GPU thread is a greenlet. :class:`StoreContract` adds all the others.
+simulator, where every GPU thread is a greenlet. :class:`StoreContract` adds all the others. What every graph accepts
+and refuses is the same whatever its store: :class:`~dynstore.testing.contract_inputs.InputContract`, once a device.
 The classes need pytest.
 """
 
@@ -17,7 +18,6 @@ import numpy as np
 import pytest
 
 from dynstore.errors import InputError, OutOfMemoryError, StaleSnapshotError
-from dynstore.testing.contract_inputs import InputCases
 from dynstore.testing.contract_leases import LeaseCases
 from dynstore.testing.contract_shapes import ShapeCases
 from dynstore.testing.faults import for_every_allocation
@@ -218,5 +218,5 @@ class CoreContract(Contract):
         assert isinstance(error.value, MemoryError)
 
 
-class StoreContract(InputCases, LeaseCases, ShapeCases, CoreContract):
+class StoreContract(LeaseCases, ShapeCases, CoreContract):
     """Everything that a store must do."""

@@ -15,7 +15,7 @@ from dynstore.graph import DynamicGraph
 from dynstore.stores import AUTO, STORES
 from dynstore.testing.pair import Contract, Pair
 
-__all__ = ["BAD_INSERTS", "InputCases"]
+__all__ = ["BAD_INSERTS", "InputContract"]
 
 NAN = float("nan")
 
@@ -85,8 +85,8 @@ FRAMES = _frames()
 every_frame = pytest.mark.parametrize("make_frame", FRAMES.values(), ids=FRAMES.keys())
 
 
-class InputCases(Contract):
-    """Mixed into :class:`dynstore.testing.contract.StoreContract`."""
+class InputContract(Contract):
+    """What every graph accepts and refuses; subclassed once a device, with any store."""
 
     def seeded(self, **options: Any) -> Pair:
         """Make a pair that holds a few edges."""

@@ -1,6 +1,6 @@
 """Small graphs with corners as CSRs of the device, of the host, and in NetworkX: what CUDA kernels are tested on.
 
-On a GPU or in Numba's simulator, where each GPU thread is a greenlet: graphs are tiny.
+On a GPU or in our simulator, where each GPU thread is a greenlet: graphs are tiny.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_
     assert cache_folder() == tmp_path / ".cache" / "dynstore"
 
 
-@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs the simulator")
 def test_the_simulator_keeps_nothing(cache: Path) -> None:
     from dynstore.cuda.compiler import k_probe
 

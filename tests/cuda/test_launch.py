@@ -263,7 +263,7 @@ def test_graphs_of_several_threads_and_streams_are_right():
         assert all(pool.map(update, range(4)))
 
 
-@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs the simulator")
 def test_the_simulators_threads_share_an_array_and_wait_for_each_other():
     from dynstore.cuda.compiler import THREADS, cuda, kernel
 
@@ -286,7 +286,7 @@ def test_the_simulators_threads_share_an_array_and_wait_for_each_other():
     assert seen.tolist() == [3 * THREADS, 2 * THREADS] * THREADS
 
 
-@pytest.mark.skipif("cuda" in DEVICES, reason="needs Numba's simulator")
+@pytest.mark.skipif("cuda" in DEVICES, reason="needs the simulator")
 def test_what_a_simulated_thread_raises_is_raised():
     from dynstore.cuda.compiler import THREADS, cuda, kernel
 

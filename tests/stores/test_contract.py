@@ -1,4 +1,7 @@
-"""Every store keeps the whole contract on the host and on CUDA, and its core in the CUDA simulator."""
+"""Every store keeps the whole contract on the host and on CUDA, and its core in the CUDA simulator.
+
+Options of the other papers' structures, and ids of the users' own on all stores but two, are for `make test-thorough`.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,20 @@ import pytest
 from dynstore.stores import STORES, get_store
 from dynstore.testing.contract import CoreContract, StoreContract
 from dynstore.testing.contract_ids import RenumberedContract, RenumberedCoreContract
+from dynstore.testing.contract_inputs import InputContract
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 
 # Tables that are too small from the start, so that rows are rehashed often, and tombstones left alone.
 SHORT_CHAINS = {"load_factor": 3.0, "max_chain": 1, "reuse_tombstones": False, "pool_growth": 1.01}
+
+
+class TestInputsOnCpu(InputContract):
+    store, device = "gpma+", "cpu"
+
+
+class TestInputsRenumberedOnCpu(InputContract):
+    store, device, options = "gpma+", "cpu", {"renumber": True}
 
 
 class TestGpmaPlusOnCpu(StoreContract):
@@ -39,6 +51,7 @@ class TestGpmaPlusByLevelOnCpu(StoreContract):
     store, device, options = "gpma_level", "cpu", {"merge_cost": 0.0}
 
 
+@pytest.mark.thorough
 class TestGpmaPlusByLevelDenseOnCpu(StoreContract):
     store, device, options = "gpma_level", "cpu", TestGpmaPlusDenseOnCpu.options | {"merge_cost": 0.0}
 
@@ -51,6 +64,7 @@ class TestAdjListsOnCpu(StoreContract):
     store, device = "adjlists", "cpu"
 
 
+@pytest.mark.thorough
 class TestAdjListsRenumberedOnCpu(RenumberedContract):
     store, device = "adjlists", "cpu"
 
@@ -59,6 +73,7 @@ class TestGraphVineOnCpu(StoreContract):
     store, device = "graphvine", "cpu"
 
 
+@pytest.mark.thorough
 class TestGraphVineMarkingHolesOnCpu(StoreContract):
     """As in the paper: a deletion only marks. Blocks of 3 make deep trees."""
 
@@ -66,18 +81,22 @@ class TestGraphVineMarkingHolesOnCpu(StoreContract):
     options = {"compaction": False, "block_size": 3}  # noqa: RUF012
 
 
+@pytest.mark.thorough
 class TestGraphVineOneEdgeABlockOnCpu(StoreContract):
     store, device, options = "graphvine", "cpu", {"block_size": 1}
 
 
+@pytest.mark.thorough
 class TestGraphVineRenumberedOnCpu(RenumberedContract):
     store, device = "graphvine", "cpu"
 
 
+@pytest.mark.thorough
 class TestMergeRenumberedOnCpu(RenumberedContract):
     store, device = "merge", "cpu"
 
 
+@pytest.mark.thorough
 class TestRebuildRenumberedOnCpu(RenumberedContract):
     store, device = "rebuild", "cpu"
 
@@ -86,10 +105,12 @@ class TestGpmaOnCpu(StoreContract):
     store, device = "gpma", "cpu"
 
 
+@pytest.mark.thorough
 class TestGpmaPackingOnCpu(StoreContract):
     store, device, options = "gpma", "cpu", {"deletion": "pack"}
 
 
+@pytest.mark.thorough
 class TestGpmaDenseOnCpu(StoreContract):
     """Limits so close to each other that keys climb far and the array grows and shrinks often."""
 
@@ -97,6 +118,7 @@ class TestGpmaDenseOnCpu(StoreContract):
     options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
 
 
+@pytest.mark.thorough
 class TestGpmaRenumberedOnCpu(RenumberedContract):
     store, device = "gpma", "cpu"
 
@@ -105,6 +127,7 @@ class TestPmaOnCpu(StoreContract):
     store, device = "pma", "cpu"
 
 
+@pytest.mark.thorough
 class TestPmaDenseOnCpu(StoreContract):
     """Limits so close to each other that windows are large and the array grows and shrinks often."""
 
@@ -112,6 +135,7 @@ class TestPmaDenseOnCpu(StoreContract):
     options = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.95, "root_lower": 0.9, "leaf_lower": 0.5}  # noqa: RUF012
 
 
+@pytest.mark.thorough
 class TestPmaRenumberedOnCpu(RenumberedContract):
     store, device = "pma", "cpu"
 
@@ -140,6 +164,7 @@ class TestLpmaOnCpu(StoreContract):
     store, device = "lpma", "cpu"
 
 
+@pytest.mark.thorough
 class TestLpmaTopDownOnCpu(StoreContract):
     store, device, options = "lpma", "cpu", {"strategy": "top-down"}
 
@@ -154,11 +179,15 @@ class TestLpmaDenseOnCpu(StoreContract):
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 class TestLpmaRenumberedOnCpu(RenumberedContract):
     store, device = "lpma", "cpu"
 
 
 if ON_GPU:
+
+    class TestInputsOnCuda(InputContract):
+        store, device = "gpma+", "cuda"
 
     class TestLpmaOnCuda(StoreContract):
         store, device = "lpma", "cuda"
@@ -213,6 +242,7 @@ else:
     class TestLpmaSimulated(CoreContract):
         store, device = "lpma", "cuda-sim"
 
+    @pytest.mark.thorough
     class TestLpmaTopDownSimulated(CoreContract):
         store, device, options = "lpma", "cuda-sim", {"strategy": "top-down"}
 
@@ -225,6 +255,7 @@ else:
     class TestGpmaPlusByLevelSimulated(CoreContract):
         store, device, options = "gpma_level", "cuda-sim", {"merge_cost": 0.0}
 
+    @pytest.mark.thorough
     class TestGpmaPlusByLevelDenseSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", TestGpmaPlusByLevelDenseOnCpu.options
 
@@ -234,18 +265,22 @@ else:
     class TestGraphVineSimulated(CoreContract):
         store, device = "graphvine", "cuda-sim"
 
+    @pytest.mark.thorough
     class TestGraphVineMarkingHolesSimulated(CoreContract):
         store, device, options = "graphvine", "cuda-sim", {"compaction": False, "block_size": 2}
 
+    @pytest.mark.thorough
     class TestGraphVineRenumberedSimulated(RenumberedCoreContract):
         store, device = "graphvine", "cuda-sim"
 
     class TestGpmaSimulated(CoreContract):
         store, device = "gpma", "cuda-sim"
 
+    @pytest.mark.thorough
     class TestGpmaDenseSimulated(CoreContract):
         store, device, options = "gpma", "cuda-sim", TestGpmaDenseOnCpu.options
 
+    @pytest.mark.thorough
     class TestGpmaRenumberedSimulated(RenumberedCoreContract):
         store, device = "gpma", "cuda-sim"
 

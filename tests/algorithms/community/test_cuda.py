@@ -1,6 +1,6 @@
 """Triangles on CUDA against NetworkX and the host; the oriented arcs, the bits of hubs, both ways to look up an arc.
 
-Runs on a GPU or in Numba's simulator, where each GPU thread is a greenlet: graphs are tiny.
+Runs on a GPU or in our simulator, where each GPU thread is a greenlet: graphs are tiny.
 """
 
 from __future__ import annotations

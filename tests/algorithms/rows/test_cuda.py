@@ -1,4 +1,4 @@
-"""Rows cut for warps, on a GPU or in Numba's simulator."""
+"""Rows cut for warps, on a GPU or in our simulator."""
 
 from __future__ import annotations
 

@@ -106,13 +106,13 @@ def test_starts_are_found_on_the_host_as_by_the_kernels() -> None:
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_growth_appends_one_level_and_moves_no_segment_that_got_no_key(strategy: str) -> None:
     rng = np.random.default_rng(1)
-    graph = make(random_batch(rng, 3000, 20_000), strategy=strategy)
+    graph = make(random_batch(rng, 1000, 4000), strategy=strategy)
     grown = 0
     while grown < 2:
         before, blocks = columns(graph), levels_of(graph).blocks
         starts = levels_of(graph).starts.copy()
         moved = graph.statistics()["segments_moved"]
-        batch = random_batch(rng, 3000, 60)
+        batch = random_batch(rng, 1000, 60)
         report = graph.insert_edges(batch)
         after = columns(graph)
         moved = graph.statistics()["segments_moved"] - moved
