@@ -1,6 +1,6 @@
 """The one file that names ``numba.cuda``: how kernels are compiled and started.
 
-Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. our simulator
+Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Our simulator
 (``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, in blocks of 32 threads.
 """
 
