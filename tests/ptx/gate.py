@@ -83,7 +83,8 @@ def write(file: Path, tree: Path) -> int:
     seconds = time.monotonic() - started
     print(f"{len(tasks)} kernels, {count} lists of types, {len(hashes)} hashes, {seconds:.0f} s")
     names = {task.name for task in tasks}
-    _print_list("never launched in the tests, so not compiled", [task.name for task in tasks if not task.signatures])
+    without = [task.name for task in tasks if not task.signatures]
+    _print_list("not compiled, as signatures.json has no types for them", without)
     _print_list("in signatures.json, but no kernel", sorted(signatures.keys() - names))
     _print_list("cannot be compiled", failed)
     return 1 if failed else 0
