@@ -1,7 +1,8 @@
-# python3 and make are enough: the targets that need packages make their own .venv.
+# python3 and make are enough: the targets that need packages make their own .venv, or .venv-ptx.
 
 PYTHON ?= python3
 VENV ?= .venv
+PTX_VENV ?= .venv-ptx
 RUN := $(VENV)/bin/python
 DEMO_STEPS ?= 20
 PYTEST_ARGS ?=
@@ -9,11 +10,12 @@ PYTEST_ARGS ?=
 # One stamp a set of packages: they are installed again only when pyproject.toml changes.
 RUN_STAMP := $(VENV)/.stamp-run
 TEST_STAMP := $(VENV)/.stamp-test
+PTX_STAMP := $(PTX_VENV)/.stamp
 
 CHECKED := dynstore algorithms adapters benchmarks tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-gpu lint clean
+.PHONY: help demo test test-thorough test-gpu lint ptx clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,8 +39,12 @@ lint: $(TEST_STAMP) ## ruff and mypy
 	$(RUN) -m ruff format --check $(wildcard $(CHECKED))
 	$(RUN) -m mypy
 
+ptx: $(PTX_STAMP) ## Compile all CUDA kernels, without a GPU: are they what tests/ptx/digests.json says?
+	$(PTX_VENV)/bin/python tests/ptx/gate.py write $(PTX_VENV)/digests.json
+	$(PTX_VENV)/bin/python tests/ptx/gate.py compare tests/ptx/digests.json $(PTX_VENV)/digests.json
+
 clean: ## Remove .venv and everything built or cached
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.json demo.html
+	rm -rf $(VENV) $(PTX_VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.json demo.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/bin/python:
@@ -51,3 +57,8 @@ $(RUN_STAMP): pyproject.toml | $(VENV)/bin/python
 $(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@ $(RUN_STAMP)
+
+$(PTX_STAMP): pyproject.toml tests/ptx/requirements.txt
+	$(PYTHON) -m venv $(PTX_VENV)
+	$(PTX_VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/ptx/requirements.txt -e .
+	touch $@
