@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
-from dynstore.batches.batch import make_batch
+from dynstore.batches.make import make_batch
 from dynstore.benchmarks.drop_in_window import different_pairs
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document

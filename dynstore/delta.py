@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dynstore.batches.batch import sort_unique
+from dynstore.batches.sorted import sort_unique
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.base import Store
     from dynstore.typing import Array
 
@@ -102,10 +102,11 @@ class DeltaLog:
         self.num_edges, self.complete = 0, True
 
 
-def read_change(store: Store, batch: EdgeBatch, inserting: bool) -> Change:
+def read_change(store: Store, batch: Batch, inserting: bool) -> Change:
     """Look up what a store holds of a batch, before it is updated."""
-    before, weights = store.look_up(batch.src, batch.dst)
-    return Change(batch.src, batch.dst, before, weights, inserting)
+    edges = batch.materialized()
+    before, weights = store.look_up(edges.src, edges.dst)
+    return Change(edges.src, edges.dst, before, weights, inserting)
 
 
 def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from dynstore.arguments import check_count, check_dtype, check_flag
 from dynstore.backend import Backend, get_backend
-from dynstore.batches.batch import EdgeBatch, UnsortedBatch, make_batch, sort_unique
+from dynstore.batches.make import make_batch
+from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
 from dynstore.conversions import Conversions
-from dynstore.delta import Change
 from dynstore.errors import InputError, unknown_name
-from dynstore.ids.base import DenseIds, IdPlan, Names, VertexIds
+from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
-from dynstore.input.columns import EdgeColumns, bring_columns, has_weights
+from dynstore.input.columns import has_weights
 from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.orientations import Orientations, Plans
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
-from dynstore.stores.base import Plan, Store
-from dynstore.tracked import Tracked
+from dynstore.stores.base import Store
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
+from dynstore.updates import Deletion, Growth, Plans, Request, Updates
 
 __all__ = ["DynamicGraph"]
 
@@ -32,11 +30,8 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 ON_DUPLICATE = ("replace", "add", "append")
 
-# Who reads which edges: what :meth:`~dynstore.vertex_ids.VertexIds.plan_edges` is told in any case.
-Reading: TypeAlias = tuple[str, Any, Names, np.dtype | None, int]
 
-
-class DynamicGraph(Conversions, Orientations, Tracked):
+class DynamicGraph(Conversions, Updates):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -188,66 +183,15 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             raise InputError(
                 "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
             )
-        names, weight_dtype = (source, destination, weight), self.weight_dtype if self._weighted else None
-
-        def write(store: Store, batch: EdgeBatch) -> Plan | None:
-            return store.insert_now(batch, naming.num_vertices, on_duplicate)
-
-        def plan(store: Store, batch: EdgeBatch) -> Plan:
-            return store.plan_insert(batch, naming.num_vertices, on_duplicate)
-
-        with MemoryChecked("insert_edges"):
-            edges = bring_columns("insert_edges", self.backend, edges)
-            at_once, num_vertices = self._may_write_now, self.number_of_vertices()
-            reading = ("insert_edges", edges, names, weight_dtype, num_vertices)
-            columns, naming = self.ids.plan_edges(*reading, not at_once or self._expects_new_ids)
-            batch = self._batch(columns, on_duplicate)
-            with Uninterrupted():
-                change = None
-                plans = self._write_now(batch, write, plan) if at_once else None
-                if plans is None and columns.max_id is None:
-                    columns, naming, batch = self._look(batch, reading, on_duplicate)
-                    if naming.num_vertices > num_vertices:  # why it had to be looked at
-                        plans = self._write_now(batch, write, plan)
-                self._expects_new_ids = 0 < num_vertices < naming.num_vertices
-                if plans is None:
-                    if naming.arrange is not None:
-                        batch = naming.arrange(batch)
-                    plans = self._plan(batch, plan)
-                    change = None if plans[0].appended else self._read_change(batch, True)
-                out = plans[0]
-                replaced, num_edges = self._found_edges(out), batch.num_edges(self._directed)
-                kept, deleted = num_edges, 0
-                if out.appended:
-                    kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-                self._commit(plans, naming.commit, change)
-                self._num_edges += kept - replaced - deleted
-        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
-        return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
+        weight_dtype = self.weight_dtype if self._weighted else None
+        return self._insert(Request("insert_edges", edges, (source, destination, weight), weight_dtype), on_duplicate)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Delete a batch of edges; those that are not there are counted, not an error.
 
         Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
         """
-        with MemoryChecked("delete_edges"):
-            edges = bring_columns("delete_edges", self.backend, edges)
-            at_once, num_vertices = self._may_write_now, self.number_of_vertices()
-            names = source, destination, None
-            columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices, not at_once)
-            batch = make_batch(self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id)
-            with Uninterrupted():
-                change = None
-                plans = self._write_now(batch, _delete_now, _plan_deletion) if at_once else None
-                if plans is None:
-                    if columns.max_id is None and batch.present is None:
-                        columns = self.ids.find_edges("delete_edges", edges, names, None, num_vertices)
-                        batch = make_batch(
-                            self.backend, columns.src, columns.dst, None, self._directed, max_id=columns.max_id
-                        )
-                    plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
-                num_edges = batch.num_edges(self._directed)
-                return self._commit_delete(plans, change, num_edges, len(columns.src) - num_edges)
+        return self._delete(Request("delete_edges", edges, (source, destination, None), None))
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Make sure that the vertices exist: V becomes at least the highest id + 1.
@@ -258,7 +202,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
             nothing = self.backend.empty(0, self.vertex_dtype)
             batch = EdgeBatch(nothing, nothing, None)
-            plans = self._plan(batch, lambda store, _: store.plan_vertices(naming.num_vertices))
+            plans = self._plan(Growth(naming.num_vertices), batch)
             change = self._read_change(batch, True)
         with Uninterrupted():
             self._commit(plans, naming.commit, change)
@@ -280,10 +224,10 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
-            plans, change = self._plan(batch, _plan_deletion), self._read_change(batch, False)
+            plans, change = self._plan(Deletion(), batch), self._read_change(batch, False)
             num_edges = batch.num_edges(self._directed)
         with Uninterrupted():
-            return self._commit_delete(plans, change, num_edges, 0, forget)
+            return self._finish_deletion(plans, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
@@ -329,7 +273,7 @@ class DynamicGraph(Conversions, Orientations, Tracked):
             plan, forget = self._out.plan_clear(), self.ids.plan_clear()
         with Uninterrupted():
             self._in = None
-            self._commit((plan, None), forget, None)
+            self._commit(Plans(plan, None), forget, None)
             self._num_edges = 0
 
     def copy(self) -> DynamicGraph:
@@ -344,75 +288,3 @@ class DynamicGraph(Conversions, Orientations, Tracked):
         twin._views = {}
         twin._logs = set()
         return twin
-
-    # ------------------------------------------------------------------ inside
-
-    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> EdgeBatch:
-        weights = columns.weights
-        if weights is None and self._weighted:
-            weights = self.backend.empty(len(columns.src), self.weight_dtype)
-            weights.fill(1)
-        return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
-
-    @property
-    def _may_write_now(self) -> bool:
-        """Whether the stores may need no plan, and nobody follows the update."""
-        both = self._out.writes_now and (self._in is None or self._in.writes_now)
-        return both and not self._logs
-
-    def _look(
-        self, batch: EdgeBatch, reading: Reading, on_duplicate: OnDuplicate
-    ) -> tuple[EdgeColumns, IdPlan, EdgeBatch]:
-        """Look at ids and weights that nobody has looked at; return the batch under the numbers that the ids have.
-
-        ``reading``: the arguments that they were read with.
-        """
-        if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
-            columns, naming = self.ids.plan_edges(*reading)
-            return columns, naming, self._batch(columns, on_duplicate)
-        if not self.ids.renumbered:  # an id is its number
-            bounds = batch.find_bounds(sorting=batch.is_crowded or self._out.num_edges == 0)
-            return *self.ids.plan_edges(*reading, bounds=bounds), batch
-        columns, naming = self.ids.plan_edges(*reading)
-        return columns, naming, batch.renumbered(columns.src, columns.dst)
-
-    def _commit_delete(
-        self,
-        plans: Plans,
-        change: Change | None,
-        num_edges: int,
-        duplicates: int,
-        forget: Callable[[], None] | None = None,
-    ) -> UpdateReport:
-        out = plans[0]
-        deleted = self._found_edges(out)
-        self._commit(plans, forget, change)
-        self._num_edges -= deleted
-        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
-
-    def _found_edges(self, plan: Plan) -> int:
-        """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
-        return plan.found if self._directed else (plan.found + plan.found_loops) // 2
-
-    def _commit(self, plans: Plans, naming: Callable[[], None] | None, change: Change | None) -> None:
-        for plan in plans:
-            if plan is not None:
-                plan.commit()
-        if naming is not None:
-            naming()
-        self._end_version(change)
-
-    def _end_version(self, change: Change | None) -> None:
-        lease = self._lease
-        lease.ended_by = lease.version + 1
-        self._lease = Lease(lease.ended_by)
-        self._views = {}
-        self._tell(change)
-
-
-def _delete_now(store: Store, batch: EdgeBatch) -> Plan | None:
-    return store.delete_now(batch)
-
-
-def _plan_deletion(store: Store, batch: EdgeBatch) -> Plan:
-    return store.plan_delete(batch)

@@ -1,26 +1,17 @@
-"""A graph's edges by source and, once somebody has asked for in-edges, by destination as well.
-
-The in-edges can be made anew from the out-edges at any time; so where an update that has written them fails, they are
-forgotten, and the graph is as it was.
-"""
+"""A graph's edges by source and, after the first call that needs in-edges, by destination as well."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import EdgeBatch
 from dynstore.interrupts import MemoryChecked
 from dynstore.queries import Queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from dynstore.stores.base import Store
 
-    from dynstore.stores.base import Plan, Store
-
-__all__ = ["Orientations", "Plans"]
-
-# Of the out-edges, and of the in-edges where these are kept.
-Plans: TypeAlias = "tuple[Plan, Plan | None]"
+__all__ = ["Orientations"]
 
 
 class Orientations(Queries):
@@ -44,38 +35,6 @@ class Orientations(Queries):
         )
         store.plan_insert(batch, self.number_of_vertices(), "replace").commit()
         return store
-
-    def _plan(self, batch: EdgeBatch, plan: Callable[[Store, EdgeBatch], Plan]) -> Plans:
-        """Plan an update of each orientation, the out-edges first: that may tell which edges the batch has."""
-        out = plan(self._out, batch)
-        return out, None if self._in is None else plan(self._in, batch.transposed(self.backend))
-
-    def _write_now(
-        self,
-        batch: EdgeBatch,
-        write: Callable[[Store, EdgeBatch], Plan | None],
-        plan: Callable[[Store, EdgeBatch], Plan],
-    ) -> Plans | None:
-        """Update each orientation in one step by ``write``, the in-edges first.
-
-        None, and nothing is written, where these, or out-edges by themselves, have to be planned. Once in-edges are
-        written, out-edges that have to be planned are so by ``plan``; where that fails, the in-edges are forgotten.
-        """
-        if self._in is None:
-            out = write(self._out, batch)
-            return None if out is None else (out, None)
-        mirror = write(self._in, batch.transposed(self.backend))
-        if mirror is None:
-            return None
-        try:
-            out = write(self._out, batch)
-            if out is None:
-                out = plan(self._out, batch)
-                batch.count_edges()  # here it may yet fail
-        except BaseException:
-            self._forget_in_edges()
-            raise
-        return out, mirror
 
     def _forget_in_edges(self) -> None:
         """Keep the in-edges no longer; what shows them can no longer be read."""

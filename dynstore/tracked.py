@@ -14,7 +14,7 @@ from dynstore.delta import Change, Delta, DeltaLog, net_delta, read_change
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.base import Store
 
 __all__ = ["Tracked"]
@@ -63,7 +63,7 @@ class Tracked:
         """Return what the changes of a log come to in the present version; None where there are none."""
         return net_delta(self.backend, self._out, log.changes) if log.changes else None
 
-    def _read_change(self, batch: EdgeBatch, inserting: bool) -> Change | None:
+    def _read_change(self, batch: Batch, inserting: bool) -> Change | None:
         """Look up what a batch is about to change, where somebody wants to know."""
         return read_change(self._out, batch, inserting) if self._logs else None
 

@@ -14,11 +14,11 @@ from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device
 __all__ = [
     "FULL_WARP",
     "d_ballot",
+    "d_bound_lanes",
     "d_count_lower",
     "d_find_owner",
     "d_lane",
     "d_max_lanes",
-    "d_min_lanes",
     "d_pause",
     "d_scan_lanes",
     "d_scan_lanes_64",
@@ -81,14 +81,15 @@ if SIMULATED:
         return simulator.combine(value, _sum)
 
     @device
-    def d_min_lanes(value):
-        """Return the least of all lanes' values, in every lane."""
-        return simulator.combine(value, min)
-
-    @device
     def d_max_lanes(value):
         """Return the greatest of all lanes' values, in every lane."""
         return simulator.combine(value, max)
+
+    @device
+    def d_bound_lanes(low, high, other_low, other_high):
+        """Return the least and the greatest of all lanes' values, of two pairs, in every lane."""
+        low, high = simulator.combine(low, min), simulator.combine(high, max)
+        return low, high, simulator.combine(other_low, min), simulator.combine(other_high, max)
 
     @device
     def d_scan_lanes(value):
@@ -140,20 +141,23 @@ else:
         return total
 
     @device
-    def d_min_lanes(value):
-        """Return the least of all lanes' values, in every lane."""
-        lane = d_lane()
-        for step in (16, 8, 4, 2, 1):
-            value = min(value, d_shuffle(value, lane ^ step))
-        return value
-
-    @device
     def d_max_lanes(value):
         """Return the greatest of all lanes' values, in every lane."""
         lane = d_lane()
         for step in (16, 8, 4, 2, 1):
             value = max(value, d_shuffle(value, lane ^ step))
         return value
+
+    @device
+    def d_bound_lanes(low, high, other_low, other_high):
+        """Return the least and the greatest of all lanes' values, of two pairs, in every lane."""
+        for step in (16, 8, 4, 2, 1):
+            lane = d_lane() ^ step
+            low = min(low, d_shuffle(low, lane))
+            high = max(high, d_shuffle(high, lane))
+            other_low = min(other_low, d_shuffle(other_low, lane))
+            other_high = max(other_high, d_shuffle(other_high, lane))
+        return low, high, other_low, other_high
 
     @device
     def d_scan_lanes(value):

@@ -19,7 +19,7 @@ from dynstore.input.columns import Bounds, EdgeColumns, read_edges, read_ids
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.typing import Array
 
 __all__ = ["DenseIds", "IdPlan", "Rearrangement", "VertexIds"]
@@ -52,7 +52,7 @@ class IdPlan:
 
     num_vertices: int
     commit: Callable[[], None] = _nothing
-    arrange: Callable[[EdgeBatch], EdgeBatch] | None = None
+    arrange: Callable[[Batch], EdgeBatch] | None = None
 
 
 @dataclass(frozen=True, slots=True)

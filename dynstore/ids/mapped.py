@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch, sort_unique
+from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.errors import InputTypeError, LimitError
 from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
@@ -144,10 +144,11 @@ class MappedIds(VertexIds):
         plan.commit = commit
         return plan
 
-    def _arrange(self, table: IdTable, ids: Any, batch: EdgeBatch, plan: IdPlan) -> EdgeBatch:
+    def _arrange(self, table: IdTable, ids: Any, batch: Batch, plan: IdPlan) -> EdgeBatch:
         """Renumber the first batch by falling degree; until now a number was an id's place among the sorted ids."""
         backend, xp, count = self.backend, self.backend.xp, plan.num_vertices
-        degrees = xp.bincount(batch.src, minlength=count) + xp.bincount(batch.dst, minlength=count)
+        edges = batch.materialized()
+        degrees = xp.bincount(edges.src, minlength=count) + xp.bincount(edges.dst, minlength=count)
         numbers = xp.arange(count, dtype=np.int64)
         order = xp.lexsort(xp.stack((numbers, -degrees)))
         ranks = backend.empty(count, self.dtype)
@@ -159,8 +160,8 @@ class MappedIds(VertexIds):
             self._table = table
 
         plan.commit = commit
-        columns = sort_unique(backend, ranks[batch.src], ranks[batch.dst], batch.weights)
-        return EdgeBatch(*columns, batch.num_loops)
+        columns = sort_unique(backend, ranks[edges.src], ranks[edges.dst], edges.weights)
+        return EdgeBatch(*columns, edges.num_loops)
 
     def _free(self, columns: list[Array], num_vertices: int, wanted: int) -> Array:
         """Return at most so many numbers of deleted vertices, ascending, without those that a column names."""

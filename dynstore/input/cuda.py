@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.cuda.compiler import cuda, device, kernel
-from dynstore.cuda.warp import d_lane, d_max_lanes, d_min_lanes
+from dynstore.cuda.warp import d_bound_lanes, d_lane
 from dynstore.input.columns import as_signed
 
 if TYPE_CHECKING:
@@ -24,8 +24,7 @@ def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
     The plain read only saves atomics, all of which are on the same four words: what it may miss is a bound that has
     gone further meanwhile.
     """
-    low_first, high_first = d_min_lanes(low_first), d_max_lanes(high_first)
-    low_second, high_second = d_min_lanes(low_second), d_max_lanes(high_second)
+    low_first, high_first, low_second, high_second = d_bound_lanes(low_first, high_first, low_second, high_second)
     if d_lane() == 0:
         if low_first < bounds[0]:
             cuda.atomic.min(bounds, 0, low_first)

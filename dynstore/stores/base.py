@@ -9,19 +9,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from math import isqrt
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from dynstore.backend import Backend
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import make_options
 from dynstore.errors import InputError, LimitError
 from dynstore.stores.table.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Store", "StoreOptions"]
+__all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
@@ -58,6 +59,27 @@ class Plan:
     grown: bool = False
     path: Path = "merge"
     appended: tuple[EdgeBatch, EdgeBatch] | None = None
+
+
+class Reason(Enum):
+    """Why an update cannot be written before it is planned."""
+
+    UNSUPPORTED = "the store has no kernels that write before the plan"
+    PINNED = "an export shows the slots"
+    NOTHING = "there is no edge in the store, or no row in the batch"
+    TOO_LARGE = "the batch or the store has more rows than the kernels number"
+    INVALID = "an id is no vertex, a weight is NaN, or an edge to delete is not there"
+    OVERFLOW = "a leaf gets too many keys: the batch has to be sorted"
+    SCRATCH = "wide windows take more scratch than was reserved"
+    SPARSE = "all edges are there, and deleting them takes more than clearing bits"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An update that was not written, and the batch to plan it with, which knows what the attempt has found."""
+
+    reason: Reason
+    batch: Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +126,7 @@ class Store(ABC):
     families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
+    takes_unsorted: ClassVar[bool] = False  # whether batches come as they are; else each is sorted first
     divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
@@ -140,36 +163,40 @@ class Store(ABC):
         """Return fresh arrays without edges, with the capacity reserved."""
 
     @abstractmethod
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
-        """Plan to insert a batch and to have ``num_vertices`` rows afterwards."""
+    def plan_insert(self, batch: Any, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+        """Plan to insert a batch and to have ``num_vertices`` rows afterwards.
+
+        ``batch``: an :class:`~dynstore.batches.sorted.EdgeBatch`; where :attr:`takes_unsorted`, any
+        :class:`~dynstore.batches.sorted.Batch`.
+        """
 
     @abstractmethod
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
-        """Plan to delete those edges of a batch that are there."""
+    def plan_delete(self, batch: Any) -> Plan:
+        """Plan to delete those edges of a batch that are there; ``batch`` as in :meth:`plan_insert`."""
 
     @property
-    def writes_now(self) -> bool:
-        """Whether :meth:`insert_now` and :meth:`delete_now` may do without a plan."""
+    def supports_speculation(self) -> bool:
+        """Whether :meth:`try_insert` and :meth:`try_delete` may write before the host knows what they find."""
         return False
 
-    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
-        """Insert edges in one step, where nothing has to be planned; at ids of unweighted ones nobody need have looked.
+    def try_insert(self, batch: Any, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
+        """Insert edges in one step, where nothing has to be planned; the device decides whether it writes.
 
-        Only for who has asked :attr:`writes_now`. There are ``num_vertices`` rows afterwards; an id from there on has
-        the batch refused.
+        Only where :attr:`supports_speculation`. There are ``num_vertices`` rows afterwards. Ids of unweighted edges
+        need not be validated: one that is no vertex has the batch refused.
 
         Returns
         -------
-        Plan or None
-            One that is written already, but has yet to be committed, so that the store knows; or, where all is written
-            anew, one that writes when it is committed. None, and nothing is written, where the batch has to be planned,
-            for whatever reason; by default always.
+        Plan or Refused
+            A plan that is written already, but has yet to be committed, so that the store knows; or, where everything
+            has to be written anew, one that writes when it is committed. Refused, and nothing is written, where the
+            batch has to be planned.
         """
-        return None
+        return Refused(Reason.UNSUPPORTED, batch)
 
-    def delete_now(self, batch: EdgeBatch) -> Plan | None:
-        """Delete the edges of a batch as :meth:`insert_now` inserts one."""
-        return None
+    def try_delete(self, batch: Any) -> Plan | Refused:
+        """Delete the edges of a batch as :meth:`try_insert` inserts them."""
+        return Refused(Reason.UNSUPPORTED, batch)
 
     def plan_vertices(self, num_vertices: int) -> Plan:
         """Plan to have at least ``num_vertices`` rows."""

@@ -9,8 +9,9 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
-from dynstore.batches.batch import WeightedRows, make_batch
 from dynstore.batches.cuda.sort import MOST_MERGED
+from dynstore.batches.make import make_batch
+from dynstore.batches.unsorted import WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
@@ -36,7 +37,7 @@ def resolve(src, dst, weights, directed, on_duplicate):
 
 
 def check(batch, backend, src, dst, weights, directed, on_duplicate):
-    expected = resolve(src, dst, weights, directed, on_duplicate)
+    expected, batch = resolve(src, dst, weights, directed, on_duplicate), batch.materialized()
     assert backend.to_host(batch.src).tolist() == expected[0]
     assert backend.to_host(batch.dst).tolist() == expected[1]
     np.testing.assert_array_equal(backend.to_host(batch.weights), expected[2], strict=True)
@@ -57,11 +58,11 @@ def test_rows_become_edges(backend, directed, on_duplicate, dtype, weight_dtype,
     columns = tuple(map(backend.asarray, (src, dst, weights)))
     batch = make_batch(backend, *columns, directed, on_duplicate, None)
     assert isinstance(batch, WeightedRows)
-    assert columns[0].dtype == batch.src.dtype == batch.dst.dtype
+    assert columns[0].dtype == batch.materialized().src.dtype == batch.materialized().dst.dtype
     check(batch, backend, src, dst, weights, directed, on_duplicate)
     check(batch.transposed(backend), backend, dst, src, weights, directed, on_duplicate)
     looked = make_batch(backend, *columns, directed, on_duplicate, 4)
-    assert columns[0].dtype == looked.src.dtype
+    assert columns[0].dtype == looked.materialized().src.dtype
     check(looked, backend, src, dst, weights, directed, on_duplicate)
 
 
@@ -72,7 +73,7 @@ def test_an_edge_of_many_rows(backend, on_duplicate):
     src, dst = np.where(rng.random((2, 150)) < 0.5, 7, 9).astype(np.int32)  # (7, 9), (9, 7) and two self-loops
     src[::13], dst[::13] = 1, 2
     weights = rng.random(150)
-    batch = make_batch(backend, *map(backend.asarray, (src, dst, weights)), False, on_duplicate)
+    batch = make_batch(backend, *map(backend.asarray, (src, dst, weights)), False, on_duplicate).materialized()
     expected = resolve(src, dst, weights, False, on_duplicate)
     assert (backend.to_host(batch.src).tolist(), backend.to_host(batch.dst).tolist()) == expected[:2]
     found = backend.to_host(batch.weights)
@@ -88,7 +89,7 @@ def test_what_is_no_edge_has_no_key(backend, mirrored):
     dst = np.array([1, 4, 2, 0, 5], np.int64)
     weights = np.array([0.5, 1.0, np.nan, 2.0, np.inf])
     batch = WeightedRows(backend, *map(backend.asarray, (src, dst, weights)), mirrored, False)
-    keys, order = (backend.to_host(column).tolist() for column in batch.sorted_keys)
+    keys, order = (backend.to_host(column).tolist() for column in batch.sort_below())
     assert backend.to_host(batch.columns[0]).dtype == np.int64
     if mirrored:
         assert keys == [-1] * 6 + [1, 1 << 32, 5 << 32 | 5, 5 << 32 | 5]
@@ -107,11 +108,11 @@ def test_many_rows_are_sorted_in_the_lowest_bits_of_their_keys(backend, launches
     src, dst = rng.choice([0, 1, num_vertices - 2, num_vertices - 1], (2, size)).astype(np.int32)
     columns = backend.asarray(src), backend.asarray(dst), backend.asarray(rng.random(size))
     batch = WeightedRows(backend, *columns, mirrored, False)
-    keys, order = (backend.to_host(column) for column in batch.sorted_below(num_vertices))
+    keys, order = (backend.to_host(column) for column in batch.sort_below(num_vertices))
     has_room = 2 * (num_vertices - 1).bit_length() + batch.num_rows.bit_length() <= 64
     assert batch.num_rows > MOST_MERGED
     assert ("k_unpack_rows" in launches) == has_room
-    expected = (backend.to_host(column) for column in batch.sorted_keys)
+    expected = (backend.to_host(column) for column in batch.sort_below())
     for found, wanted in zip((keys, order), expected, strict=True):
         np.testing.assert_array_equal(found, wanted, strict=True)
 
@@ -127,7 +128,7 @@ def test_one_of_many_rows_that_is_none_has_no_key(backend, bad):
         src[500] = -1 if bad == "negative" else num_vertices
     columns = tuple(map(backend.asarray, (src, np.full(size, num_vertices - 1), weights)))
     batch = WeightedRows(backend, *columns, False, False)
-    keys, order = (backend.to_host(column).tolist() for column in batch.sorted_below(num_vertices))
+    keys, order = (backend.to_host(column).tolist() for column in batch.sort_below(num_vertices))
     assert keys.count(-1) == 1
     assert keys.count((num_vertices - 1) << 32 | num_vertices - 1) == size - 1
     assert {*order} | {500} == {*range(size)}

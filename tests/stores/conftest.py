@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dynstore.backend import get_backend
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import EdgeBatch
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch, RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.compiler import device
 
 if TYPE_CHECKING:
@@ -41,6 +41,6 @@ def d_count_rows(edge_src, mirrored):
     return 2 * num_edges if mirrored else num_edges
 
 
-def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> EdgeBatch:
+def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> RawEdges:
     """Return int32 edges as a batch that is sorted when that is needed; ``mirrored``: in both directions."""
     return RawEdges(backend, src, dst, mirrored)

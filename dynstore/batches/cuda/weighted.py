@@ -17,7 +17,7 @@ from dynstore.stores.table.cuda.arguments import number_dtype
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import WeightedRows
+    from dynstore.batches.unsorted import WeightedRows
     from dynstore.typing import Array
 
 __all__ = ["keep_rows", "sort_weighted", "start_keeping"]
@@ -200,7 +200,7 @@ def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tu
     Returns
     -------
     keys, order : array, int64
-        As :attr:`~dynstore.edge_batch.WeightedRows.sorted_keys` returns them. A key is -1 where an id is negative, or
+        As ``WeightedRows.sort_below`` returns them. A key is -1 where an id is negative, or
         from ``bound`` on, or the weight is NaN; where these are, and of which row they are, is open.
     bounds : array, shape (4,), int64
         The lowest and the highest source and destination, where 0 is always counted as there.
@@ -247,7 +247,7 @@ def keep_rows(backend: Backend, rows: WeightedRows) -> tuple[Array, Array, Array
         (CONTROL_SIZE, np.int64), (count, number_dtype(count)), (count, dtype), (count, dtype),
         (count, rows.row_weights.dtype), zeroed=1,
     )  # fmt: skip
-    start_keeping(rows, *rows.sorted_keys, ends, src, dst, weights, control)
+    start_keeping(rows, *rows.sort_below(), ends, src, dst, weights, control)
     totals = read_totals(backend, control)
     num_edges = totals[RUNS]
     return src[:num_edges], dst[:num_edges], weights[:num_edges], totals[RUN_LOOPS]

@@ -11,7 +11,7 @@ from dynstore.stores.pma.cpu.scratch import or_none
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.adjlists.lists import Lists
     from dynstore.typing import Array
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import EdgeBatch
 from dynstore.config import check_share
 from dynstore.stores.adjlists.lists import Lists
 from dynstore.stores.base import Columns, Plan, StoreOptions

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import Batch
 from dynstore.errors import unknown_name
 from dynstore.stores.base import Plan
 from dynstore.stores.pma.store import DensityOptions, PackedArrayStore
@@ -49,14 +49,14 @@ class GPMAStore(PackedArrayStore):
     Options = GPMAOptions
     options: GPMAOptions
 
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._lock_kernels, on_duplicate == "add"
         slots = self.slots.with_vertices(backend, num_vertices)
         if slots.num_edges == 0:
             return self._plan_build(batch, slots.num_vertices)
         limits = self._upper_limits
         located, rounds = kernels.plan_rounds(backend, slots, batch, limits)
-        total = slots.num_edges + len(batch) - located.found
+        total = slots.num_edges + batch.count_edges() - located.found
         if rounds is None:
             return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(
@@ -66,7 +66,7 @@ class GPMAStore(PackedArrayStore):
             lambda target: partial(kernels.insert_in_rounds, backend, target, batch, located, rounds, limits, add),
         )
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
+    def plan_delete(self, batch: Batch) -> Plan:
         if self.options.deletion == "pack":
             return super().plan_delete(batch)
         backend, kernels, slots = self.backend, self._kernels, self.slots

@@ -13,11 +13,12 @@ from math import ceil
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch, RawEdges
-from dynstore.stores.base import Plan
+from dynstore.batches.sorted import Batch
+from dynstore.batches.unsorted import RawEdges, UnsortedBatch
+from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import LEAF, linear_limits
 from dynstore.stores.pma.windowed import WindowedStore, WindowOptions
-from dynstore.stores.table.slots import Located, SlotArrays
+from dynstore.stores.table.slots import Attempt, Located, SlotArrays
 from dynstore.typing import MAX_INT32, OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
@@ -48,69 +49,72 @@ class GPMAPlusStore(WindowedStore):
     _num_untried = 0
 
     @property
-    def writes_now(self) -> bool:
+    def supports_speculation(self) -> bool:
         slots = self.slots
-        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what unsorted updates number
+        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what the kernels number
         return fits and self.backend.family == "cuda"
 
-    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
-        if not self._can_write(batch) or num_vertices > MAX_INT32:
-            return None
+    def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
+        reason = self._may_write(batch)
+        if reason is not None or num_vertices > MAX_INT32:
+            return Refused(reason or Reason.TOO_LARGE, batch)
         slots = self.slots.with_vertices(self.backend, num_vertices)
-        limits, most, add, done = self._upper_limits, self._most_in_place, on_duplicate == "add", None
-        raw = batch if isinstance(batch, RawEdges) else None
-        if raw is not None and not raw.is_crowded:
-            done = self._insert_unsorted(slots, raw, limits, most)
-        if done is None and (raw is None or raw.is_crowded):
+        limits, most, add = self._upper_limits, self._most_in_place, on_duplicate == "add"
+        outcome: Attempt | Reason = Reason.OVERFLOW
+        if isinstance(batch, RawEdges) and not batch.needs_order:
+            outcome = self._try_buckets(slots, batch, limits, most)
+        if outcome is Reason.OVERFLOW:
+            batch = batch.in_order() if isinstance(batch, UnsortedBatch) else batch
             kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
-            done = kernels.insert_now(self.backend, slots, batch, limits, most, add)
-        if done is None:
-            return None
-        located, is_written = done
-        change = len(batch) - located.found
-        if not is_written:
+            outcome = kernels.try_insert(self.backend, slots, batch, limits, most, add)
+        if isinstance(outcome, Reason):
+            return Refused(outcome, batch)
+        located, change = outcome.located, batch.count_edges() - outcome.located.found
+        if not outcome.is_written:
             return self._plan_merge(slots, batch, located, add, slots.num_edges + change)
         return self._written(slots, located.found, located.found_loops, change)
 
-    def _insert_unsorted(
-        self, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int
-    ) -> tuple[Located, bool] | None:
-        """Try to insert a batch as it came; say in ``is_crowded`` whether it has to be sorted."""
+    def _try_buckets(self, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int) -> Attempt | Reason:
+        """Try to insert a batch without sorting it.
+
+        A batch with too many keys for a leaf is nothing unusual. The more follow on each other, the fewer are tried.
+        """
         if self._num_untried:
             self._num_untried -= 1
-            batch.is_crowded = True  # as the last ones were
-            return None
+            return Reason.OVERFLOW  # as the last ones did
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "insert_buckets")
         has_own_rows = slots.offset_buffer is self.slots.offset_buffer  # new vertices may need other memory
-        done: tuple[Located, bool] | None = kernels.insert_now(
+        outcome: Attempt | Reason = kernels.try_insert(
             self.backend, slots, batch, limits, most, may_take_back=has_own_rows
         )
-        # One that has to be sorted is nothing unusual; the more follow on each other, the fewer are tried.
-        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if batch.is_crowded else 0
-        self._num_untried = (1 << self._num_failures - 1) - 1 if batch.is_crowded else 0
-        return done
+        overflows = outcome is Reason.OVERFLOW
+        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if overflows else 0
+        self._num_untried = (1 << self._num_failures - 1) - 1 if overflows else 0
+        return outcome
 
-    def delete_now(self, batch: EdgeBatch) -> Plan | None:
-        if not self._can_write(batch):
-            return None
+    def try_delete(self, batch: Batch) -> Plan | Refused:
+        reason = self._may_write(batch)
+        if reason is not None:
+            return Refused(reason, batch)
         slots, options = self.slots, self.options
         limits, fewest, most_leaves = _bound_deletion(
             slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
         )
         most = slots.num_edges - fewest
         if most < 0:  # too empty as a whole already
-            return None
+            return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
-        done = kernels.delete_now(self.backend, slots, batch, limits, most, most_leaves)
-        if done is None:
-            return None
-        found, found_loops = done
-        return self._written(slots, found, found_loops, -found)
+        outcome: Located | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
+        if isinstance(outcome, Refused):
+            return outcome
+        return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
 
-    def _can_write(self, batch: EdgeBatch) -> bool:
-        """Whether the device may decide by itself: it writes some edges, and to slots that no export shows."""
+    def _may_write(self, batch: Batch) -> Reason | None:
+        """Return why the device may not decide by itself; None where it writes some edges, to slots without exports."""
         slots = self.slots
-        return slots.num_edges > 0 and batch.num_rows > 0 and not slots.pins
+        if slots.num_edges == 0 or batch.num_rows == 0:
+            return Reason.NOTHING
+        return Reason.PINNED if slots.pins else None
 
     def _written(self, slots: SlotArrays, found: int, found_loops: int, change: int) -> Plan:
         """Return the plan of an update that is written; ``change``: how many more edges there are."""

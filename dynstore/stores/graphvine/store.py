@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch, sort_unique
+from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.stores.base import Columns, Plan, StoreOptions

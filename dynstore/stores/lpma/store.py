@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from dynstore.backend import Backend
-from dynstore.batches.batch import EdgeBatch, RawEdges
+from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.base import Plan, Store, StoreOptions
@@ -205,7 +205,7 @@ class LPMAStore(Store):
 
     # ------------------------------------------------------------------ updates
 
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         if on_duplicate == "append":
             return self._plan_append(batch, num_vertices)
         backend, kernels, options = self.backend, self._kernels, self.options
@@ -217,13 +217,13 @@ class LPMAStore(Store):
         if watch:
             watch.start()
         limits = options.leaf_upper, options.root_upper
-        most_growth = self._growth_for(old.num_edges + _most_edges(batch))
+        most_growth = self._growth_for(old.num_edges + batch.num_rows)
         located, growth, windows = kernels.plan_insert(backend, old, batch, limits, most_growth, top_down)
         levels = old.with_depth(backend, old.depth + growth) if growth else old
         if watch:
             watch.stop()
-        new = replace(levels, num_edges=old.num_edges + len(batch) - located.found)
-        stamp, add = self._stamp + 1, on_duplicate == "add"
+        new = replace(levels, num_edges=old.num_edges + batch.count_edges() - located.found)
+        stamp, add, num_keys = self._stamp + 1, on_duplicate == "add", batch.count_edges()
         write = backend.prepare(kernels.insert, backend, old, new, batch, located, windows, add, stamp)
 
         def commit() -> None:
@@ -232,7 +232,7 @@ class LPMAStore(Store):
             write()
             if watch:
                 watch.stop()
-                self._probe = top_down, watch, len(batch)
+                self._probe = top_down, watch, num_keys
             self._count_windows(windows, growth)
             self._counts["top_down" if top_down else "bottom_up"] += 1
             self._put(new)
@@ -242,7 +242,7 @@ class LPMAStore(Store):
 
         return Plan(located.found, located.found_loops, commit, grown=growth > 0, path="in-place")
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
+    def plan_delete(self, batch: Batch) -> Plan:
         backend, kernels, old = self.backend, self._kernels, self._levels
         located, windows = kernels.plan_delete(backend, old, batch, (self.options.leaf_lower, self.options.root_lower))
         total, stamp = old.num_edges - located.found, self._stamp + 1
@@ -271,9 +271,9 @@ class LPMAStore(Store):
         self._levels = self._empty_levels(num_vertices)
         return SlotArrays.allocate(self.backend, 0, 0, self.vertex_dtype, self.weight_dtype)
 
-    def _plan_build(self, batch: EdgeBatch, old: Levels) -> Plan:
+    def _plan_build(self, batch: Batch, old: Levels) -> Plan:
         """Plan to spread a batch over fresh levels, nothing else being there."""
-        backend, kernels, stamp = self.backend, self._kernels, self._stamp + 1
+        backend, kernels, stamp, batch = self.backend, self._kernels, self._stamp + 1, batch.materialized()
         if not len(batch):
             return Plan(0, 0, lambda: self._put(old))
         new = replace(self._fresh_levels(len(batch), old.num_vertices), num_edges=len(batch))
@@ -286,14 +286,14 @@ class LPMAStore(Store):
 
         return Plan(0, 0, commit, grown=new.num_slots > old.num_slots)
 
-    def _plan_append(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+    def _plan_append(self, batch: Batch, num_vertices: int) -> Plan:
         """Plan to add up weights; what comes to more than 0 stays, all else goes."""
-        backend, kernels = self.backend, self._kernels
-        there, weights = self.look_up(batch.src, batch.dst)
+        backend, kernels, edges = self.backend, self._kernels, batch.materialized()
+        there, weights = self.look_up(edges.src, edges.dst)
         assert weights is not None
-        stays = weights + batch.weights > 0
+        stays = weights + edges.weights > 0
         goes = there & ~stays
-        kept, gone = self._part_of(batch, stays), self._part_of(batch, goes)
+        kept, gone = self._part_of(edges, stays), self._part_of(edges, goes)
         plan = self.plan_insert(kept, num_vertices, "add")
         # Prepared only so that its kernel is there: the levels to delete from are those after the insertion.
         backend.prepare(kernels.delete_listed, backend, self._levels, gone.src, gone.dst, self._stamp)
@@ -397,8 +397,3 @@ class LPMAStore(Store):
         if buffer.shape[0] <= rows:
             buffer = self.backend.empty(int((rows + 1) * OFFSET_SLACK), self.vertex_dtype)
         return replace(view, offsets=buffer[: rows + 1], offset_buffer=buffer)
-
-
-def _most_edges(batch: EdgeBatch) -> int:
-    """Return how many edges a batch can have; one that is not sorted yet is left so."""
-    return batch.num_rows if isinstance(batch, RawEdges) else len(batch)

@@ -8,7 +8,7 @@ from numba import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 

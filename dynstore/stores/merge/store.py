@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import EdgeBatch
 from dynstore.bits import set_first_bits
 from dynstore.stores.base import Plan, Store
 from dynstore.stores.table.slots import OFFSET_SLACK, PRESENT, SlotArrays

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
 from dynstore.errors import InputError
 from dynstore.stores.base import Plan, Store, StoreOptions
@@ -59,6 +59,7 @@ class PackedArrayStore(Store):
     """Edges in a gapped sorted array; leaf segments of 32 slots, windows of 2**height leaves."""
 
     Options: ClassVar[type[DensityOptions]] = DensityOptions
+    takes_unsorted = True
     divides: ClassVar[tuple[str, ...]] = ("cuda",)
     options: DensityOptions
 
@@ -66,7 +67,7 @@ class PackedArrayStore(Store):
         num_slots = self._slots_for(0)
         return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
+    def plan_delete(self, batch: Batch) -> Plan:
         backend, kernels, slots = self.backend, self._window_kernels, self.slots
         limits = self._lower_limits
         located, windows = kernels.plan_delete(backend, slots, batch, limits)
@@ -101,14 +102,14 @@ class PackedArrayStore(Store):
 
         return Plan(located.found, located.found_loops, commit, path="in-place")
 
-    def _plan_merge_out(self, slots: SlotArrays, batch: EdgeBatch, located: Located, total: int) -> Plan:
+    def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: Located, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
         left = replace(slots, valid=self._kernels.clear_copy(self.backend, slots, located))
         nothing = EdgeBatch(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])
         plan = self._plan_merge(left, nothing, None, False, total)
         return replace(plan, found=located.found, found_loops=located.found_loops)
 
-    def _plan_build(self, batch: EdgeBatch, num_vertices: int) -> Plan:
+    def _plan_build(self, batch: Batch, num_vertices: int) -> Plan:
         """Plan to spread a batch over fresh slots, nothing else being there."""
         kernels, backend = self._kernels, self.backend
         new, left = kernels.plan_build(backend, batch, partial(self._fresh, num_vertices=num_vertices))
@@ -121,7 +122,7 @@ class PackedArrayStore(Store):
 
         return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
 
-    def _plan_merge(self, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, total: int) -> Plan:
+    def _plan_merge(self, old: SlotArrays, batch: Batch, located: Located | None, add: bool, total: int) -> Plan:
         """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
         kernels, backend = self._kernels, self.backend
         reserve, write = partial(self._fresh, total, old.num_vertices), None

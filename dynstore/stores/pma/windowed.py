@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import Batch
 from dynstore.config import check_share
 from dynstore.stores.base import Plan
 from dynstore.stores.pma.store import LEAF, DensityOptions, PackedArrayStore
@@ -46,13 +46,13 @@ class WindowedStore(PackedArrayStore):
     options: WindowOptions
     package: ClassVar[str]  # its module ``update`` chooses the windows and writes them
 
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, add = self.backend, self._window_kernels, on_duplicate == "add"
         if self.num_edges == 0:
             return self._plan_build(batch, max(num_vertices, self.num_vertices))
         slots = self.slots.with_vertices(backend, num_vertices)
         located, windows = kernels.plan_insert(backend, slots, batch, self._upper_limits)
-        total = slots.num_edges + len(batch) - located.found
+        total = slots.num_edges + batch.count_edges() - located.found
         if windows is None or self._merge_is_cheaper(windows.num_leaves):
             return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(

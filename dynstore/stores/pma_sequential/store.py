@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import Batch
 from dynstore.stores.base import Plan
 from dynstore.stores.pma.store import DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
@@ -34,13 +34,13 @@ class PMAStore(PackedArrayStore):
     families = ("cpu",)
     divides = ("cpu",)
 
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         loops, add = self._loops, on_duplicate == "add"
         slots = self.slots.with_vertices(self.backend, num_vertices)
         if slots.num_edges == 0:
             return self._plan_build(batch, slots.num_vertices)
         located = loops.locate_batch(self.backend, slots, batch)
-        total = slots.num_edges + len(batch) - located.found
+        total = slots.num_edges + batch.count_edges() - located.found
         limits = self._upper_limits
         if total > limits[-1] * slots.num_slots:
             return self._plan_merge(slots, batch, located, add, total)
@@ -48,7 +48,7 @@ class PMAStore(PackedArrayStore):
             slots, located, total, lambda target: partial(loops.insert_one_by_one, target, batch, located, limits, add)
         )
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
+    def plan_delete(self, batch: Batch) -> Plan:
         loops, slots = self._loops, self.slots
         located = loops.locate_batch(self.backend, slots, batch)
         total = slots.num_edges - located.found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynstore.batches.batch import EdgeBatch, sort_unique
+from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.bits import full_words
 from dynstore.stores.base import Plan, Store
 from dynstore.stores.table.slots import SlotArrays

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from dynstore.arguments import check_count, check_flag
-from dynstore.batches.batch import EdgeBatch, sort_unique
+from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.bits import full_words
 from dynstore.config import check_share
 from dynstore.errors import InputError, LimitError
-from dynstore.stores.base import Columns, NativeRows, Plan, Store, StoreOptions
+from dynstore.stores.base import Columns, NativeRows, Plan, Reason, Refused, Store, StoreOptions
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import Array, OnDuplicate
@@ -69,6 +69,7 @@ class SlabHashStore(Store):
     """Edges in chains of slabs, found by their hash."""
 
     name = "slab_hash"
+    takes_unsorted = True
     Options = SlabHashOptions
     options: SlabHashOptions
 
@@ -85,8 +86,9 @@ class SlabHashStore(Store):
 
     # ------------------------------------------------------------------ updates
 
-    def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
+    def plan_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         backend, kernels, reuse = self.backend, self._kernels, self.options.reuse_tombstones
+        batch = batch.materialized() if batch.has_weights else batch
         num_vertices, num_slabs = max(num_vertices, self._num_vertices), self._table.num_slabs
         if self._num_edges:
             probe = self._prepare(batch, num_vertices)
@@ -95,9 +97,9 @@ class SlabHashStore(Store):
             table, fresh = self._make_table_for(self._count_rows(batch, num_vertices)), True
             table.dirty.fill(1)  # the last view may hold what was deleted since
             probe = self._count_and_reserve(table, batch)
-        total = self._num_edges + len(batch) - probe.found
+        total = self._num_edges + batch.count_edges() - probe.found
         self._check_num_slots(total)
-        weights = batch.weights
+        weights = batch.materialized().weights if batch.has_weights else None
         if weights is not None and on_duplicate == "add" and probe.found:
             weights = weights + kernels.read_weights(backend, table, probe.places, weights.dtype)
         write = backend.prepare(kernels.insert_absent, backend, table, batch, probe, reuse, weights)
@@ -112,7 +114,7 @@ class SlabHashStore(Store):
         grown = table.num_slabs > num_slabs
         return Plan(probe.found, probe.found_loops, commit, grown, "merge" if fresh else "in-place")
 
-    def plan_delete(self, batch: EdgeBatch) -> Plan:
+    def plan_delete(self, batch: Batch) -> Plan:
         backend, kernels, table = self.backend, self._kernels, self._table
         probe = kernels.locate(backend, table, batch)
         total = self._num_edges - probe.found
@@ -125,25 +127,29 @@ class SlabHashStore(Store):
         return Plan(probe.found, probe.found_loops, commit, path="in-place")
 
     @property
-    def writes_now(self) -> bool:
+    def supports_speculation(self) -> bool:
         return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a table of their own
 
-    def insert_now(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | None:
+    def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
         if self.weight_dtype is not None:
-            return None
+            return Refused(Reason.UNSUPPORTED, batch)
         backend, options, num_vertices = self.backend, self.options, max(num_vertices, self._num_vertices)
         self._table.grow_rows(backend, num_vertices)
         most = self._max_id - self._num_edges
-        found = backend.kernels("dynstore.stores.slab_hash", "speculative").insert_now(
+        found: tuple[int, int] | Reason = backend.kernels("dynstore.stores.slab_hash", "speculative").try_insert(
             backend, self._table, batch, num_vertices - 1, most, options.max_chain, options.reuse_tombstones
         )
-        return None if found is None else self._written(found, len(batch) - found[0], num_vertices)
+        if isinstance(found, Reason):
+            return Refused(found, batch)
+        return self._written(found, batch.count_edges() - found[0], num_vertices)
 
-    def delete_now(self, batch: EdgeBatch) -> Plan | None:
+    def try_delete(self, batch: Batch) -> Plan | Refused:
         last_id = self._max_id - 1
         kernels = self.backend.kernels("dynstore.stores.slab_hash", "speculative")
-        found = kernels.delete_now(self.backend, self._table, batch, last_id)
-        return None if found is None else self._written(found, -found[0], self._num_vertices)
+        found: tuple[int, int] | Reason = kernels.try_delete(self.backend, self._table, batch, last_id)
+        if isinstance(found, Reason):
+            return Refused(found, batch)
+        return self._written(found, -found[0], self._num_vertices)
 
     def _written(self, found: tuple[int, int], change: int, num_vertices: int) -> Plan:
         """Return the plan of an update that is written, with the edges and self-loops found."""
@@ -265,13 +271,14 @@ class SlabHashStore(Store):
         buckets = xp.ceil(degrees / (self.options.load_factor * self._table.keys)).astype(np.int64)
         return buckets, int(buckets.sum())
 
-    def _count_rows(self, batch: EdgeBatch, num_rows: int) -> Array:
+    def _count_rows(self, batch: Batch, num_rows: int) -> Array:
         """Return how many edges of a batch each row has."""
-        if not batch.src.shape[0]:  # which CuPy cannot count
+        src = batch.materialized().src
+        if not src.shape[0]:  # which CuPy cannot count
             return self.backend.zeros(num_rows, np.int64)
-        return self.backend.xp.bincount(batch.src, minlength=num_rows)
+        return self.backend.xp.bincount(src, minlength=num_rows)
 
-    def _prepare(self, batch: EdgeBatch, num_vertices: int) -> Probe:
+    def _prepare(self, batch: Batch, num_vertices: int) -> Probe:
         """Find a batch's edges, and have rows, tables and slabs for the absent ones.
 
         What the store holds stays the same, so all this may be done although the update may yet be dropped.
@@ -297,12 +304,12 @@ class SlabHashStore(Store):
         self._table = self._rebuilt(degrees)
         return self._count_and_reserve(self._table, batch)
 
-    def _count(self, table: SlabTable, batch: EdgeBatch, max_chain: int) -> Probe:
+    def _count(self, table: SlabTable, batch: Batch, max_chain: int) -> Probe:
         reuse = self.options.reuse_tombstones
         probe: Probe = self._kernels.locate_and_count(self.backend, table, batch, max_chain, reuse)
         return probe
 
-    def _count_and_reserve(self, table: SlabTable, batch: EdgeBatch) -> Probe:
+    def _count_and_reserve(self, table: SlabTable, batch: Batch) -> Probe:
         """Find a batch's edges, and have the slabs that the absent ones need, however long chains get."""
         probe = self._count(table, batch, ANY_LENGTH)
         self._reserve(table, probe.used + max(probe.needed - probe.free, 0))

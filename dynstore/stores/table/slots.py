@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
     from dynstore.typing import Array
 
-__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Located", "SlotArrays"]
+__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Attempt", "Located", "SlotArrays"]
 
 Made = TypeVar("Made")
 OFFSET_SLACK = 1.25
@@ -50,6 +50,22 @@ class Located:
     found: int
     found_loops: int
     listed: Any = None
+
+
+@dataclass(slots=True)
+class Attempt:
+    """An insertion that was tried before it was planned.
+
+    Attributes
+    ----------
+    located : Located
+        What was found; where it is written, only the counts.
+    is_written : bool
+        Where not, all is to be merged.
+    """
+
+    located: Located
+    is_written: bool
 
 
 @dataclass

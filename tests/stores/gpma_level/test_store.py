@@ -11,7 +11,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from dynstore import DynamicGraph
 from dynstore.backend import Backend, get_backend
-from dynstore.batches.batch import EdgeBatch
+from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import InputError
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays, live_edges

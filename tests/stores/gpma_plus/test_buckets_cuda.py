@@ -144,13 +144,13 @@ def test_a_leaf_that_gets_too_many_rows_has_the_batch_sorted(device, keys, inser
 def test_windows_that_are_too_wide_for_a_block_are_merged_by_all(device, insert_into_both, monkeypatch):
     """Neighbouring leaves that all get more than they can take; others beside them, and dead keys inside."""
 
-    giants, read = [], insert_buckets._tell_batch
+    giants, read = [], insert_buckets._keep_found
 
     def spy(batch, plan, totals, most_new):
         giants.append(totals[bucket_layout.GIANT])
         return read(batch, plan, totals, most_new)
 
-    monkeypatch.setattr(insert_buckets, "_tell_batch", spy)
+    monkeypatch.setattr(insert_buckets, "_keep_found", spy)
     wide = 1 << bucket_layout.MAX_HEIGHT
     columns = 8 * np.arange(400 * wide)
     graph = DynamicGraph.from_edges((columns // 400, columns % 400), device=device, merge_cost=0.0)
@@ -169,14 +169,14 @@ def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkey
     """Ranges for a lane, for a warp and for all blocks, mixed in each leaf; new rows begin inside some of them."""
     from dynstore.stores.pma.cuda import row_offsets
 
-    windows, read = [], insert_buckets._tell_batch
+    windows, read = [], insert_buckets._keep_found
 
     def spy(batch, plan, *told):
         control = plan.scratch.control
         windows.append([int(control[getattr(bucket_layout, kind)]) for kind in ("NARROW", "WIDE", "GIANT")])
         return read(batch, plan, *told)
 
-    monkeypatch.setattr(insert_buckets, "_tell_batch", spy)
+    monkeypatch.setattr(insert_buckets, "_keep_found", spy)
     wide = 1 << bucket_layout.MAX_HEIGHT
     lengths = np.resize([1, 31, 32, 33, 63, 64, 65], 200 * wide)
     lengths[::67], lengths[5::71] = row_offsets.FAR_ROWS - 1, row_offsets.FAR_ROWS

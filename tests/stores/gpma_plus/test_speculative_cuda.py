@@ -7,7 +7,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
-from dynstore.batches.batch import RawEdges, WeightedRows
+from dynstore.batches.unsorted import RawEdges, WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.stores.gpma_plus.cuda import speculative
 from dynstore.stores.gpma_plus.store import GPMAPlusStore
@@ -173,8 +173,8 @@ def test_what_1e6_edges_are_sorted_and_written_in_is_kept(device, weighted):
     slots = SlotArrays.allocate(backend, num_slots, 4_200_000, np.int32, np.float32 if weighted else None)
     src, dst, weights = (np.empty(num_rows, dtype) for dtype in (np.int32, np.int32, np.float32))
     batch = WeightedRows(backend, src, dst, weights, False, False) if weighted else RawEdges(backend, src, dst, False)
-    batch._sorted = np.empty((2, num_rows), np.int64)
-    batch._keys = batch._sorted[0]
+    batch._findings.rows = np.empty((2, num_rows), np.int64)
+    batch._findings.keys = batch._findings.rows[0]
     kept = []
     for _ in range(2):
         plan = []

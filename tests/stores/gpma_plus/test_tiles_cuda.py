@@ -393,8 +393,8 @@ def test_which_batches_are_searched_by_pieces(device, partition, launches):
 def test_leaves_of_windows_are_counted_whichever_block_is_late(device, tiles, delay_first_block, monkeypatch):
     from dynstore.stores.gpma_plus.cuda.bucket_layout import LEAVES, LISTED
 
-    tell, posted = insert_buckets._tell_batch, []
-    monkeypatch.setattr(insert_buckets, "_tell_batch", lambda *args: (posted.append(args[2]), tell(*args))[1])
+    tell, posted = insert_buckets._keep_found, []
+    monkeypatch.setattr(insert_buckets, "_keep_found", lambda *args: (posted.append(args[2]), tell(*args))[1])
     keys = np.sort(np.random.default_rng(1).choice(40_000, 1500, replace=False))
     new = (keys.reshape(-1, 150)[:, :4] + 1).ravel()
     rows = (np.array(np.divmod(some, 200), np.int32) for some in (keys, new))

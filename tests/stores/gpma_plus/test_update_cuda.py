@@ -7,8 +7,8 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import Backend, Together
-from dynstore.batches.batch import RawEdges
 from dynstore.batches.cuda import unique
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.grid import SUMS
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.gpma_plus.store import GPMAPlusStore
@@ -426,7 +426,7 @@ def test_int64_ids_that_fit_no_int32_are_edges_like_others(device, directed):
 @pytest.mark.parametrize("directed", [True, False])
 def test_a_deletion_among_more_slots_than_32_bits_number(device, directed, launches, monkeypatch):
     """By a search that numbers them by 64; of edges that are there, deleted ones, and some that never were."""
-    monkeypatch.setattr(GPMAPlusStore, "writes_now", False)  # as of so many slots
+    monkeypatch.setattr(GPMAPlusStore, "supports_speculation", False)  # as of so many slots
     rows, columns = np.divmod(np.arange(1600, dtype=np.int64), 40)
     graphs = [
         DynamicGraph.from_edges((rows, columns), device=device, directed=directed, vertex_dtype="int64")

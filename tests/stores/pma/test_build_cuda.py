@@ -7,7 +7,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.errors import LimitError
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph
@@ -116,15 +116,16 @@ def test_a_batch_counts_its_keys_before_it_splits_them(device, launches):
     backend = get_backend(device)
     src, dst = (backend.asarray(np.array(ids, np.int32)) for ids in ([3, 1, 3, 2, 1], [3, 2, 3, 1, 2]))
     batch = RawEdges(backend, src, dst, True)
-    assert batch.count_edges() == len(batch) == 3
-    assert batch.num_loops == 1
-    assert not batch.is_settled
+    assert batch.count_edges() == 3
+    assert batch.count_loops() == 1
+    assert batch.known() is batch
     assert backend.to_host(batch.distinct_keys()).tolist() == [1 << 32 | 2, 2 << 32 | 1, 3 << 32 | 3]
     assert launches == [*SORTING, "k_keep_runs"]
-    assert backend.to_host(batch.src).tolist() == [1, 2, 3]
-    assert backend.to_host(batch.dst).tolist() == [2, 1, 3]
-    assert len(batch) == 3
-    assert batch.num_loops == 1
+    edges = batch.materialized()
+    assert edges is batch.known()
+    assert backend.to_host(edges.src).tolist() == [1, 2, 3]
+    assert backend.to_host(edges.dst).tolist() == [2, 1, 3]
+    assert (len(edges), edges.num_loops) == (3, 1)
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 32, 33, 95, 96, 97, 192, 193, 385, 1200])

@@ -65,7 +65,7 @@ def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypat
     if kernels == "several":
         monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MOST_FUSED", 0)
     if kernels == "planned":
-        monkeypatch.setattr(GPMAPlusStore, "writes_now", False)
+        monkeypatch.setattr(GPMAPlusStore, "supports_speculation", False)
     rng = np.random.default_rng(seed)
     thin = {"leaf_lower": 0.02, "root_lower": 0.02}  # nothing is packed
     options = {"merge_cost": 1e9, "build_density": (0.5, 0.65, 0.8, 0.98)[seed], "root_upper": 0.99, **thin}

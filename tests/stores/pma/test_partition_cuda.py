@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from dynstore import DynamicGraph
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays

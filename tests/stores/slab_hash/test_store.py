@@ -7,7 +7,7 @@ import pytest
 from hypothesis.stateful import invariant, run_state_machine_as_test
 
 from dynstore import DynamicGraph
-from dynstore.batches.batch import make_batch
+from dynstore.batches.make import make_batch
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.slab_hash.slabs import (
     BUCKETS,
@@ -311,7 +311,7 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, launches, dire
     """Unless tables have to be made: the kernels find the edges that are named twice."""
     if backend_name == "cpu":
         pytest.skip("the host sorts each batch")
-    from dynstore.batches.batch import RawEdges
+    from dynstore.batches.unsorted import RawEdges
 
     graph = make(backend_name, directed=directed)
     graph.insert_edges((np.arange(9), np.arange(1, 10)))
@@ -319,7 +319,7 @@ def test_a_batch_is_not_sorted_on_cuda(backend_name, monkeypatch, launches, dire
     def unwanted(batch):
         raise AssertionError("the batch was sorted")
 
-    monkeypatch.setattr(RawEdges, "_settle", unwanted)
+    monkeypatch.setattr(RawEdges, "_materialize", unwanted)
     launches.clear()
     report = graph.insert_edges(([3, 5, 3, 8, 4, 4], [8, 9, 8, 9, 4, 4]))
     assert (report.inserted, report.replaced, report.duplicates) == (3, 1, 2)
@@ -353,7 +353,7 @@ def test_a_plan_on_cuda_finds_and_counts_what_the_host_does_and_writes_nothing(
                 before = table_of(one)
                 probe = one._out._kernels.locate_and_count(one.backend, one._out._table, edges, 2, True)
                 overlong = [] if probe.overlong is None else sorted(set(one.backend.to_host(probe.overlong).tolist()))
-                probes.append((len(edges), edges.num_loops, *probe[1:6], overlong))
+                probes.append((edges.count_edges(), edges.count_loops(), *probe[1:6], overlong))
                 found = one._out._kernels.locate(one.backend, one._out._table, edges)
                 probes[-1] += (found.found, found.found_loops)
                 after = table_of(one)
@@ -375,7 +375,7 @@ def test_one_bucket_gets_a_batch_of_many_warps(backend_name):
     column = graph.backend.asarray(np.arange(200, dtype=np.int32) % 150)
     batch = make_batch(graph.backend, column * 0, column, None, True)
     probe = store._kernels.locate_and_count(graph.backend, table, batch, 90, True)
-    assert (len(batch), probe.found, probe.needed, spilled(probe)) == (150, 7, 4, 120)
+    assert (batch.count_edges(), probe.found, probe.needed, spilled(probe)) == (150, 7, 4, 120)
     places = graph.backend.to_host(probe.places)
     given = places[places <= -3]
     assert sorted(-3 - given) == list(range(7, 30))

@@ -16,7 +16,7 @@ from dynstore.stores.table.slots import ABSENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.table.slots import SlotArrays
 
 __all__ = ["Rounds", "insert_in_rounds", "locate_batch", "plan_rounds"]

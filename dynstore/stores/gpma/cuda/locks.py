@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import cuda, device, kernel, prepare
 from dynstore.cuda.warp import d_lane, d_sum_lanes
@@ -27,7 +27,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -170,24 +170,24 @@ def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Loca
     return Located(positions, states, counts[NUM_PRESENT], loops), absent, counts[NUM_ABSENT]
 
 
-def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
+def locate_batch(backend: Backend, slots: SlotArrays, batch: Batch) -> Located:
     """Find the keys of a batch and count those that are there: one launch and one read-back, and no sort."""
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        return find_present(backend, slots, batch, 0.0)[0]
-    return _locate(backend, slots, batch)[0]
+    edges = batch.known()
+    if isinstance(edges, RawEdges):
+        return find_present(backend, slots, edges, 0.0)[0]
+    return _locate(backend, slots, edges.materialized())[0]
 
 
-def plan_rounds(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Rounds | None]:
+def plan_rounds(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Rounds | None]:
     """Find the keys of a batch and reserve what inserting the absent ones takes.
 
     ``limits``: the highest density of each height. No rounds where the root would be denser.
     """
-    located, absent, num_absent = _locate(backend, slots, batch)
-    if len(batch) - located.found > slots.room_at(limits[-1]):
+    edges = batch.materialized()
+    located, absent, num_absent = _locate(backend, slots, edges)
+    if len(edges) - located.found > slots.room_at(limits[-1]):
         return located, None
-    size, kind = len(batch), np.int64
+    size, kind = len(edges), np.int64
     locks, counters, next_keys, climbing, climbing_on, leaves, heights = backend.empty_together(
         (2 << (len(limits) - 1), kind), (NUM_COUNTERS, kind), (num_absent, kind), (num_absent, kind),
         (num_absent, kind), (size, kind), (size, np.int8), zeroed=2,
@@ -199,7 +199,7 @@ def plan_rounds(
 def insert_in_rounds(
     backend: Backend,
     slots: SlotArrays,
-    batch: EdgeBatch,
+    batch: Batch,
     located: Located,
     rounds: Rounds,
     limits: np.ndarray,
@@ -210,7 +210,8 @@ def insert_in_rounds(
     So what a round launches is prepared before anything is written.
     """
     weights = slots.src[:0] if slots.weights is None else slots.weights
-    new_weights = batch.src[:0] if batch.weights is None else batch.weights
+    edges = batch.materialized()
+    new_weights = edges.src[:0] if edges.weights is None else edges.weights
     top, num_keys, turn = len(limits) - 1, rounds.num_keys, 0
     keys, next_keys, *climbing = rounds.lists
     places = rounds.leaves, rounds.heights
@@ -218,14 +219,14 @@ def insert_in_rounds(
     def claim_leaves() -> None:
         k_claim_leaves.launch(
             num_keys,
-            slots.offsets, slots.dst, batch.src, batch.dst, keys, num_keys, turn, top, *places, rounds.locks,
+            slots.offsets, slots.dst, edges.src, edges.dst, keys, num_keys, turn, top, *places, rounds.locks,
             rounds.counters,
         )  # fmt: skip
 
     def try_segments(climbers: Array, num_climbers: int, height: int) -> None:
         k_try_segments.launch_warps(
             num_climbers,
-            slots.src, slots.dst, weights, slots.valid, slots.offsets, batch.src, batch.dst, new_weights,
+            slots.src, slots.dst, weights, slots.valid, slots.offsets, edges.src, edges.dst, new_weights,
             climbers, num_climbers, turn, height, top, float(limits[height]), *places, rounds.locks,
             climbing[height & 1], next_keys, rounds.counters,
         )  # fmt: skip
@@ -236,7 +237,7 @@ def insert_in_rounds(
     prepare(claim_leaves)
     prepare(try_segments, keys, num_keys, 0)
     prepare(write_rows)
-    k_set_located.launch(len(batch), weights, slots.valid, located.positions, located.states, new_weights, add)
+    k_set_located.launch(len(edges), weights, slots.valid, located.positions, located.states, new_weights, add)
     while num_keys:
         claim_leaves()
         climbers, num_climbers, height, counts = keys, num_keys, 0, [0] * NUM_COUNTERS

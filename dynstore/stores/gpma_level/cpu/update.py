@@ -18,7 +18,7 @@ from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.table.slots import SlotArrays
 
 __all__ = ["Levels", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]

@@ -21,7 +21,7 @@ from dynstore.stores.pma.cuda.segment_offsets import k_fill_edge_rows
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.stores.table.slots import Located, SlotArrays
     from dynstore.typing import Array
 
@@ -61,24 +61,20 @@ class Levels:
         return self.scratch.weights[:0] if weights is None else weights
 
 
-def plan_insert(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Levels | None]:
+def plan_insert(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Levels | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height. No windows where the root would be denser.
     """
-    return _plan(backend, slots, batch, limits, inserting=True)
+    return _plan(backend, slots, batch.materialized(), limits, inserting=True)
 
 
-def plan_delete(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Levels | None]:
+def plan_delete(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Levels | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height. No windows where the root would be sparser.
     """
-    return _plan(backend, slots, batch, limits, inserting=False)
+    return _plan(backend, slots, batch.materialized(), limits, inserting=False)
 
 
 def _plan(
@@ -147,19 +143,19 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Levels, add: bool
+    backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Levels, add: bool
 ) -> None:
     """Write an insertion into the slots."""
+    edges = batch.materialized()
     if plan.num_dead or slots.weights is not None:
-        weights, new_weights = plan.or_empty(slots.weights), plan.or_empty(batch.weights)
-        k_set_located.launch(len(batch), weights, slots.valid, located.positions, located.states, new_weights, add)
-    _write(slots, batch, plan)
+        weights, new_weights = plan.or_empty(slots.weights), plan.or_empty(edges.weights)
+        k_set_located.launch(len(edges), weights, slots.valid, located.positions, located.states, new_weights, add)
+    _write(slots, edges, plan)
 
 
-def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Levels | None
-) -> None:
+def delete_in_place(backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Levels | None) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
-    k_clear_located.launch(len(batch), slots.valid, located.positions, located.states)
+    edges = batch.materialized()
+    k_clear_located.launch(len(edges), slots.valid, located.positions, located.states)
     if plan is not None:
-        _write(slots, batch, plan)
+        _write(slots, edges, plan)

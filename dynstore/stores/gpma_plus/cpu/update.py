@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.pma.cpu.rebalance import Windows
     from dynstore.stores.table.slots import Located, SlotArrays
 

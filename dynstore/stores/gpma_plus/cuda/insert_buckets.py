@@ -16,6 +16,7 @@ from dynstore.cuda.compiler import THREADS, prepare
 from dynstore.cuda.grid import ANY_NUMBER, CONTROL_SIZE
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox
+from dynstore.stores.base import Reason
 from dynstore.stores.gpma_plus.cuda.bucket_fill import k_list_rows
 from dynstore.stores.gpma_plus.cuda.bucket_keys import ListedKeys
 from dynstore.stores.gpma_plus.cuda.bucket_layout import (
@@ -47,15 +48,15 @@ from dynstore.stores.pma.cuda.partition import Ordered, order_batch, rows_of
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.tiles import count_pieces, fits_pieces
 from dynstore.stores.table.cuda.arguments import pack_slots, with_room
-from dynstore.stores.table.slots import Located
+from dynstore.stores.table.slots import Attempt, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
-    from dynstore.batches.batch import RawEdges
+    from dynstore.batches.unsorted import RawEdges
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["ListPlan", "insert_now", "plan_lists", "write_lists"]
+__all__ = ["ListPlan", "plan_lists", "try_insert", "write_lists"]
 
 # The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
 MOST_ROWS = 1 << 30
@@ -169,20 +170,19 @@ def _start_plan(
     )
 
 
-def _tell_batch(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: int) -> Located | None:
-    """Return what was found, and tell the batch its counts; None where it cannot be planned like this.
+def _keep_found(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: int) -> Located | Reason:
+    """Return what was found; the batch keeps its counts. A reason where it cannot be planned like this.
 
     With more than ``most_new`` new edges all is merged, however wide a window would be.
     """
     if totals[STOPPED] or (totals[TOO_WIDE] and totals[REVIVED] + totals[ADDED] <= most_new):
-        batch.is_crowded = totals[STOPPED] != STRANGE
-        return None
-    batch.settle_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
+        return Reason.INVALID if totals[STOPPED] == STRANGE else Reason.OVERFLOW
+    batch.keep_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
     return Located(plan.scratch.positions, plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
-    return not batch.is_crowded and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
+    return not batch.needs_order and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
 
 
 def plan_lists(
@@ -213,8 +213,8 @@ def plan_lists(
     _start_plan(slots, batch, ordered, limits, plan)
     most_new = slots.room_at(limits[-1])
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
-    located = _tell_batch(batch, plan, totals, most_new)
-    if located is None:
+    located = _keep_found(batch, plan, totals, most_new)
+    if isinstance(located, Reason):
         return None
     located = replace(located, listed=plan.scratch.keys)
     if totals[REVIVED] + totals[ADDED] > most_new:
@@ -241,12 +241,12 @@ def write_lists(
     )  # fmt: skip
 
 
-def insert_now(
+def try_insert(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int, may_take_back: bool
-) -> tuple[Located, bool] | None:
+) -> Attempt | Reason:
     """Insert a batch without waiting for what planning it finds; the device decides whether that may be written.
 
-    Nobody need have looked at the batch's ids.
+    The batch's ids need not be validated.
 
     Parameters
     ----------
@@ -260,16 +260,12 @@ def insert_now(
 
     Returns
     -------
-    located : Located
-        As :func:`plan_lists` returns it, until the next insertion; where it is written, only the counts.
-    is_written : bool
-        Where not, all is to be merged, from what is ``listed``.
-
-    None in place of both, and nothing is written, where the batch has to be planned: for the reasons of
-    :func:`plan_lists`, or because an id is no vertex.
+    Attempt or Reason
+        What was found as :func:`plan_lists` returns it, until the next insertion; a merge takes the keys from what is
+        ``listed``. A reason, and nothing is written, where the batch has to be planned or sorted.
     """
     if not _may_plan(slots, batch):
-        return None
+        return Reason.TOO_LARGE
     ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = slots.room_at(limits[-1])
@@ -291,11 +287,13 @@ def insert_now(
     is_written = fits(totals, most_new, most_leaves)
     if undo is not None and not is_written and totals[STOPPED] != STRANGE:
         undo()
-    located = _tell_batch(batch, plan, totals, most_new)
-    # Where edges that were dead are after what has been taken back, nobody knows.
-    if located is None or (undo is not None and not is_written):
-        return None
-    return (located, True) if is_written else (replace(located, listed=plan.scratch.keys), False)
+    located = _keep_found(batch, plan, totals, most_new)
+    if isinstance(located, Reason):
+        return located
+    if is_written:
+        return Attempt(located, True)
+    # After a rollback the slots of restored tombstones are not those that were found.
+    return Reason.SCRATCH if undo is not None else Attempt(replace(located, listed=plan.scratch.keys), False)
 
 
 def _start_all(
@@ -321,8 +319,8 @@ def _insert_fused(
     plan: ListPlan,
     most_new: int,
     most_leaves: int,
-) -> tuple[Located, bool] | None:
-    """Do as :func:`insert_now` by one kernel, but for windows too wide for a warp."""
+) -> Attempt | Reason:
+    """Do as :func:`try_insert` by one kernel, but for windows too wide for a warp."""
     src, dst = batch.columns
     k_insert_lists.launch_resident(
         THREADS_A_ROW * plan.num_rows,
@@ -330,13 +328,13 @@ def _insert_fused(
         plan.scratch.all, plan.ticket, most_new, most_leaves, plan.num_rows,
     )  # fmt: skip
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
-    located = _tell_batch(batch, plan, totals, most_new)
-    if located is None:
-        return None
+    located = _keep_found(batch, plan, totals, most_new)
+    if isinstance(located, Reason):
+        return located
     if not fits(totals, most_new, most_leaves):
-        return replace(located, listed=plan.scratch.keys), False
+        return Attempt(replace(located, listed=plan.scratch.keys), False)
     if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
         prepare(write_lists, slots, plan)()
     else:
         slots.scratch.leave_clear(KIND)
-    return located, True
+    return Attempt(located, True)

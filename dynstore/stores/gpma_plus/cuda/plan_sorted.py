@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges, UnsortedBatch, WeightedRows
 from dynstore.batches.cuda.unique import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
 from dynstore.batches.cuda.weighted import start_keeping
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.batches.unsorted import RawEdges, UnsortedBatch, WeightedRows
 from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import cuda, kernel
 from dynstore.cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_leave_greatest, d_sync_grid
@@ -37,11 +38,11 @@ from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Insertion", "settle_batch", "start_plan"]
+__all__ = ["Insertion", "keep_located", "start_plan"]
 
 # Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
 NUM_LISTS = 4
@@ -154,7 +155,7 @@ def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tupl
 def start_plan(
     backend: Backend,
     slots: SlotArrays,
-    batch: EdgeBatch,
+    batch: Batch,
     limits: np.ndarray,
     kind: str | None,
     most: tuple[int, int] = (ANY_NUMBER, ANY_NUMBER),
@@ -173,20 +174,20 @@ def start_plan(
     scratch_leaves : int
         Where windows with scratch come to more leaves, nothing is granted, either.
     """
-    unsorted = batch if isinstance(batch, UnsortedBatch) and not batch.is_settled else None
-    rows = unsorted if isinstance(unsorted, WeightedRows) else None
-    sorted_keys = unsorted.keys if isinstance(unsorted, RawEdges) else backend.nothing(np.int64)
-    sorted_rows = None if rows is None else rows.sorted_below(slots.num_vertices)  # before scratch is made
-    num_rows = len(batch) if unsorted is None else unsorted.num_rows
+    batch = batch.known()
+    is_unsorted, rows = isinstance(batch, UnsortedBatch), batch if isinstance(batch, WeightedRows) else None
+    sorted_keys = batch.sort_keys() if isinstance(batch, RawEdges) else backend.nothing(np.int64)
+    sorted_rows = None if rows is None else rows.sort_below(slots.num_vertices)  # before scratch is made
+    num_rows = batch.num_rows
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     size, dtype = num_rows if kind is None else with_room(num_rows), slots.src.dtype
-    kept, resolved = 0 if unsorted is None else size, 0 if rows is None else size
+    kept, resolved = size if is_unsorted else 0, 0 if rows is None else size
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
     edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype)
     parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts
     plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
-    edges = Packed(batch.src, batch.dst) if unsorted is None else plan.edges
+    edges = Packed(batch.src, batch.dst) if isinstance(batch, EdgeBatch) else plan.edges
     if rows is not None and sorted_rows is not None:
         start_keeping(rows, *sorted_rows, plan.ends, *plan.edge_columns, plan.control)
     k_plan_update.launch_resident(
@@ -197,10 +198,11 @@ def start_plan(
     return plan
 
 
-def settle_batch(plan: Insertion, batch: EdgeBatch, totals: list[int]) -> Located:
-    """Return what a plan has found of each edge of a batch; the batch learns which these are, if it was sorted here."""
-    if isinstance(batch, UnsortedBatch) and not batch.is_settled:
+def keep_located(plan: Insertion, batch: Batch, totals: list[int]) -> Located:
+    """Return what a plan has found of each edge of a batch, which keeps its edges where they were sorted here."""
+    batch = batch.known()
+    if isinstance(batch, UnsortedBatch):
         src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
-        batch.settle(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
-    num_keys = len(batch)
+        batch = batch.keep_edges(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
+    num_keys = batch.num_rows
     return Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])

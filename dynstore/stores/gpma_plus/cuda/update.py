@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.stores.gpma_plus.cuda.insert_buckets import ListPlan, plan_lists, write_lists
-from dynstore.stores.gpma_plus.cuda.plan_sorted import settle_batch, start_plan
+from dynstore.stores.gpma_plus.cuda.plan_sorted import keep_located, start_plan
 from dynstore.stores.pma.cuda.rebalance import reserve_windows, write_windows
 from dynstore.stores.pma.cuda.update import delete_in_place, plan_delete
 from dynstore.stores.table.cuda.arguments import with_weights
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.pma.cuda.rebalance import Writing
     from dynstore.stores.table.slots import Located, SlotArrays
 
@@ -27,31 +27,33 @@ __all__ = ["delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
 
 
 def plan_insert(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+    backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
 ) -> tuple[Located, Writing | ListPlan | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
     Only a batch that a leaf gets too many keys of has to be sorted.
     """
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        unsorted = plan_lists(backend, slots, batch, limits)
-        if unsorted is not None:
-            return unsorted
+    edges = batch.known()
+    if isinstance(edges, RawEdges):
+        planned = plan_lists(backend, slots, edges, limits)
+        if planned is not None:
+            return planned
     plan = start_plan(backend, slots, batch, limits, None)
     totals = plan.mailbox.read(backend, plan.ticket)
-    located = settle_batch(plan, batch, totals)
-    if len(batch) - located.found > slots.room_at(limits[-1]):
+    located = keep_located(plan, batch, totals)
+    if batch.count_edges() - located.found > slots.room_at(limits[-1]):
         return located, None
     return located, reserve_windows(backend, slots, plan.writing, totals)
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing | ListPlan, add: bool
+    backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Writing | ListPlan, add: bool
 ) -> None:
     """Write an insertion into the slots."""
     if isinstance(plan, ListPlan):
         write_lists(slots, plan)
     else:
-        columns = with_weights(batch.src, batch.dst, batch.weights)
+        edges = batch.materialized()
+        columns = with_weights(edges.src, edges.dst, edges.weights)
         write_windows(slots, columns, located.positions, located.states, plan, True, add)

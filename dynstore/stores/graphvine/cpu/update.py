@@ -13,7 +13,7 @@ from dynstore.stores.pma.cpu.scratch import or_none
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.graphvine.blocks import Blocks
     from dynstore.typing import Array
 

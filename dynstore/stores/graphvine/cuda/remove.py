@@ -20,7 +20,7 @@ from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.graphvine.blocks import Blocks
     from dynstore.typing import Array
 

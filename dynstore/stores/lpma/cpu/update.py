@@ -34,7 +34,7 @@ from dynstore.stores.table.slots import PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.lpma.levels import Levels
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array

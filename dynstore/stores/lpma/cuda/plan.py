@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
 from dynstore.batches.cuda.unique import RUN_LOOPS, RUNS, d_count_runs, d_keep_runs
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
@@ -38,7 +38,7 @@ from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.lpma.levels import Levels
     from dynstore.typing import Array
 
@@ -257,7 +257,7 @@ def k_plan_levels(
 
 
 def plan_windows(
-    backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float], inserting: bool,
+    backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], inserting: bool,
     most_growth: int = 0, top_down: bool = False,
 ) -> Planned:  # fmt: skip
     """Launch the whole plan, then read one record back; what it decides on is on the device until then.
@@ -269,9 +269,10 @@ def plan_windows(
     most_growth : int
         Levels that could be appended.
     """
-    sorted_keys = batch.keys if isinstance(batch, RawEdges) and not batch.is_settled else backend.empty(0, np.int64)
+    batch = batch.known()
+    sorted_keys = batch.sort_keys() if isinstance(batch, RawEdges) else backend.nothing(np.int64)
     pending = int(sorted_keys.shape[0])
-    size, most_top = pending or len(batch), levels.depth + most_growth
+    size, most_top = pending or batch.count_edges(), levels.depth + most_growth
     num_leaves, num_marks = 1 << most_top, (2 << most_top) // 32 + 1
     work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, levels.vertex_dtype
     arrays = backend.empty_together(
@@ -281,7 +282,8 @@ def plan_windows(
     )  # fmt: skip
     control, marks, far_rows, work, positions, before, ordered, states, heights, edge_src, edge_dst = arrays
     if not pending:
-        edge_src, edge_dst = batch.src, batch.dst
+        edges = batch.materialized()
+        edge_src, edge_dst = edges.src, edges.dst
     ids, words, _, table, depth = memory_of(levels)
     k_plan_levels.launch_resident(
         max(size, num_leaves >> 3),
@@ -291,8 +293,8 @@ def plan_windows(
     counts = read_totals(backend, control)
     if pending:
         assert isinstance(batch, RawEdges)
-        batch.settle(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
-    num_keys = len(batch)
+        batch.keep_edges(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
+    num_keys = batch.count_edges()
     located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
     growth, num_absent = 0, counts[ABSENT] if inserting else 0
     while inserting and levels.num_edges + num_absent > limits[1] * (levels.num_slots << growth):

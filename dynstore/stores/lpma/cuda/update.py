@@ -38,7 +38,7 @@ from dynstore.stores.pma.cuda.windows import count_blocks, one_window
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.stores.lpma.levels import Levels
     from dynstore.stores.pma.cuda.windows import Windows as Spans
     from dynstore.stores.table.slots import Located, SlotArrays
@@ -178,7 +178,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 
 
 def plan_insert(
-    backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float], most_growth: int, top_down: bool
+    backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], most_growth: int, top_down: bool
 ) -> tuple[Located, int, Windows]:
     """Find the keys of a batch, how many levels to append, and the windows that take the absent ones.
 
@@ -189,7 +189,7 @@ def plan_insert(
 
 
 def plan_delete(
-    backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float]
+    backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float]
 ) -> tuple[Located, Windows | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
@@ -206,29 +206,31 @@ def _windows(backend: Backend, levels: Levels, planned: Planned) -> Windows:
 
 
 def insert(
-    backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: Located, windows: Windows, add: bool,
+    backend: Backend, old: Levels, levels: Levels, batch: Batch, located: Located, windows: Windows, add: bool,
     stamp: int,
 ) -> None:  # fmt: skip
     """Write an insertion, ``levels`` being the old ones and those appended."""
-    if batch.weights is not None:
+    edges = batch.materialized()
+    if edges.weights is not None:
         _, words, weights, table, depth = memory_of(levels)
         k_set_weights.launch(
-            len(batch), words, weights, table, depth, located.positions, located.states, batch.weights, add, stamp
+            len(edges), words, weights, table, depth, located.positions, located.states, edges.weights, add, stamp
         )
     if levels.depth > old.depth:
         begin_levels(backend, levels, old.depth)
-    _write(levels, batch, windows, stamp)
+    _write(levels, edges, windows, stamp)
 
 
 def delete(
-    backend: Backend, levels: Levels, batch: EdgeBatch, located: Located, windows: Windows | None, stamp: int
+    backend: Backend, levels: Levels, batch: Batch, located: Located, windows: Windows | None, stamp: int
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     _, words, _, table, depth = memory_of(levels)
-    k_clear_positions.launch(len(batch), words, table, depth, located.positions, located.states, stamp)
+    edges = batch.materialized()
+    k_clear_positions.launch(len(edges), words, table, depth, located.positions, located.states, stamp)
     if windows is not None and windows.num_windows:
-        k_clear_located.launch(len(batch), windows.planned.ordered, located.positions, located.states)
-        _write(levels, batch, windows, stamp)
+        k_clear_located.launch(len(edges), windows.planned.ordered, located.positions, located.states)
+        _write(levels, edges, windows, stamp)
 
 
 def delete_listed(backend: Backend, levels: Levels, src: Array, dst: Array, stamp: int) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend
-    from dynstore.batches.batch import RawEdges
+    from dynstore.batches.unsorted import RawEdges
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -158,7 +158,7 @@ def plan_keys(
     They are reserved for all rows while the device sorts and counts these. Where all are distinct, as in most builds,
     the slots, which nobody sees yet, are being written when this returns, and nothing is left to do.
     """
-    counted, keys, new = batch.start_counting(), batch.keys, None
+    counted, keys, new = batch.start_counting(), batch.sort_keys(), None
     with suppress(LimitError):  # for all rows; edges may be few enough
         new = reserve(int(keys.shape[0]))
         spread_keys(new, _plan_spread(backend, new, keys, counted))

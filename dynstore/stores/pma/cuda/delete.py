@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.batches.unsorted import RawEdges
 from dynstore.bits import unpack_bits
 from dynstore.cuda.compiler import THREADS, prepare
 from dynstore.cuda.grid import CONTROL_SIZE
@@ -26,7 +27,7 @@ from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -79,25 +80,28 @@ class Found:
     misses: bool
     is_sparse: bool
 
-    @property
-    def present(self) -> tuple[Located, bool, Array]:
-        """What :func:`find_present` returns, made when somebody asks."""
+    def located(self) -> Located:
+        """Return where each row's edge is."""
         scratch, num_rows = self.scratch, self.num_rows
-        located = Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
-        return located, self.is_sparse, scratch.marks
+        return Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
+
+    def present(self) -> tuple[Located, bool, Array]:
+        """Return what :func:`find_present` does."""
+        return self.located(), self.is_sparse, self.scratch.marks
 
 
 def _find(
     backend: Backend,
     slots: SlotArrays,
-    batch: EdgeBatch,
+    batch: Batch,
     bound: float,
     most: int,
     kind: str | None,
 ) -> Found:
     """Start the kernel, with scratch of this kind; return what it found."""
     raw = batch if isinstance(batch, RawEdges) else None
-    num_rows = len(batch) if raw is None else raw.num_rows
+    edges: RawEdges | EdgeBatch = batch.materialized() if raw is None else raw
+    num_rows = edges.num_rows
     ordered = None if raw is None else order_batch(backend, slots, raw)  # which goes on while scratch is taken
     size = num_rows if kind is None else with_room(num_rows)
     scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
@@ -114,14 +118,14 @@ def _find(
             scratch.by_pieces,
         )  # fmt: skip
     else:
-        src, dst, mirrored = (batch.src, batch.dst, False) if raw is None else rows_of(raw, ordered)
+        src, dst, mirrored = (edges.src, edges.dst, False) if isinstance(edges, EdgeBatch) else rows_of(edges, ordered)
         k_find_present.launch_resident(
-            max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # who finds nothing has to tell, too
+            max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # totals are posted in any case
             packed.located, src, dst, mirrored, bound, most, ticket, scratch.packed,
         )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
     if raw is not None and not totals[MISSING]:
-        raw.settle_counts(totals[FOUND], totals[FOUND_LOOPS])
+        raw.keep_counts(totals[FOUND], totals[FOUND_LOOPS])
     if mark is not None and (totals[MISSING] or totals[SPARSE] or totals[FOUND] > most):
         mark()
     return Found(scratch, num_rows, totals[FOUND], totals[FOUND_LOOPS], totals[MISSING] != 0, totals[SPARSE] != 0)
@@ -132,8 +136,8 @@ def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_delete
     k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
 
 
-def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float) -> tuple[Located, bool, Array]:
-    """Find the edges of a batch that are there; tells raw ones how many there are where all of them are.
+def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float) -> tuple[Located, bool, Array]:
+    """Find the edges of a batch that are there; raw ones keep how many there are where all of them are.
 
     Parameters
     ----------
@@ -149,11 +153,12 @@ def find_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: f
     marks : array of uint32 words
         The slots of the edges that are there.
     """
-    if batch.present is not None:
-        return batch.present
+    if batch.search is not None:
+        found: tuple[Located, bool, Array] = batch.search
+        return found
     if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
-        return _find_among_many(backend, slots, batch, bound)
-    return _find(backend, slots, batch, bound, -1, None).present
+        return _find_among_many(backend, slots, batch.materialized(), bound)
+    return _find(backend, slots, batch, bound, -1, None).present()
 
 
 def _find_among_many(
@@ -172,10 +177,10 @@ def _find_among_many(
     return Located(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
 
 
-def delete_present(backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float, most: int) -> Found | None:
+def delete_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float, most: int) -> Found | None:
     """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
 
-    Nobody need have looked at the batch's ids. (Of missing ones the distinct would have to be counted: by a sort, which
+    The batch's ids need not be validated. (Of missing ones the distinct would have to be counted: by a sort, which
     may fail.)
 
     Parameters

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.batches.batch import UnsortedBatch
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.table.slots import Located, SlotArrays
     from dynstore.typing import Array
 
@@ -250,13 +249,13 @@ def k_write_bits_and_rows(offsets, valid, before, new_src, num_elements, num_slo
 
 
 def plan_merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, reserve: Callable[[], SlotArrays]
+    backend: Backend, old: SlotArrays, batch: Batch, located: Located | None, reserve: Callable[[], SlotArrays]
 ) -> tuple[SlotArrays, Merging]:
     """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch.
 
     The host does not wait, and the GPU lists the keys while memory is taken.
     """
-    listed, num_new = (None, 0) if located is None else (located.listed, len(batch) - located.found)
+    listed, num_new = (None, 0) if located is None else (located.listed, batch.count_edges() - located.found)
     num_leaves, dtype = old.num_slots >> 5, old.src.dtype
     weights = old.src[:0] if old.weights is None else old.weights
     control, before, places, *added = backend.empty_together(
@@ -269,11 +268,9 @@ def plan_merge(
         positions, states = places, backend.nothing(np.uint8)
         edges = with_weights(old.src[:0], old.dst[:0], weights[:0])
         if located is not None:
-            assert not isinstance(batch, UnsortedBatch) or batch.is_settled, (
-                "keys in the order that they came are listed"
-            )
             positions, states = located.positions, located.states
-            edges = with_weights(batch.src, batch.dst, batch.weights)
+            new_edges = batch.materialized()
+            edges = with_weights(new_edges.src, new_edges.dst, new_edges.weights)
         k_list_new.launch_resident(
             max(states.shape[0], num_leaves >> 3, 1),
             num_leaves, old.valid, *edges, positions, states, before, places, *added, control,
@@ -290,7 +287,7 @@ def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
 
 
 def merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, add: bool, new: SlotArrays,
+    backend: Backend, old: SlotArrays, batch: Batch, located: Located | None, add: bool, new: SlotArrays,
     plan: Merging,
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
@@ -301,10 +298,11 @@ def merge(
         *with_weights(old.src, old.dst, old.weights), old.valid, plan.before, plan.places, *plan.added,
         *map(float, sizes), *sizes, *out,
     )  # fmt: skip
-    if located is not None and batch.weights is not None:
+    if located is not None and batch.has_weights:
+        edges = batch.materialized()
         k_update_weights.launch(
-            len(batch),
-            old.valid, plan.before, plan.places, located.positions, located.states, batch.weights, add, *sizes, out[2],
+            edges.num_rows,
+            old.valid, plan.before, plan.places, located.positions, located.states, edges.weights, add, *sizes, out[2],
         )  # fmt: skip
     k_write_bits_and_rows.launch(
         max(new.num_slots >> 5, WARP * -(-(new.num_vertices + 1) // ROWS)),

@@ -22,7 +22,7 @@ from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import RawEdges
+    from dynstore.batches.unsorted import RawEdges
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.launch import Packed
 from dynstore.stores.pma.cuda.build_keys import Building, plan_keys, spread_keys
 from dynstore.stores.pma.cuda.compact import start_packing
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
@@ -52,7 +52,7 @@ __all__ = [
 
 
 def plan_delete(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
+    backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
 ) -> tuple[Located, Writing | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
@@ -71,21 +71,21 @@ def plan_delete(
 
 
 def plan_build(
-    backend: Backend, batch: EdgeBatch, reserve: Callable[[int], SlotArrays]
+    backend: Backend, batch: Batch, reserve: Callable[[int], SlotArrays]
 ) -> tuple[SlotArrays, Writing | Building | None]:
     """Reserve fresh slots for a batch by ``reserve(num_edges)``, and what spreading it over them needs.
 
     None for that where there is nothing to write, or nothing left, see :func:`~.building.plan_keys`.
     """
-    if isinstance(batch, RawEdges) and not batch.is_settled:
+    batch = batch.known()
+    if isinstance(batch, RawEdges):
         return plan_keys(backend, batch, reserve)
-    new, columns = reserve(len(batch)), with_weights(batch.src, batch.dst, batch.weights)
-    return new, plan_spread(backend, new, columns) if len(batch) else None
+    edges = batch.materialized()
+    new, columns = reserve(edges.num_rows), with_weights(edges.src, edges.dst, edges.weights)
+    return new, plan_spread(backend, new, columns) if edges.num_rows else None
 
 
-def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Writing | None
-) -> None:
+def delete_in_place(backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Writing | None) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     if plan is None or not plan.num_leaves:
         k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)

@@ -11,7 +11,7 @@ from dynstore.stores.pma_sequential.cpu.loops import delete_keys, insert_keys
 if TYPE_CHECKING:
     import numpy as np
 
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.table.slots import Located, SlotArrays
 
 __all__ = ["delete_one_by_one", "insert_one_by_one", "locate_batch"]

@@ -24,7 +24,7 @@ from dynstore.stores.slab_hash.slabs import (
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.slab_hash.slabs import SlabTable
     from dynstore.typing import Array
 

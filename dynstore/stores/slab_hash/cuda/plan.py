@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import ARRIVALS
@@ -23,7 +23,7 @@ from dynstore.stores.slab_hash.slabs import END, FREE, TOMBSTONE, USED, Probe
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.slab_hash.slabs import SlabTable
     from dynstore.typing import Array
 
@@ -235,14 +235,16 @@ def k_plan_update(
         cuda.atomic.add(control, cuda.threadIdx.x, np.int64(board[cuda.threadIdx.x]))
 
 
-def read_edges(batch: EdgeBatch) -> tuple[Array, Array, int, bool, bool]:
+def read_edges(batch: Batch) -> tuple[Array, Array, int, bool, bool]:
     """Return a batch's columns, how many tasks they are, whether edges may repeat, and whether loops are counted."""
-    if not isinstance(batch, RawEdges) or batch.is_settled:
-        return batch.src, batch.dst, len(batch), False, batch.num_loops > 0
-    return *batch.columns, batch.num_rows, True, batch.mirrored
+    batch = batch.known()
+    if isinstance(batch, RawEdges):
+        return *batch.columns, batch.num_rows, True, batch.mirrored
+    edges = batch.materialized()
+    return edges.src, edges.dst, len(edges), False, edges.num_loops > 0
 
 
-def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
+def plan_update(backend: Backend, table: SlabTable, batch: Batch, max_chain: int, reuse: bool) -> Probe:
     """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
     src, dst, count, repeats, counts_loops = read_edges(batch)
     inserting = max_chain > 0
@@ -260,7 +262,7 @@ def plan_update(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain:
     )  # fmt: skip
     totals: list[int] = backend.to_host(control).tolist()
     if isinstance(batch, RawEdges) and repeats:
-        batch.settle_counts(totals[KEYS], totals[LOOPS])
+        batch.keep_counts(totals[KEYS], totals[LOOPS])
     num_overlong = totals[OVERLONG]
     return Probe(
         places,

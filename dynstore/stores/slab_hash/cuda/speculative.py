@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.batches.batch import RawEdges
+from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox
+from dynstore.stores.base import Reason
 from dynstore.stores.slab_hash.cuda.fused import (
     CONTROL_WORDS,
     REFUSED,
@@ -24,11 +25,11 @@ from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
-    from dynstore.batches.batch import EdgeBatch
+    from dynstore.batches.sorted import Batch
     from dynstore.stores.slab_hash.slabs import SlabTable
     from dynstore.typing import Array
 
-__all__ = ["delete_now", "insert_now"]
+__all__ = ["try_delete", "try_insert"]
 
 # The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
 MOST_ID, MOST_TASKS = MAX_INT32 - 1, 1 << 30
@@ -75,24 +76,25 @@ def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
     return *claims_and_places, (room, np.int64)
 
 
-def _read_totals(backend: Backend, batch: EdgeBatch, scratch: _Scratch, ticket: int) -> list[int] | None:
-    """Wait for what was counted, each edge once, and tell a raw batch what it has; None where all was taken back."""
+def _read_totals(backend: Backend, batch: Batch, scratch: _Scratch, ticket: int) -> list[int] | None:
+    """Wait for what was counted, each edge once, and have a raw batch keep that; None where all was taken back."""
     totals = scratch.mailbox.read(backend, ticket)
     if totals[REFUSED]:
         return None
     totals[KEYS] -= totals[REPEATED]
     totals[LOOPS] -= totals[REPEATED_LOOPS]
-    if isinstance(batch, RawEdges) and not batch.is_settled:
-        batch.settle_counts(totals[KEYS], totals[LOOPS])
+    raw = batch.known()
+    if isinstance(raw, RawEdges):
+        raw.keep_counts(totals[KEYS], totals[LOOPS])
     return totals
 
 
-def insert_now(
-    backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int, most: int, max_chain: int, reuse: bool
-) -> tuple[int, int] | None:
+def try_insert(
+    backend: Backend, table: SlabTable, batch: Batch, last_id: int, most: int, max_chain: int, reuse: bool
+) -> tuple[int, int] | Reason:
     """Insert a batch without weights before the host knows what is found; the device decides whether that may stay.
 
-    Nobody need have looked at the batch's ids.
+    The batch's ids need not be validated.
 
     Parameters
     ----------
@@ -104,12 +106,12 @@ def insert_now(
     Returns
     -------
     found, found_loops : int
-        As in :class:`~dynstore.stores.slab_hash.slabs.Probe`. None in place of both, and the table is as it was,
-        where that has to be planned: because of an id, a chain that would get too long, or slabs that are not there.
+        As in :class:`~dynstore.stores.slab_hash.slabs.Probe`. A reason in place of both, and the table is as
+        it was, where the batch has to be planned.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > min(most, MOST_TASKS):
-        return None
+        return Reason.TOO_LARGE
     room = with_room(count)
     scratch = table.take_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
     ticket = scratch.mailbox.next_ticket()
@@ -120,18 +122,18 @@ def insert_now(
     scratch.turn_over()
     totals = _read_totals(backend, batch, scratch, ticket)
     if totals is None:
-        return None
+        return Reason.INVALID
     return totals[FOUND] - totals[REPEATED], totals[FOUND_LOOPS] - totals[REPEATED_LOOPS]
 
 
-def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: int) -> tuple[int, int] | None:
-    """Delete those edges of a batch that are there before the host knows which; see :func:`insert_now`.
+def try_delete(backend: Backend, table: SlabTable, batch: Batch, last_id: int) -> tuple[int, int] | Reason:
+    """Delete those edges of a batch that are there before the host knows which; see :func:`try_insert`.
 
-    None, and nothing is deleted, where an id is below 0 or above ``last_id``.
+    A reason, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > MOST_TASKS:
-        return None
+        return Reason.TOO_LARGE
     room = with_room(count)
     scratch = table.take_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
     ticket = scratch.mailbox.next_ticket()
@@ -141,4 +143,4 @@ def delete_now(backend: Backend, table: SlabTable, batch: EdgeBatch, last_id: in
     )  # fmt: skip
     scratch.turn_over()
     totals = _read_totals(backend, batch, scratch, ticket)
-    return None if totals is None else (totals[FOUND], totals[FOUND_LOOPS])
+    return Reason.INVALID if totals is None else (totals[FOUND], totals[FOUND_LOOPS])

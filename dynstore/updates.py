@@ -1,0 +1,296 @@
+"""How a graph changes: every update is one transaction.
+
+An insertion or a deletion goes through these steps, in this order:
+
+1. Read the columns of the batch. Where the store supports speculation, ids and weights are not validated yet.
+2. Attempt: the store writes in one step, and the device decides whether it may (:meth:`Store.try_insert`).
+3. Where that is refused: validate, which raises for bad input, and plan. A plan reads, reserves memory, and may raise.
+4. Commit both orientations, then the ids, then end the version. A commit cannot fail.
+
+Whatever is raised, the graph is as it was. In-edges, where they are kept, are attempted first, so the out-edges never
+show half an update. They can be made anew from the out-edges: where only they are written and the rest fails, they are
+forgotten.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from dynstore.batches.make import make_batch
+from dynstore.batches.unsorted import UnsortedBatch
+from dynstore.input.columns import bring_columns
+from dynstore.interrupts import MemoryChecked, Uninterrupted
+from dynstore.orientations import Orientations
+from dynstore.snapshot import Lease
+from dynstore.stores.base import Reason, Refused
+from dynstore.tracked import Tracked
+from dynstore.typing import UpdateReport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from dynstore.backend import Backend
+    from dynstore.batches.sorted import Batch
+    from dynstore.delta import Change
+    from dynstore.ids.base import IdPlan, Names
+    from dynstore.input.columns import EdgeColumns
+    from dynstore.stores.base import Plan, Store
+    from dynstore.typing import OnDuplicate
+
+__all__ = ["Deletion", "Growth", "Insertion", "Operation", "Plans", "Request", "Updates"]
+
+_log = logging.getLogger("dynstore")
+
+
+class Request(NamedTuple):
+    """Which edges an update reads, and how; it may read them twice.
+
+    Attributes
+    ----------
+    caller : str
+        The public method, for messages.
+    edges : frame or tuple
+    names : tuple
+        The frame's columns: source, destination, and weight or None.
+    weight_dtype : numpy.dtype or None
+    """
+
+    caller: str
+    edges: Any
+    names: Names
+    weight_dtype: np.dtype | None
+
+    def on(self, backend: Backend) -> Request:
+        """Return the request with edges that can be read twice, columns of NumPy on the device."""
+        return self._replace(edges=bring_columns(self.caller, backend, self.edges))
+
+
+class Operation(Protocol):
+    """What an update does to one store."""
+
+    def attempt(self, store: Store, batch: Batch) -> Plan | Refused: ...
+
+    def plan(self, store: Store, batch: Batch) -> Plan: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """Insert a batch, and have ``num_vertices`` rows afterwards."""
+
+    num_vertices: int
+    on_duplicate: OnDuplicate
+
+    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
+        return store.try_insert(batch, self.num_vertices, self.on_duplicate)
+
+    def plan(self, store: Store, batch: Batch) -> Plan:
+        return store.plan_insert(batch, self.num_vertices, self.on_duplicate)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Delete the edges of a batch."""
+
+    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
+        return store.try_delete(batch)
+
+    def plan(self, store: Store, batch: Batch) -> Plan:
+        return store.plan_delete(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Have at least ``num_vertices`` rows."""
+
+    num_vertices: int
+
+    def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
+        return Refused(Reason.UNSUPPORTED, batch)
+
+    def plan(self, store: Store, batch: Batch) -> Plan:
+        return store.plan_vertices(self.num_vertices)
+
+
+class Plans(NamedTuple):
+    """The plans of the out-edges and, where they are kept, of the in-edges."""
+
+    out: Plan
+    into: Plan | None
+
+
+class Updates(Orientations, Tracked):
+    """The part of :class:`dynstore.DynamicGraph` that changes it."""
+
+    _num_edges: int
+    # Whether the last edges brought new ids: the next ones are then validated before they are attempted.
+    _expects_new_ids: bool
+
+    # ------------------------------------------------------------------ the two transactions
+
+    def _insert(self, request: Request, on_duplicate: OnDuplicate) -> UpdateReport:
+        with MemoryChecked(request.caller):
+            request = request.on(self.backend)
+            before, speculates = self.number_of_vertices(), self._supports_speculation
+            columns, naming = self._read(request, before, validate=not speculates or self._expects_new_ids)
+            batch = self._batch(columns, on_duplicate)
+            with Uninterrupted():
+                operation = Insertion(naming.num_vertices, on_duplicate)
+                outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+                if isinstance(outcome, Refused) and columns.max_id is None:
+                    columns, naming, batch = self._validate(outcome.batch, request, before, on_duplicate)
+                    operation = Insertion(naming.num_vertices, on_duplicate)
+                    outcome = Refused(outcome.reason, batch)
+                    if naming.num_vertices > before and outcome.reason is Reason.INVALID:
+                        outcome = self._attempt(operation, batch)
+                self._expects_new_ids = 0 < before < naming.num_vertices
+                change = None
+                if isinstance(outcome, Refused):
+                    batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
+                    outcome = self._plan(operation, batch)
+                    change = None if outcome.out.appended else self._read_change(batch, True)
+                return self._finish_insertion(outcome, batch, columns, naming, change)
+
+    def _delete(self, request: Request) -> UpdateReport:
+        with MemoryChecked(request.caller):
+            request = request.on(self.backend)
+            before, speculates = self.number_of_vertices(), self._supports_speculation
+            columns = self.ids.find_edges(*request, before, not speculates)
+            batch = self._batch(columns, "replace", weighted=False)
+            with Uninterrupted():
+                operation, change = Deletion(), None
+                outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+                if isinstance(outcome, Refused):
+                    batch = outcome.batch
+                    if (
+                        columns.max_id is None and outcome.reason is not Reason.SPARSE
+                    ):  # whose ids are known to be right
+                        columns = self.ids.find_edges(*request, before)
+                        batch = self._batch(columns, "replace", weighted=False)
+                    outcome = self._plan(operation, batch)
+                    change = self._read_change(batch, False)
+                num_edges = batch.num_edges(self._directed)
+                return self._finish_deletion(outcome, change, num_edges, len(columns.src) - num_edges)
+
+    # ------------------------------------------------------------------ their steps
+
+    @property
+    def _supports_speculation(self) -> bool:
+        """Whether the stores may write before they plan; not where a log follows the update."""
+        both = self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
+        return both and not self._logs
+
+    def _read(self, request: Request, num_vertices: int, validate: bool) -> tuple[EdgeColumns, IdPlan]:
+        return self.ids.plan_edges(*request, num_vertices, validate)
+
+    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate, weighted: bool = True) -> Batch:
+        weights = columns.weights if weighted else None
+        if weights is None and weighted and self._weighted:
+            weights = self.backend.empty(len(columns.src), self.weight_dtype)
+            weights.fill(1)
+        return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
+
+    def _validate(
+        self, batch: Batch, request: Request, num_vertices: int, on_duplicate: OnDuplicate
+    ) -> tuple[EdgeColumns, IdPlan, Batch]:
+        """Validate ids and weights that were not; return the batch under the numbers that the ids have.
+
+        Raises
+        ------
+        InputError
+        """
+        reading = *request, num_vertices
+        if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
+            columns, naming = self.ids.plan_edges(*reading)
+            return columns, naming, self._batch(columns, on_duplicate)
+        if not self.ids.renumbered:  # an id is its number
+            bounds = batch.find_bounds(sorting=batch.needs_order or self._out.num_edges == 0)
+            return *self.ids.plan_edges(*reading, bounds=bounds), batch
+        columns, naming = self.ids.plan_edges(*reading)
+        return columns, naming, batch.renumbered(columns.src, columns.dst)
+
+    def _attempt(self, operation: Operation, batch: Batch) -> Plans | Refused:
+        """Write each orientation in one step, the in-edges first.
+
+        Refused, and nothing is written, where these, or out-edges by themselves, have to be planned. Once in-edges are
+        written, refused out-edges are planned here; where that fails, the in-edges are forgotten.
+        """
+        into: Plan | None = None
+        if self._in is not None:
+            turned = operation.attempt(self._in, batch.transposed(self.backend))
+            if isinstance(turned, Refused):
+                _log.debug("in-edges are planned: %s", turned.reason.value)
+                return Refused(turned.reason, batch)
+            into = turned
+        try:
+            out = operation.attempt(self._out, batch)
+            if isinstance(out, Refused):
+                _log.debug("out-edges are planned: %s", out.reason.value)
+                if into is None:
+                    return out
+                out = operation.plan(self._out, out.batch)
+                batch.count_edges()  # here it may yet fail
+        except BaseException:
+            if into is not None:
+                self._forget_in_edges()
+            raise
+        return Plans(out, into)
+
+    def _plan(self, operation: Operation, batch: Batch) -> Plans:
+        """Plan an update of each orientation, the out-edges first: they may find out which edges the batch has."""
+        out = operation.plan(self._out, _taken_by(self._out, batch))
+        if self._in is None:
+            return Plans(out, None)
+        return Plans(out, operation.plan(self._in, _taken_by(self._in, batch.transposed(self.backend))))
+
+    def _finish_insertion(
+        self, plans: Plans, batch: Batch, columns: EdgeColumns, naming: IdPlan, change: Change | None
+    ) -> UpdateReport:
+        out, num_edges = plans.out, batch.num_edges(self._directed)
+        replaced, kept, deleted = self._found_edges(out), num_edges, 0
+        if out.appended:
+            kept, deleted = (part.num_edges(self._directed) for part in out.appended)
+        self._commit(plans, naming.commit, change)
+        self._num_edges += kept - replaced - deleted
+        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
+        return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
+
+    def _finish_deletion(
+        self,
+        plans: Plans,
+        change: Change | None,
+        num_edges: int,
+        duplicates: int,
+        forget: Callable[[], None] | None = None,
+    ) -> UpdateReport:
+        out, deleted = plans.out, self._found_edges(plans.out)
+        self._commit(plans, forget, change)
+        self._num_edges -= deleted
+        return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
+
+    def _found_edges(self, plan: Plan) -> int:
+        """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
+        return plan.found if self._directed else (plan.found + plan.found_loops) // 2
+
+    def _commit(self, plans: Plans, naming: Callable[[], None] | None, change: Change | None) -> None:
+        for plan in plans:
+            if plan is not None:
+                plan.commit()
+        if naming is not None:
+            naming()
+        self._end_version(change)
+
+    def _end_version(self, change: Change | None) -> None:
+        lease = self._lease
+        lease.ended_by = lease.version + 1
+        self._lease = Lease(lease.ended_by)
+        self._views = {}
+        self._tell(change)
+
+
+def _taken_by(store: Store, batch: Batch) -> Batch:
+    """Return a batch as a store takes it: as it is, or sorted."""
+    return batch if store.takes_unsorted else batch.materialized()
