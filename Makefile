@@ -20,30 +20,30 @@ CHECKED := dynstore algorithms adapters benchmarks tests examples
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(RUN_STAMP) ## Slide a window over the mathoverflow stream on three stores; writes demo.json and demo.html
+demo: $(RUN_STAMP) ## Slide a window over a real stream on three stores; write demo.json and demo.html
 	$(VENV)/bin/dynstore bench mathoverflow --store gpma+ --store rebuild --store merge \
 		--algorithm bfs --algorithm pagerank --algorithm triangle_count \
 		--window 0.5 --batch 1% --steps $(DEMO_STEPS) --json demo.json --report demo.html
 
-test: lint ## Lint, types and the tests (on the host; CUDA kernels in our simulator)
+test: lint ## Run lint, then the tests on the host; CUDA kernels run in our simulator
 	$(RUN) -m pytest -n auto --dist worksteal
 
-test-thorough: lint ## The same, with all variants of all stores and many more random inputs; takes hours
+test-thorough: lint ## The same with all variants of all stores and many more random inputs; takes hours
 	DYNSTORE_TEST_PROFILE=thorough $(RUN) -m pytest -n auto --dist worksteal
 
-test-gpu: ## The same tests with CUDA for real; uses PYTHON's packages, makes no .venv
+test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
 
-lint: $(TEST_STAMP) ## ruff and mypy
+lint: $(TEST_STAMP) ## Run ruff check, ruff format --check and mypy
 	$(RUN) -m ruff check $(wildcard $(CHECKED))
 	$(RUN) -m ruff format --check $(wildcard $(CHECKED))
 	$(RUN) -m mypy
 
-ptx: $(PTX_STAMP) ## Compile all CUDA kernels, without a GPU: are they what tests/ptx/digests.json says?
+ptx: $(PTX_STAMP) ## Compile all CUDA kernels without a GPU; compare their PTX with tests/ptx/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py write $(PTX_VENV)/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py compare tests/ptx/digests.json $(PTX_VENV)/digests.json
 
-clean: ## Remove .venv and everything built or cached
+clean: ## Remove .venv, .venv-ptx and everything built or cached
 	rm -rf $(VENV) $(PTX_VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.json demo.html
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -190,7 +190,8 @@ def _values(case: Case, name: str, result: Any) -> np.ndarray:
     result = result[0] if isinstance(result, tuple) else result
     if hasattr(result, "columns"):
         result = make_query(name, case.hubs[0], SOURCES).values(result)
-    return case.backend.to_host(result).astype(np.float64)
+    values: np.ndarray = case.backend.to_host(result).astype(np.float64)
+    return values
 
 
 def main(arguments: list[str] | None = None) -> int:

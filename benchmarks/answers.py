@@ -80,7 +80,8 @@ def make_query(name: str, start: int, num_vertices: int, warm_start: bool = Fals
 
 def _column(name: str) -> Callable[[Any], np.ndarray]:
     def values(frame: Any) -> np.ndarray:
-        vertex, column = frame["vertex"].to_numpy(), frame[name].to_numpy()
+        vertex: np.ndarray = frame["vertex"].to_numpy()
+        column: np.ndarray = frame[name].to_numpy()
         if bool((vertex[1:] > vertex[:-1]).all()):
             return column
         return column[np.argsort(vertex, kind="stable")]

@@ -52,7 +52,9 @@ class StoreRun:
         self.name = name
         device: Any = backend.name
         self._watch = Stopwatch(backend)
-        self._make = lambda: DynamicGraph(directed=directed, weighted=weighted, store=name, device=device, **options)
+        self._make: Callable[[], DynamicGraph] = lambda: DynamicGraph(
+            directed=directed, weighted=weighted, store=name, device=device, **options
+        )
         self.graph = self._make()
         self.max_bytes = 0
 

@@ -34,11 +34,13 @@ STORES = ("gpma+", "merge", "rebuild")
 BUILDS = 5
 
 
-@njit(cache=True)
-def copy_array(source: np.ndarray, target: np.ndarray) -> None:
+def _copy_array(source: np.ndarray, target: np.ndarray) -> None:
     """Copy as a Numba kernel does."""
     for i in range(source.shape[0]):
         target[i] = source[i]
+
+
+copy_array: Callable[[np.ndarray, np.ndarray], None] = njit(cache=True)(_copy_array)
 
 
 class _Floors:

@@ -115,7 +115,8 @@ class Stream:
         if self._op is None:
             return slice(0, window)
         last = _last_of_each(self._keys[:window])
-        return last[self._op[last] != OP_DELETE]
+        kept: np.ndarray = last[self._op[last] != OP_DELETE]
+        return kept
 
     def _slide(self, window: int, batch: int, num_slides: int) -> list[Slide]:
         upcoming = _next_occurrence(self._keys[: window + batch * num_slides])
@@ -211,7 +212,8 @@ def edge_keys(src: np.ndarray, dst: np.ndarray, directed: bool) -> np.ndarray:
     """Pack ids below 2^31 into one int64 key each; undirected pairs as (smaller, larger)."""
     if not directed:
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
-    return (src.astype(np.int64) << 32) | dst
+    keys: np.ndarray = (src.astype(np.int64) << 32) | dst
+    return keys
 
 
 def sorted_unique(keys: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ def check_flag(who: str, name: str, value: Any) -> bool:
 def check_dtype(who: str, name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
     """Return ``value`` as a dtype, refusing those that are not among the known names."""
     try:
-        dtype = np.dtype(value)
+        dtype: np.dtype = np.dtype(value)
     except TypeError:
         raise unknown_name(who, name, value, known) from None
     if not any(dtype == each for each in known):  # its name takes ten times as long

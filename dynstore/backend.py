@@ -197,7 +197,8 @@ def _device_to_host(values: Any) -> np.ndarray:
         import cupy
     except ImportError as error:
         raise MissingDependencyError(f"a device array needs CuPy to be read: {CUDA_INSTALL_LINE}") from error
-    return cupy.asnumpy(cupy.asarray(values))
+    copied: np.ndarray = cupy.asnumpy(cupy.asarray(values))
+    return copied
 
 
 @lru_cache(maxsize=1)

@@ -23,7 +23,8 @@ def make_options(who: str, cls: type[T], given: Mapping[str, Any]) -> T:
         With the list of known options.
     """
     if not given:
-        return _default_options(cls)  # type: ignore[arg-type]
+        defaults: T = _default_options(cls)  # type: ignore[arg-type]
+        return defaults
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in given:
         if name not in known:

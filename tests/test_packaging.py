@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib.metadata
 import importlib.util
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -144,8 +146,6 @@ def test_every_package_is_listed() -> None:
 
 def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
     """What is imported outside of extras' own modules is a dependency, and each dependency is imported."""
-    import re
-
     from_project = {re.split(r"[<>=\[ ]", line)[0] for line in PROJECT["project"]["dependencies"]}
     sources = [
         ROOT / path.removeprefix("dynstore/") if path.split("/")[1] in PACKAGE_DIRS else ROOT / path for path in _tree()
@@ -162,3 +162,13 @@ def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
     optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx", "pyarrow"}
     optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet"}
     assert third_party - optional == from_project
+
+
+def test_the_dev_container_installs_extras_that_exist() -> None:
+    """The form only: nothing builds the image here. Whole lines are comments in this file, as its readers allow."""
+    folder = ROOT / ".devcontainer"
+    lines = (folder / "devcontainer.json").read_text(encoding="utf-8").splitlines()
+    container = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
+    assert (folder / container["build"]["dockerfile"]).exists()
+    (named,) = re.findall(r"pip install -e '\.\[([a-z0-9,]+)\]'", container["postCreateCommand"])
+    assert {"rapids", "test"} <= set(named.split(",")) <= set(PROJECT["project"]["optional-dependencies"])

@@ -45,7 +45,7 @@ class GraphCache(dict[Any, Any]):
         return GraphCache, ()
 
 
-class DeltaLog(_Base):
+class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
     """What :class:`Graph` and :class:`DiGraph` add to NetworkX's classes.
 
     Up to the first algorithm nothing is noted. From then on each method that changes the graph notes what it
@@ -105,7 +105,8 @@ class DeltaLog(_Base):
     def add_node(self, node_for_adding: Any, **attr: Any) -> None:
         store = self._store
         if store is None:
-            return super().add_node(node_for_adding, **attr)
+            super().add_node(node_for_adding, **attr)
+            return
         with self._noted(store):
             super().add_node(node_for_adding, **attr)
             store.note_nodes(self._node)
@@ -113,7 +114,8 @@ class DeltaLog(_Base):
     def add_nodes_from(self, nodes_for_adding: Iterable[Any], **attr: Any) -> None:
         store = self._store
         if store is None:
-            return super().add_nodes_from(nodes_for_adding, **attr)
+            super().add_nodes_from(nodes_for_adding, **attr)
+            return
         with self._noted(store):
             super().add_nodes_from(nodes_for_adding, **attr)
             store.note_nodes(self._node)
@@ -121,7 +123,8 @@ class DeltaLog(_Base):
     def remove_node(self, n: Any) -> None:
         store = self._store
         if store is None or n not in self:
-            return super().remove_node(n)
+            super().remove_node(n)
+            return
         with self._noted(store):
             store.note_removal(n)
             super().remove_node(n)
@@ -129,7 +132,8 @@ class DeltaLog(_Base):
     def remove_nodes_from(self, nodes: Iterable[Any]) -> None:
         store = self._store
         if store is None:
-            return super().remove_nodes_from(nodes)
+            super().remove_nodes_from(nodes)
+            return
 
         def noting() -> Iterator[Any]:
             for node in nodes:
@@ -145,7 +149,8 @@ class DeltaLog(_Base):
     def add_edge(self, u_of_edge: Any, v_of_edge: Any, **attr: Any) -> None:
         store = self._store
         if store is None:
-            return super().add_edge(u_of_edge, v_of_edge, **attr)
+            super().add_edge(u_of_edge, v_of_edge, **attr)
+            return
         with self._noted(store):
             store.note_edge(u_of_edge, v_of_edge, moved=not self.has_edge(u_of_edge, v_of_edge))
             super().add_edge(u_of_edge, v_of_edge, **attr)
@@ -153,7 +158,8 @@ class DeltaLog(_Base):
     def add_edges_from(self, ebunch_to_add: Iterable[Any], **attr: Any) -> None:
         store = self._store
         if store is None:
-            return super().add_edges_from(ebunch_to_add, **attr)
+            super().add_edges_from(ebunch_to_add, **attr)
+            return
 
         def noting() -> Iterator[Any]:
             for edge in ebunch_to_add:
@@ -167,7 +173,8 @@ class DeltaLog(_Base):
     def remove_edge(self, u: Any, v: Any) -> None:
         store = self._store
         if store is None or not self.has_edge(u, v):
-            return super().remove_edge(u, v)
+            super().remove_edge(u, v)
+            return
         with self._noted(store):
             store.note_edge(u, v, moved=True)
             super().remove_edge(u, v)
@@ -175,7 +182,8 @@ class DeltaLog(_Base):
     def remove_edges_from(self, ebunch: Iterable[Any]) -> None:
         store = self._store
         if store is None:
-            return super().remove_edges_from(ebunch)
+            super().remove_edges_from(ebunch)
+            return
 
         def noting() -> Iterator[Any]:
             for edge in ebunch:
@@ -192,21 +200,24 @@ class DeltaLog(_Base):
     def add_weighted_edges_from(self, ebunch_to_add: Iterable[Any], weight: str = "weight", **attr: Any) -> None:
         store = self._store
         if store is None:
-            return super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
+            super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
+            return
         with self._noted(store):
             super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
 
     def update(self, edges: Any = None, nodes: Any = None) -> None:
         store = self._store
         if store is None:
-            return super().update(edges, nodes)
+            super().update(edges, nodes)
+            return
         with self._noted(store):
             super().update(edges, nodes)
 
     def clear(self) -> None:
         store = self._store
         if store is None:
-            return super().clear()
+            super().clear()
+            return
         with self._noted(store):
             super().clear()
             store.note_clear(nodes_too=True)
@@ -214,7 +225,8 @@ class DeltaLog(_Base):
     def clear_edges(self) -> None:
         store = self._store
         if store is None:
-            return super().clear_edges()
+            super().clear_edges()
+            return
         with self._noted(store):
             super().clear_edges()
             store.note_clear(nodes_too=False)

@@ -59,8 +59,9 @@ class Search:
         """Return distances as NetworkX has them: int, or float where weights are; a source's is always the int 0."""
         distances = self.distances[ids]
         if self.integral:
-            return distances.astype(np.int64).tolist()
-        numbers = distances.tolist()
+            steps: list[Any] = distances.astype(np.int64).tolist()
+            return steps
+        numbers: list[Any] = distances.tolist()
         for at in np.nonzero(np.isin(ids, self.first))[0].tolist():
             numbers[at] = 0
         return numbers

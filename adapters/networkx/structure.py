@@ -33,7 +33,8 @@ def _labels(G: StoreGraph) -> np.ndarray:
     store = G.structure()
     kernels = store.backend.kernels("dynstore.algorithms.components", "labels")
     labels = kernels.label_components(store.snapshot(), not store.is_directed())
-    return store.backend.to_host(labels)[G.live_ids()]
+    live: np.ndarray = store.backend.to_host(labels)[G.live_ids()]
+    return live
 
 
 def _components(G: StoreGraph) -> Iterator[set[Any]]:
@@ -129,7 +130,8 @@ def _triangles(G: StoreGraph) -> list[int]:
     """Return the triangles at each number."""
     store = G.structure()
     kernels = store.backend.kernels("dynstore.algorithms.community", "triangles")
-    return store.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
+    counts: list[int] = store.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
+    return counts
 
 
 def _clustering(G: StoreGraph, nodes: Any) -> dict[Any, Any]:
@@ -167,7 +169,7 @@ def clustering(G: StoreGraph, nodes: Any = None, weight: None = None) -> Any:
 @offer(refuses=_refuse_weights_and_directions)
 def average_clustering(G: StoreGraph, nodes: Any = None, weight: None = None, count_zeros: bool = True) -> float:
     """Return the mean of the clustering coefficients."""
-    found = list(_clustering(G, nodes).values())
+    found: list[float] = list(_clustering(G, nodes).values())
     if not count_zeros:
         found = [value for value in found if value > 0]
     return sum(found) / len(found)

@@ -80,7 +80,7 @@ def betweenness_centrality(
 
 def _result_dtype(result_dtype: Any) -> np.dtype:
     try:
-        dtype = np.dtype(result_dtype)
+        dtype: np.dtype = np.dtype(result_dtype)
         if dtype.name in ("float32", "float64"):
             return dtype
     except TypeError:

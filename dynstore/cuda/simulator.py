@@ -43,7 +43,7 @@ class _Board:
         self.combined: Any = None
 
 
-class _Thread(greenlet):
+class _Thread(greenlet):  # type: ignore[misc]  # greenlet has no types here
     """One thread of a grid."""
 
     def __init__(self, function: Callable[[], None], block: Block, index: int) -> None:

@@ -30,7 +30,8 @@ class StringKeys:
 
     def rows(self, chosen: np.ndarray) -> np.ndarray:
         """Return the strings of some rows, given by a mask or by numbers."""
-        return self.values[chosen if self.codes is None else self.codes[chosen]]
+        found: np.ndarray = self.values[chosen if self.codes is None else self.codes[chosen]]
+        return found
 
 
 # Integers in an array of the backend, or strings.

@@ -337,7 +337,7 @@ class StringTable(IdTable):
         return twin
 
     def memory_usage(self) -> int:
-        texts = sum(text.__sizeof__() for text in self.all().tolist())
+        texts: int = sum(text.__sizeof__() for text in self.all().tolist())
         return self.hashes.memory_usage() + int(self.buffer.nbytes) + texts
 
 
@@ -359,4 +359,5 @@ def hash_strings(values: np.ndarray) -> np.ndarray:
     if values.shape[0] == 0:
         return np.empty(0, np.int64)
     hashes = pandas.util.hash_array(values, categorize=False)
-    return (hashes >> np.uint64(1)).view(np.int64)
+    halved: np.ndarray = (hashes >> np.uint64(1)).view(np.int64)
+    return halved

@@ -64,7 +64,7 @@ def _ids(where: str, role: str, column: Any, max_id: int) -> np.ndarray:
     if not pyarrow.types.is_integer(column.type):
         raise FileFormatError(f"{where}: the {role} column has type {column.type}; vertex ids are integers")
     _no_nulls(where, role, column)
-    raw = column.to_numpy()
+    raw: np.ndarray = column.to_numpy()
     bad = raw > max_id if raw.dtype.kind == "u" else (raw < 0) | (raw > max_id)
     if bad.any():
         row = np.argmax(bad)
@@ -89,7 +89,7 @@ def _weights(where: str, column: Any, op: np.ndarray | None) -> np.ndarray:
     kind = column.type
     if not (pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind)):
         raise FileFormatError(f"{where}: the weight column has type {kind}; weights are numbers")
-    weight = column.cast(pyarrow.float64(), safe=False).to_numpy()  # nulls become NaN
+    weight: np.ndarray = column.cast(pyarrow.float64(), safe=False).to_numpy()  # nulls become NaN
     bad = np.isnan(weight)
     if op is not None:
         bad &= op != OP_DELETE
@@ -104,10 +104,13 @@ def _times(where: str, column: Any) -> np.ndarray:
 
     _no_nulls(where, "time", column)
     kind = column.type
+    time: np.ndarray
     if pyarrow.types.is_integer(kind):
-        return column.to_numpy().astype(np.int64)
+        time = column.to_numpy().astype(np.int64)
+        return time
     if pyarrow.types.is_temporal(kind):
-        return column.to_numpy().astype("datetime64[us]")
+        time = column.to_numpy().astype("datetime64[us]")
+        return time
     if pyarrow.types.is_floating(kind):
         time = column.to_numpy().astype(np.float64)
         if np.isnan(time).any():
@@ -117,4 +120,5 @@ def _times(where: str, column: Any) -> np.ndarray:
     if dates.isna().any():
         row = int(np.argmax(dates.isna().to_numpy()))
         raise _fault(where, row, f"time {str(column[row])!r} is neither a number nor an ISO date")
-    return dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    time = dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+    return time

@@ -186,13 +186,14 @@ def _op_codes(column: Any) -> np.ndarray | None:
     if column.isna().any() or any(symbol not in OP_SYMBOLS for symbol in categories):
         return None
     table = np.array([OP_SYMBOLS.index(symbol) for symbol in categories], dtype=np.uint8)
-    return table[column.cat.codes.to_numpy()]
+    ops: np.ndarray = table[column.cat.codes.to_numpy()]
+    return ops
 
 
 def _weights(column: Any, op: np.ndarray | None) -> np.ndarray | None:
     if column.dtype.kind not in "iuf":
         return None
-    weight = column.to_numpy(np.float64)
+    weight: np.ndarray = column.to_numpy(np.float64)
     missing = np.isnan(weight)
     if missing.any() and (op is None or (missing & (op != OP_DELETE)).any()):
         return None
@@ -203,17 +204,21 @@ def _times(where: str, data: bytes, layout: Layout, columns: Columns, column: An
     """Return times that sort: numbers as they are, ISO dates as datetime64[us]."""
     import pandas
 
+    times: np.ndarray
     if column.dtype == np.int64:
-        return column.to_numpy()
+        times = column.to_numpy()
+        return times
     bad = column.isna()
     if column.dtype == np.float64:
         if not bad.any():
-            return column.to_numpy()
+            times = column.to_numpy()
+            return times
     else:
         texts = column.astype(str).str.strip()
         dates = pandas.to_datetime(texts, format="ISO8601", utc=True, errors="coerce")
         if not dates.isna().any():
-            return dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+            times = dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
+            return times
         numbers = pandas.to_numeric(texts, errors="coerce")
         bad = dates.isna() if numbers.isna().iloc[0] else numbers.isna()  # what the first row is, all must be
     number, fields = line_of_row(data, layout, int(np.argmax(bad.to_numpy())))

@@ -60,7 +60,7 @@ def get_store(name: str) -> type[Store]:
     if name not in STORES:
         raise unknown_name("DynamicGraph", "store", name, [*STORES, AUTO])
     module, attribute = STORES[name]
-    store: Any = getattr(importlib.import_module(module), attribute)
+    store: type[Store] = getattr(importlib.import_module(module), attribute)
     return store
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from dynstore.errors import InputError, StaleSnapshotError
 from dynstore.graph import DynamicGraph
+from dynstore.snapshot import GapCSR
 from dynstore.testing.faults import count_bytes, for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_csr, live_edges
 from dynstore.testing.pair import Contract, Pair
@@ -101,12 +103,15 @@ class LeaseCases(Contract):
     def test_every_update_ends_the_lease(self, name: str) -> None:
         pair = self.busy(transposed=True)
         leases = [pair.graph.snapshot(), pair.graph.snapshot(transposed=True)]
+        uses: list[Callable[[GapCSR], Any]] = [
+            lambda x: x.indices, lambda x: x.mask(), lambda x: x.compact(), lambda x: x.export(),
+        ]  # fmt: skip
         version = pair.graph.version
         method, args = UPDATES[name]
         pair.update(method, *args)
         assert pair.graph.version == version + 1
         for lease in leases:
-            for use in (lambda x: x.indices, lambda x: x.mask(), lambda x: x.compact(), lambda x: x.export()):
+            for use in uses:
                 with pytest.raises(StaleSnapshotError, match=f"version {version} of the graph.* version {version + 1}"):
                     use(lease)
 

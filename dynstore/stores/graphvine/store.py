@@ -302,7 +302,7 @@ class GraphVineStore(RowStore):
     def _average_degree(self, src: Array) -> int:
         """Return the average degree of the rows that sorted edges are in, as a size of blocks."""
         num_rows = 1 + int(self.backend.xp.count_nonzero(src[1:] != src[:-1]))
-        return min(max(LEAST_BLOCK, round(src.shape[0] / num_rows)), LARGEST_BLOCK)
+        return min(max(LEAST_BLOCK, round(int(src.shape[0]) / num_rows)), LARGEST_BLOCK)
 
 
 def _power_of_two(count: int) -> int:

@@ -32,7 +32,7 @@ class PackedSlots(NamedTuple):
 
 def pack_slots(slots: SlotArrays) -> PackedSlots:
     """Return the arrays of some slots, packed once."""
-    packed = slots.packed
+    packed: PackedSlots | None = slots.packed
     if packed is None:
         searched = slots.offsets, slots.dst, slots.valid
         written = slots.src, slots.dst, slots.valid, slots.offsets
