@@ -64,7 +64,7 @@ def _find(name: str, text: str) -> Path | None:
 
 
 def _missing_names(text: str) -> list[str]:
-    return sorted({name for name in NAMED.findall(text)} - _defined())
+    return sorted(set(NAMED.findall(text)) - _defined())
 
 
 def _missing_files(text: str) -> list[str]:
@@ -128,7 +128,8 @@ def test_the_checks_find_mistakes() -> None:
     assert _missing_files("`dynstore/stores/no_such`") == ["dynstore/stores/no_such"]
     texts = _texts()
     (row,) = (line for line in texts["cuda.md"].splitlines() if line.startswith("| `k_probe`"))
-    assert ("k_probe", ROOT / "dynstore/cuda/compiler.py") in _listed(texts)
-    assert ("k_probe", ROOT / "dynstore/cuda/compiler.py") not in _listed({"cuda.md": texts["cuda.md"].replace(row, "")})
+    probe = "k_probe", ROOT / "dynstore" / "cuda" / "compiler.py"
+    assert probe in _listed(texts)
+    assert probe not in _listed({"cuda.md": texts["cuda.md"].replace(row, "")})
     twice = _listed(texts | {"another.md": f"Package: `dynstore/cuda`\n{row}"})
-    assert twice["k_probe", ROOT / "dynstore/cuda/compiler.py"] == ["cuda.md", "another.md"]
+    assert twice[probe] == ["cuda.md", "another.md"]
