@@ -68,10 +68,10 @@ KIND = "insertion"
 class _Scratch:
     """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
 
-    ``loaded``: the ways of a large batch whose kernels have been found: by pieces or not, how many are written early.
+    ``loaded``: for how many tiles the kernels of a large batch have been found; 0 for a search row by row.
     """
 
-    loaded: set[tuple[bool, int]]
+    loaded: set[int]
 
     def __init__(
         self,
@@ -146,17 +146,17 @@ def _start_plan(
     ordered: Ordered | None,
     limits: np.ndarray,
     plan: ListPlan,
-    writes: bool = False,
+    num_pieces: int = 0,
 ) -> None:
     """Start the kernels that plan; the batch may be ``ordered``, or be about to.
 
-    ``writes``: that leaves with room get their keys at once, where it is searched piece by piece.
+    ``num_pieces``: how many tiles the batch is searched by, so that leaves with room get their keys at once; 0 to
+    search row by row, and write nothing.
     """
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
-    if ordered is not None and fits_pieces(slots, plan.num_rows, True):
-        num_pieces = count_pieces(slots)
+    if ordered is not None and num_pieces:
         k_list_pieces.launch_resident(
-            num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32), writes,
+            num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32),
             ordered.listed, scratch.pieces,
         )  # fmt: skip
         k_choose_windows.launch_resident(
@@ -272,16 +272,16 @@ def try_insert(
     if plan.num_rows <= MOST_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
-    by_pieces, num_pieces, undo = ordered is not None and fits_pieces(slots, plan.num_rows, True), 0, None
-    if ordered is not None and by_pieces and may_take_back and plan.num_rows <= most_new:
+    num_pieces, undo, may_take_back = 0, None, may_take_back and plan.num_rows <= most_new
+    if ordered is not None and may_take_back and fits_pieces(slots, plan.num_rows, True):
         num_pieces = count_pieces(slots)
         undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
-    if (by_pieces, num_pieces) not in plan.scratch.loaded:  # so that whatever is started next can be
+    if num_pieces not in plan.scratch.loaded:  # so that whatever is started next can be
         prepare(start)
         if undo is not None:
             prepare(undo)
-        plan.scratch.loaded.add((by_pieces, num_pieces))
+        plan.scratch.loaded.add(num_pieces)
     start()
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
     is_written = fits(totals, most_new, most_leaves)
@@ -307,7 +307,7 @@ def _start_all(
     most_leaves: int,
 ) -> None:
     """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
-    _start_plan(slots, batch, ordered, limits, plan, num_pieces > 0)
+    _start_plan(slots, batch, ordered, limits, plan, num_pieces)
     write_lists(slots, plan, most_new, most_leaves, num_pieces)
 
 

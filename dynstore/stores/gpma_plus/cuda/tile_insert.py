@@ -296,7 +296,7 @@ def d_write_leaves(
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_list_pieces(
-    src, dst, valid, offsets, shift, num_pieces, most, writes, ordering, starts, ordered, marks, lists, table, states,
+    src, dst, valid, offsets, shift, num_pieces, most, ordering, starts, ordered, marks, lists, table, states,
     pairs, control, far_rows,
 ):  # fmt: skip
     """Put absent keys into lists of their leaves, sorted, each once: a block that is done takes the next piece.
@@ -304,10 +304,10 @@ def k_list_pieces(
     Leaves ``marks``, ``lists``, ``table`` and ``pairs`` as ``d_sort_lists`` does; a leaf that is said to be full may
     turn out not to be. Once a leaf or piece has too many rows, or an id is no vertex, what is left is of no use.
 
-    With ``writes``, leaves that have room get their keys at once, and dead edges there their bits: only others are
-    listed, and marked. The first slot of a piece stays as it is, and the rows that begin at the edges of leaves, see
-    ``unsorted_writing.d_write_starts``. So what other blocks read meanwhile, offsets and first slots, tells them the
-    same of their rows before and after. Nothing is written where ``ordering`` has seen an id of no vertex.
+    Leaves that have room get their keys at once, and dead edges there their bits. Only others are listed, and marked.
+    The first slot of a piece stays as it is, and so do the rows that begin at the edges of leaves
+    (``bucket_write.d_write_starts``). So other blocks, which read offsets and first slots meanwhile, find the same
+    before and after. Nothing is written where ``ordering`` has seen an id of no vertex.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     keys = cuda.shared.array(MOST_ABSENT, np.int64)
@@ -325,7 +325,7 @@ def k_list_pieces(
     has_repeated = cuda.shared.array(1, np.int32)
     following = cuda.shared.array(2, np.int64)
     sums = cuda.shared.array(TOTALS, np.int32)
-    writes &= ordering[STRANGE_ROWS] == 0
+    writes = ordering[STRANGE_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         sums[row] = 0
     piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
