@@ -25,12 +25,12 @@ INSTALL_LINES = {
 }
 
 
-def require(who: str, module: str) -> Any:
+def require(caller: str, module: str) -> Any:
     """Import a module of an optional library.
 
     Parameters
     ----------
-    who : str
+    caller : str
         The caller, for the message.
     module : str
         Such as "scipy.sparse"; its first part is a key of ``INSTALL_LINES``.
@@ -45,5 +45,5 @@ def require(who: str, module: str) -> Any:
     except ImportError as error:
         library = module.partition(".")[0]
         raise MissingDependencyError(
-            f"{who}: {library} cannot be imported ({error}); to install it: {INSTALL_LINES[library]}"
+            f"{caller}: {library} cannot be imported ({error}); to install it: {INSTALL_LINES[library]}"
         ) from error

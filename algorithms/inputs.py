@@ -26,7 +26,7 @@ def to_ids(G: DynamicGraph, numbers: Array) -> Array:
     return G.ids.of(numbers, G.number_of_vertices())
 
 
-def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.ndarray:
+def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.ndarray:
     """Read vertices of the graph: one id, a list, an array, a series, or a frame with one column.
 
     Returns
@@ -41,7 +41,7 @@ def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.nda
     columns = getattr(vertices, "columns", None)
     if columns is not None:
         if len(columns) != 1:
-            raise InputError(f"{who}: {what} is a frame of {len(columns)} columns; wanted one column of vertices")
+            raise InputError(f"{caller}: {what} is a frame of {len(columns)} columns; wanted one column of vertices")
         names = getattr(vertices, "column_names", columns)
         vertices = vertices[names[0]]
     if isinstance(vertices, bool | float | str):
@@ -50,18 +50,18 @@ def read_vertices(G: DynamicGraph, who: str, what: str, vertices: Any) -> np.nda
     try:
         numbers, stranger = G.ids.find(what, vertices, num_vertices)
     except InputTypeError as error:
-        raise InputTypeError(f"{who}: {error}") from error
+        raise InputTypeError(f"{caller}: {error}") from error
     except InputError as error:
-        raise InputError(f"{who}: Found invalid vertex in {error}") from error
+        raise InputError(f"{caller}: Found invalid vertex in {error}") from error
     if numbers.shape[0] == 0:
-        raise InputError(f"{who}: no vertex is given as {what}; wanted at least one")
+        raise InputError(f"{caller}: no vertex is given as {what}; wanted at least one")
     if stranger is not None:
-        raise InputError(f"{who}: Found invalid vertex in {what}: got {stranger!r}; the graph has {_vertices_of(G)}")
+        raise InputError(f"{caller}: Found invalid vertex in {what}: got {stranger!r}; the graph has {_vertices_of(G)}")
     return G.backend.to_host(numbers)
 
 
 def read_values(
-    G: DynamicGraph, who: str, what: str, frame: Any, column: str, dtype: np.dtype, *, any_sum: bool = False
+    G: DynamicGraph, caller: str, what: str, frame: Any, column: str, dtype: np.dtype, *, any_sum: bool = False
 ) -> Array:
     """Scatter a frame of columns ``vertex`` and ``column`` over all vertices.
 
@@ -80,7 +80,7 @@ def read_values(
         For a missing column, an id that is not a vertex, a vertex named twice, a negative value, or values
         whose sum is not a number above 0.
     """
-    label = f"{who}: {what}"
+    label = f"{caller}: {what}"
     if isinstance(frame, tuple) or not hasattr(frame, "columns"):
         raise InputTypeError(f"{label} is a {type_name(frame)}; wanted a frame with columns 'vertex' and '{column}'")
     # A table of vertices and values is read as a table of edges from each vertex to itself.
@@ -117,8 +117,8 @@ def has_negative_weights(csr: GapCSR) -> bool:
     return bool(negative.any()) and bool((negative & csr.mask()).any())
 
 
-def refuse_arguments(who: str, **arguments: Any) -> None:
+def refuse_arguments(caller: str, **arguments: Any) -> None:
     """Raise for parameters that cuGraph accepts for matrices only, as it does for a graph."""
     for name, value in arguments.items():
         if value is not None:
-            raise InputTypeError(f"{who}: {name!r} cannot be specified for a graph; got {value!r}, wanted None")
+            raise InputTypeError(f"{caller}: {name!r} cannot be specified for a graph; got {value!r}, wanted None")

@@ -44,7 +44,7 @@ from dynstore.input.frames import make_frame
 
 __all__ = ["ALGORITHMS", "main", "summarise_totals"]
 
-WHO = "drop_in_suite"
+CALLER = "drop_in_suite"
 TOLERANCE = 1e-6
 SLIDE_SHARE = 1000  # a slide is one of so many parts of all edges
 WARM_UPS = 3
@@ -118,7 +118,7 @@ class _Race:
         ]
         self.backend = get_backend("cuda")
         self.cupy = self.backend.xp
-        self.real, self.plc = require(WHO, "cugraph"), require(WHO, "pylibcugraph")
+        self.real, self.plc = require(CALLER, "cugraph"), require(CALLER, "pylibcugraph")
         from dynstore.adapters import cugraph
 
         self.drop_in: Any = cugraph

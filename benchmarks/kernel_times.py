@@ -35,7 +35,7 @@ __all__ = ["main", "time_launches"]
 
 # Steps before those that count, for an idle GPU and processor to come up to speed: as many as replace such a share of
 # the edges, as a window that has slid on for long is another case.
-WARM_UP_SHARE, FEWEST_WARM_UPS = 0.01, 4
+WARM_UP_SHARE, MIN_WARM_UPS = 0.01, 4
 Times = dict[tuple[str, str], list[float]]  # (operation, kernel or "" for the whole call) -> ms
 
 
@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> int:
     src, dst = different_pairs(backend.xp, chosen.scale, chosen.edge_factor, chosen.seed, True)
     for store, size in product(chosen.store.split(","), map(int, chosen.batch.split(","))):
         half = int(src.shape[0]) // 2
-        warm_ups = max(int(WARM_UP_SHARE * half) // max(size, 1), FEWEST_WARM_UPS)
+        warm_ups = max(int(WARM_UP_SHARE * half) // max(size, 1), MIN_WARM_UPS)
         slides = warm_ups + 2 * chosen.steps
         if not 0 < size * slides <= half:
             raise InputError(f"kernel_times: {slides} batches of {size} edges; wanted 1 to {half} edges in all of them")

@@ -16,7 +16,7 @@ from dynstore.errors import InputError
 
 __all__ = ["main", "render_results"]
 
-MOST_ROWS = 120
+MAX_ROWS = 120
 HEAD = """# Results
 
 Made from the files under `benchmarks/results/` by
@@ -60,7 +60,7 @@ def _section(name: str, document: Mapping[str, Any]) -> Iterator[str]:
     size = f"{dataset['edges']:,} edges, {dataset['vertices']:,} vertices"
     yield f"Commit {document['commit']}; {hardware}; {dataset['name']}: {size}."
     rows = document["rows"]
-    if len(rows) > MOST_ROWS:
+    if len(rows) > MAX_ROWS:
         yield f"{len(rows)} figures: see the file."
         return
     yield "\n| what | operation | batch | steps | median | p90 | p99 | max |\n|---|---|---|---|---|---|---|---|"

@@ -11,44 +11,44 @@ from dynstore.errors import InputError, InputTypeError, unknown_name
 __all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number"]
 
 
-def check_flag(who: str, name: str, value: Any) -> bool:
+def check_flag(caller: str, name: str, value: Any) -> bool:
     """Return ``value`` as a bool, refusing what is none."""
     if not isinstance(value, bool | np.bool_):
-        raise InputTypeError(f"{who}: {name} is {value!r}; wanted True or False")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted True or False")
     return bool(value)
 
 
-def check_dtype(who: str, name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
+def check_dtype(caller: str, name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
     """Return ``value`` as a dtype, refusing those that are not among the known names."""
     try:
         dtype: np.dtype = np.dtype(value)
     except TypeError:
-        raise unknown_name(who, name, value, known) from None
+        raise unknown_name(caller, name, value, known) from None
     if not any(dtype == each for each in known):  # its name takes ten times as long
-        raise unknown_name(who, name, value, known)
+        raise unknown_name(caller, name, value, known)
     return dtype
 
 
-def check_integer(who: str, name: str, value: Any) -> int:
+def check_integer(caller: str, name: str, value: Any) -> int:
     """Return ``value`` as an int, refusing what is none."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{who}: {name} is {value!r}; wanted an integer")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer")
     return int(value)
 
 
-def check_number(who: str, name: str, value: Any) -> float:
+def check_number(caller: str, name: str, value: Any) -> float:
     """Return ``value`` as a float, refusing what is no number, NaN included."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputTypeError(f"{who}: {name} is {value!r}; wanted a number")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number")
     if np.isnan(value):
-        raise InputError(f"{who}: {name} is NaN; wanted a number")
+        raise InputError(f"{caller}: {name} is NaN; wanted a number")
     return float(value)
 
 
-def check_count(who: str, name: str, value: Any, least: int = 0) -> int | None:
+def check_count(caller: str, name: str, value: Any, least: int = 0) -> int | None:
     """Return ``value`` as an int of ``least`` or more, or None as it is."""
     if value is None:
         return None
-    if check_integer(who, name, value) < least:
-        raise InputError(f"{who}: {name} is {value}; wanted {least} or more")
+    if check_integer(caller, name, value) < least:
+        raise InputError(f"{caller}: {name} is {value}; wanted {least} or more")
     return int(value)

@@ -28,7 +28,7 @@ import numpy as np
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
 from dynstore.typing import Array
 
-__all__ = ["DEVICES", "Backend", "Part", "Together", "cuda_problem", "get_backend"]
+__all__ = ["DEVICES", "Arena", "Backend", "Part", "cuda_problem", "get_backend"]
 
 # Bytes to whose multiples arrays in one allocation are placed.
 ALIGNMENT = 256
@@ -106,13 +106,13 @@ class Backend:
             array.fill(0)
         return array
 
-    def empty_together(self, *parts: Part, zeroed: int = 0) -> list[Array]:
-        """Allocate several arrays at once, which takes hardly longer than one; see :class:`Together`."""
-        return self.together(*parts, zeroed=zeroed).arrays
+    def empty_arena(self, *parts: Part, zeroed: int = 0) -> list[Array]:
+        """Allocate several arrays at once, which takes hardly longer than one; see :class:`Arena`."""
+        return self.arena(*parts, zeroed=zeroed).arrays
 
-    def together(self, *parts: Part, zeroed: int = 0) -> Together:
+    def arena(self, *parts: Part, zeroed: int = 0) -> Arena:
         """Allocate several arrays at once, to be cleared and used again."""
-        return Together(self, parts, zeroed)
+        return Arena(self, parts, zeroed)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
         """Bring host or device values to this device, without a copy where they already are there."""
@@ -141,7 +141,7 @@ class Backend:
             self.xp.cuda.get_current_stream().synchronize()
 
 
-class Together:
+class Arena:
     """Several arrays in one allocation.
 
     Parameters

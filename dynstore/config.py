@@ -14,7 +14,7 @@ __all__ = ["check_share", "make_options"]
 T = TypeVar("T")
 
 
-def make_options(who: str, cls: type[T], given: Mapping[str, Any]) -> T:
+def make_options(caller: str, cls: type[T], given: Mapping[str, Any]) -> T:
     """Make an options dataclass, refusing names that it does not have.
 
     Raises
@@ -28,7 +28,7 @@ def make_options(who: str, cls: type[T], given: Mapping[str, Any]) -> T:
     known = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     for name in given:
         if name not in known:
-            raise unknown_name(who, "option", name, known)
+            raise unknown_name(caller, "option", name, known)
     return cls(**given)
 
 
@@ -38,10 +38,10 @@ def _default_options(cls: type[T]) -> T:
     return cls()
 
 
-def check_share(who: str, name: str, value: Any, low: float, high: float) -> float:
+def check_share(caller: str, name: str, value: Any, low: float, high: float) -> float:
     """Return ``value`` as a float, refusing what is no number or lies outside ``[low, high]``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputTypeError(f"{who}: {name} is {value!r}; wanted a number between {low} and {high}")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number between {low} and {high}")
     if not low <= value <= high:
-        raise InputError(f"{who}: {name} is {value}; wanted a number between {low} and {high}")
+        raise InputError(f"{caller}: {name} is {value}; wanted a number between {low} and {high}")
     return float(value)

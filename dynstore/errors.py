@@ -88,7 +88,7 @@ def type_name(value: object) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def unknown_name(who: str, what: str, got: object, known: Iterable[str]) -> InputError:
+def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> InputError:
     """Build the error for a name that does not exist, with the known ones and a guess.
 
     >>> str(unknown_name("DynamicGraph", "store", "GPMA", ["gpma+", "merge"]))
@@ -99,4 +99,4 @@ def unknown_name(who: str, what: str, got: object, known: Iterable[str]) -> Inpu
     by_lower = {name.lower(): name for name in names}
     guess = get_close_matches(str(got).lower(), by_lower, n=1, cutoff=0.5)
     hint = f". Did you mean {by_lower[guess[0]]!r}?" if guess else ""
-    return InputError(f"{who}: unknown {what} {got!r}; known: {listed}{hint}")
+    return InputError(f"{caller}: unknown {what} {got!r}; known: {listed}{hint}")

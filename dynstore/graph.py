@@ -25,7 +25,7 @@ from dynstore.updates import Deletion, Growth, Plans, Request, Updates
 
 __all__ = ["DynamicGraph"]
 
-WHO = "DynamicGraph"
+CALLER = "DynamicGraph"
 VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 ON_DUPLICATE = ("replace", "add", "append")
@@ -85,17 +85,17 @@ class DynamicGraph(Conversions, Updates):
         reuse_ids: bool = False,
         **store_options: Any,
     ) -> None:
-        self._directed = check_flag(WHO, "directed", directed)
-        self._weighted = check_flag(WHO, "weighted", weighted)
-        self.vertex_dtype = check_dtype(WHO, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
-        self.weight_dtype = check_dtype(WHO, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
-        most = check_count(WHO, "max_vertices", max_vertices)
-        if check_flag(WHO, "reuse_ids", reuse_ids) and not renumber:
-            raise InputError(f"{WHO}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
-        entries = (check_count(WHO, "capacity", capacity) or 0) * (1 if directed else 2)
+        self._directed = check_flag(CALLER, "directed", directed)
+        self._weighted = check_flag(CALLER, "weighted", weighted)
+        self.vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
+        self.weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        most = check_count(CALLER, "max_vertices", max_vertices)
+        if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
+            raise InputError(f"{CALLER}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
+        entries = (check_count(CALLER, "capacity", capacity) or 0) * (1 if directed else 2)
         self.backend: Backend = get_backend(device)
         self.ids: VertexIds
-        if check_flag(WHO, "renumber", renumber):
+        if check_flag(CALLER, "renumber", renumber):
             self.ids = MappedIds(self.backend, self.vertex_dtype, most, reuse_ids)
         else:
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)

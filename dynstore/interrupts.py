@@ -17,17 +17,17 @@ SIGINT = int(signal.SIGINT)
 class MemoryChecked:
     """A ``with`` block whose memory errors, NumPy's and CuPy's, become ours; what was planned in it is dropped."""
 
-    __slots__ = ("_who",)
+    __slots__ = ("_caller",)
 
-    def __init__(self, who: str) -> None:
-        self._who = who
+    def __init__(self, caller: str) -> None:
+        self._caller = caller
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, MemoryError):
-            raise OutOfMemoryError(f"{self._who}: memory ran out ({error}); the graph is as it was") from error
+            raise OutOfMemoryError(f"{self._caller}: memory ran out ({error}); the graph is as it was") from error
 
 
 class Uninterrupted:

@@ -251,13 +251,13 @@ class Queries:
             columns["weight"] = weights
         return columns
 
-    def _look_up(self, who: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
+    def _look_up(self, caller: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
         names = source, destination, None
-        columns = self.ids.find_edges(who, edges, names, None, self.number_of_vertices())
+        columns = self.ids.find_edges(caller, edges, names, None, self.number_of_vertices())
         return self._out.look_up(columns.src, columns.dst)
 
-    def _row(self, who: str, vertex: Any, transposed: bool) -> Array:
-        number = self.ids.number_of(who, vertex, self.number_of_vertices())
+    def _row(self, caller: str, vertex: Any, transposed: bool) -> Array:
+        number = self.ids.number_of(caller, vertex, self.number_of_vertices())
         row = (self._in_store() if transposed and self._directed else self._out).row(number)
         if self.ids.renumbered:
             row = self.ids.of(row, self.number_of_vertices())

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.backend import Backend, Part, Together
+    from dynstore.backend import Arena, Backend, Part
 
-__all__ = ["KeptScratch"]
+__all__ = ["ScratchCache"]
 
 Made = TypeVar("Made")
 # How many bytes are kept of one kind: such a share of those that it is for, or so many where that is more. Making what
 # an insertion of 1e5 edges works in (10 MB for 5 million edges) takes the host longer than all else that it does.
-MOST_SHARE, MOST_BYTES = 1 / 4, 1 << 26
+MAX_SHARE, MAX_BYTES = 1 / 4, 1 << 26
 
 
-class KeptScratch:
+class ScratchCache:
     """What the last updates of one structure worked in, by kind of update."""
 
     def __init__(self) -> None:
-        self._kept: dict[str | None, tuple[Together, Any]] = {}
+        self._kept: dict[str | None, tuple[Arena, Any]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy keeps nothing yet: kernels know scratch by its addresses."""
-        return KeptScratch, ()
+        return ScratchCache, ()
 
     def take(
         self,
@@ -49,9 +49,9 @@ class KeptScratch:
             return made
         self._kept.pop(kind, None)
         kept = None  # to free it before the next one is made
-        scratch = backend.together(*parts, zeroed=zeroed)
+        scratch = backend.arena(*parts, zeroed=zeroed)
         made = make(backend, *scratch.arrays)
-        if kind is not None and scratch.nbytes <= max(MOST_SHARE * size, MOST_BYTES):
+        if kind is not None and scratch.nbytes <= max(MAX_SHARE * size, MAX_BYTES):
             self._kept[kind] = scratch, made
         return made
 

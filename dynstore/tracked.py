@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Tracked"]
 
 # Past this share of the graph's edges an answer is computed anew, so no more changes are kept; but always so many.
-MOST_SHARE = 1 / 16
-LEAST_KEPT = 4096
+MAX_SHARE = 1 / 16
+MIN_KEPT = 4096
 
 
 class Tracked:
@@ -70,7 +70,7 @@ class Tracked:
     def _tell(self, change: Change | None) -> None:
         """Hand a change to all who follow; None for one of everything."""
         if self._logs:
-            most = max(LEAST_KEPT, int(MOST_SHARE * self._out.num_edges))
+            most = max(MIN_KEPT, int(MAX_SHARE * self._out.num_edges))
             for log in [reference() for reference in list(self._logs)]:  # one may end meanwhile
                 if log is not None:
                     log.add(change, most)

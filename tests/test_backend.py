@@ -53,7 +53,7 @@ def test_too_large_allocations_say_how_large(backend: Backend, shape: Any) -> No
 
 def test_arrays_allocated_together_are_apart(backend: Backend) -> None:
     parts = (5, np.int64), (0, np.float32), (7, np.uint8), (3, np.int32)
-    arrays = backend.empty_together(*parts, zeroed=3)
+    arrays = backend.empty_arena(*parts, zeroed=3)
     assert [(array.shape[0], array.dtype) for array in arrays] == [(count, np.dtype(kind)) for count, kind in parts]
     for array in arrays[:3]:
         assert backend.to_host(array).tolist() == [0] * array.shape[0]
@@ -62,15 +62,15 @@ def test_arrays_allocated_together_are_apart(backend: Backend) -> None:
     for number, array in enumerate(arrays):
         assert backend.to_host(array).tolist() == [number + 1] * array.shape[0]
     with pytest.raises(OutOfMemoryError):
-        backend.empty_together((1, np.int64), (1 << 60, np.int64))
+        backend.empty_arena((1, np.int64), (1 << 60, np.int64))
 
 
 def test_of_the_last_array_that_is_to_be_zeros_only_the_first_entries_may_be(backend: Backend) -> None:
-    together = backend.together((3, np.int32), (90, np.int64, 4), (5, np.int8), zeroed=2)
-    for array in together.arrays:
+    arena = backend.arena((3, np.int32), (90, np.int64, 4), (5, np.int8), zeroed=2)
+    for array in arena.arrays:
         array.fill(7)
-    together.clear()
-    first, second, third = (backend.to_host(array).tolist() for array in together.arrays)
+    arena.clear()
+    first, second, third = (backend.to_host(array).tolist() for array in arena.arrays)
     assert (first, second, third) == ([0] * 3, [0] * 4 + [7] * 86, [7] * 5)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from dynstore import scratch
 from dynstore.backend import get_backend
-from dynstore.scratch import KeptScratch
+from dynstore.scratch import ScratchCache
 
 CPU = get_backend("cpu")
 
@@ -25,8 +25,8 @@ CPU = get_backend("cpu")
 def test_small_scratch_is_kept_and_large_beside_what_is_large(
     most_bytes: int, num_bytes: int, size: int, is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scratch, "MOST_BYTES", most_bytes)
-    kept = KeptScratch()
+    monkeypatch.setattr(scratch, "MAX_BYTES", most_bytes)
+    kept = ScratchCache()
 
     def take() -> np.ndarray:
         array: np.ndarray = kept.take(CPU, "kind", size, lambda _, array: array, ((num_bytes, np.uint8),), zeroed=1)
@@ -42,6 +42,6 @@ def test_small_scratch_is_kept_and_large_beside_what_is_large(
 
 def test_an_insertion_of_a_hundredth_keeps_its_scratch() -> None:
     """1e5 of 5 million edges: 10 MB of scratch, beside 65 MB of ids: less than what is kept in any case."""
-    kept = KeptScratch()
+    kept = ScratchCache()
     kept.take(CPU, "insertion", 65_000_000, lambda _, array: array, ((10_100_000, np.uint8),))
     assert kept.nbytes > 0

@@ -24,13 +24,13 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["as_cugraph"]  # the rest of what is public is what cuGraph has: see __getattr__
 
-WHO = "dynstore.adapters.cugraph"
+CALLER = "dynstore.adapters.cugraph"
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name not in ("__version__", "__git_commit__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    real = require(WHO, "cugraph")
+    real = require(CALLER, "cugraph")
     if name == "Graph":
         value = _make_graph_class(real.Graph)
     elif name in _BUILDERS:
@@ -46,7 +46,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *dir(require(WHO, "cugraph"))})
+    return sorted({*globals(), *dir(require(CALLER, "cugraph"))})
 
 
 def _wrap_function(function: Any, real_graph: Any) -> Any:
@@ -87,7 +87,7 @@ _BUILDERS = {
 def _wrap_builder(function: Any, method: str | None, library: str | None) -> Any:
     """Let a function that makes a graph from a frame make it as this module's ``Graph`` does."""
     signature = inspect.signature(function)
-    wrapped = _wrap_function(function, require(WHO, "cugraph").Graph)
+    wrapped = _wrap_function(function, require(CALLER, "cugraph").Graph)
 
     @functools.wraps(function)
     def build(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +112,7 @@ def _library_of(frame: Any) -> str:
 
 def _empty_like(using: Any) -> Any:
     """Return an empty graph for a ``create_using`` that means a plain Graph, or None."""
-    real_graph = require(WHO, "cugraph").Graph
+    real_graph = require(CALLER, "cugraph").Graph
     if using is None or using is real_graph or using is sys.modules[__name__].__dict__.get("Graph"):
         return new_graph()
     if type(using) is real_graph:

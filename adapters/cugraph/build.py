@@ -16,7 +16,7 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["new_graph", "reason_for_cugraph"]
 
-WHO = "cugraph.Graph"
+CALLER = "cugraph.Graph"
 DEFAULTS = {
     "source": "source",
     "destination": "destination",
@@ -37,7 +37,7 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
     Its type is exactly ``cugraph.Graph``; the method lies on the object. What a DynamicGraph cannot hold (several
     columns as one id, edge ids and types, negative ids, ...) goes to cuGraph's own; ``dynstore.explain`` says why.
     """
-    real = require(WHO, "cugraph").Graph
+    real = require(CALLER, "cugraph").Graph
     graph = real(m_graph, directed)
     if m_graph is None:
 
@@ -80,7 +80,7 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
     options : dict
         The arguments of ``from_cudf_edgelist``.
     """
-    cudf = require(WHO, "cudf")
+    cudf = require(CALLER, "cudf")
     ends = options["source"], options["destination"]
     weight = options["edge_attr"] if options["weight"] is None else options["weight"]
     if isinstance(weight, list | tuple) and len(weight) == 1:
@@ -149,7 +149,7 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
 
 def _one_weight_each(src: Any, dst: Any, weights: Any) -> list[Any]:
     """Give each undirected edge the weight that cuGraph does: the least of equal rows, the mean of both directions."""
-    cudf = require(WHO, "cudf")
+    cudf = require(CALLER, "cudf")
     if weights.dtype.kind == "i":
         weights = weights.astype(np.float32 if str(weights.dtype) == "int32" else np.float64)
     table = cudf.DataFrame({"src": src, "dst": dst, "weight": weights})

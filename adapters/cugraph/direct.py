@@ -22,7 +22,7 @@ from dynstore.input.frames import make_cudf_frame
 
 __all__ = ["call_directly", "is_offered"]
 
-WHO = "cuGraph"
+CALLER = "cuGraph"
 _own = threading.local()
 
 
@@ -52,7 +52,7 @@ def _behind(value: Any) -> tuple[DynamicGraph | None, bool | None]:
     if isinstance(value, DynamicGraph):
         return value, None
     live = getattr(value, "_Impl", None)
-    if type(value) is not require(WHO, "cugraph").Graph or not isinstance(live, LiveGraph):
+    if type(value) is not require(CALLER, "cugraph").Graph or not isinstance(live, LiveGraph):
         return None, None
     return live._dynamic, live.store_transposed
 
@@ -63,10 +63,10 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
     dtype = shown_ids(G).number_map.dtype
     if not 0 <= start <= np.iinfo(dtype).max:
         return NotImplemented
-    distances, predecessors, vertices = require(WHO, "pylibcugraph").bfs(
+    distances, predecessors, vertices = require(CALLER, "pylibcugraph").bfs(
         handle=_handle(),
         graph=lend_graph(G, False, "bfs"),
-        sources=require(WHO, "cupy").full(1, start, dtype=dtype),
+        sources=require(CALLER, "cupy").full(1, start, dtype=dtype),
         direction_optimizing=False,
         depth_limit=-1 if depth_limit is None else int(depth_limit),
         compute_predecessors=True,
@@ -80,7 +80,7 @@ def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
         return NotImplemented
     if not 0 <= source <= np.iinfo(np.int64).max - 1 or int(G.vertex_numbers([int(source)])[0]) < 0:
         return NotImplemented
-    vertices, distances, predecessors = require(WHO, "pylibcugraph").sssp(
+    vertices, distances, predecessors = require(CALLER, "pylibcugraph").sssp(
         resource_handle=_handle(),
         graph=lend_graph(G, False, "sssp"),
         source=int(source),
@@ -94,7 +94,7 @@ def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
 def _pagerank(
     G: DynamicGraph, alpha: Any = 0.85, max_iter: Any = 100, tol: Any = 1.0e-5, fail_on_nonconvergence: Any = True
 ) -> Any:
-    plc = require(WHO, "pylibcugraph")
+    plc = require(CALLER, "pylibcugraph")
     try:
         vertices, ranks, *converged = plc.pagerank(
             resource_handle=_handle(),
@@ -110,7 +110,7 @@ def _pagerank(
             fail_on_nonconvergence=fail_on_nonconvergence,
         )
     except plc.exceptions.FailedToConvergeError as error:
-        raise require(WHO, "cugraph.exceptions").FailedToConvergeError from error
+        raise require(CALLER, "cugraph.exceptions").FailedToConvergeError from error
     frame = _frame(vertex=vertices, pagerank=ranks)
     return frame if fail_on_nonconvergence else (frame, *converged)
 
@@ -118,7 +118,7 @@ def _pagerank(
 def _weakly_connected_components(G: DynamicGraph) -> Any:
     if G.is_directed():
         return NotImplemented
-    vertices, labels = require(WHO, "pylibcugraph").weakly_connected_components(
+    vertices, labels = require(CALLER, "pylibcugraph").weakly_connected_components(
         resource_handle=_handle(),
         graph=lend_graph(G, False, "weakly_connected_components"),
         offsets=None,
@@ -135,13 +135,13 @@ def _is_integer(value: Any) -> bool:
 
 
 def _frame(**columns: Any) -> Any:
-    return make_cudf_frame(require(WHO, "cudf"), columns)
+    return make_cudf_frame(require(CALLER, "cudf"), columns)
 
 
 def _handle() -> Any:
     """Return this thread's handle."""
     if not hasattr(_own, "handle"):
-        _own.handle = require(WHO, "pylibcugraph").ResourceHandle()
+        _own.handle = require(CALLER, "pylibcugraph").ResourceHandle()
     return _own.handle
 
 

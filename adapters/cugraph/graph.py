@@ -19,7 +19,7 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["as_cugraph", "live_graph_type"]
 
-WHO = "as_cugraph"
+CALLER = "as_cugraph"
 
 
 def as_cugraph(
@@ -48,8 +48,8 @@ def as_cugraph(
         For what is no DynamicGraph.
     """
     if not isinstance(G, DynamicGraph):
-        raise InputTypeError(f"{WHO}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-    cugraph = require(WHO, "cugraph")
+        raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+    cugraph = require(CALLER, "cugraph")
     load_bridge()  # now, so that the first algorithm does not pay for the build
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)
@@ -61,5 +61,5 @@ def as_cugraph(
 @lru_cache(maxsize=1)
 def live_graph_type() -> Any:
     """Return the implementation class: :class:`LiveGraph` over the class that every ``cugraph.Graph`` has."""
-    module = require(WHO, "cugraph.structure.graph_implementation.simpleGraph")
+    module = require(CALLER, "cugraph.structure.graph_implementation.simpleGraph")
     return type("LiveGraphImpl", (LiveGraph, module.simpleGraphImpl), {"__module__": __name__})

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveGraph", "build_graph", "lend_graph"]
 
-WHO = "cugraph.Graph"
+CALLER = "cugraph.Graph"
 
 
 class LiveGraph(LiveViews):
@@ -144,7 +144,7 @@ class LiveGraph(LiveViews):
         try:
             graph = self.lend(caller.pulls, caller.name)
         except AttributeError as error:  # Graph.__getattr__ would take it for an attribute that is not there
-            raise RuntimeError(f"{WHO}: the graph cannot be lent: {error}") from error
+            raise RuntimeError(f"{CALLER}: the graph cannot be lent: {error}") from error
         self._offered = (caller, graph) if caller.asks_twice else None
         return graph
 
@@ -209,12 +209,12 @@ class LiveGraph(LiveViews):
         src, dst, weights = expand_rows(rows), rows.indices, rows.weights
         if weights is not None and not directed:
             # The last one of a batch wins: the smallest has to come last.
-            order = require(WHO, "cupy").argsort(-weights)
+            order = require(CALLER, "cupy").argsort(-weights)
             src, dst, weights = src[order], dst[order], weights[order]
         ids, shown = G.vertex_ids(), rows.ids
         ends = shown.number_map[src], shown.number_map[dst]
         if isinstance(ids, np.ndarray):  # strings, or a graph on the host
-            ends = tuple(require(WHO, "cupy").asnumpy(column) for column in ends)
+            ends = tuple(require(CALLER, "cupy").asnumpy(column) for column in ends)
         if shown.strings is not None:
             ends = tuple(shown.strings[column] for column in ends)
         twin.insert_edges(ends if weights is None else (*ends, weights))
@@ -260,7 +260,7 @@ def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
 
 def build_graph(rows: PackedRows, symmetric: bool, transposed: bool) -> Any:
     """Have pylibcugraph build an SGGraph of out-edges, without the checks that ``cugraph.Graph`` asks for."""
-    plc = require(WHO, "pylibcugraph")
+    plc = require(CALLER, "pylibcugraph")
     number_map, offsets, indices = rows.ids.number_map, rows.offsets, rows.indices
     columns, form, vertices = (offsets, indices), "CSR", None
     # Only edge lists may have any ids; and of int64 rows cuGraph's C API refuses the float32 weights.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "LiveEdgeList", "LiveViews", "expand_rows"]
 
-WHO = "cugraph.Graph"
+CALLER = "cugraph.Graph"
 
 
 class Columns(NamedTuple):
@@ -42,7 +42,7 @@ class Columns(NamedTuple):
 
 def expand_rows(rows: PackedRows) -> Array:
     """Return the row of each edge, shape (E,)."""
-    return rows_of_edges(require(WHO, "cupy"), rows.offsets, rows.indices.shape[0])
+    return rows_of_edges(require(CALLER, "cupy"), rows.offsets, rows.indices.shape[0])
 
 
 class LiveEdgeList:
@@ -61,7 +61,7 @@ class LiveEdgeList:
             columns = {"src": number_map[expand_rows(rows)], "dst": number_map[rows.indices]}
             if rows.weights is not None:
                 columns["weights"] = self._names.show_weights(rows.weights)
-            self._frame = require(WHO, "cudf").DataFrame(columns)
+            self._frame = require(CALLER, "cudf").DataFrame(columns)
         return self._frame
 
     @edgelist_df.setter
@@ -85,7 +85,7 @@ class LiveViews:
     def view_edge_list(self) -> Any:
         """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
         G = self.dynamic_graph
-        cudf, rows = require(WHO, "cudf"), packed_rows(G)
+        cudf, rows = require(CALLER, "cudf"), packed_rows(G)
         src, dst, weights = expand_rows(rows), rows.indices, rows.weights
         src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
         weight_name = self._columns.weight
@@ -106,7 +106,7 @@ class LiveViews:
         strings = shown_ids(self.dynamic_graph).strings
         if strings is None:
             return numbers
-        cudf = require(WHO, "cudf")
+        cudf = require(CALLER, "cudf")
         return cudf.Series(strings).take(cudf.Series(numbers)).reset_index(drop=True)
 
     def view_adj_list(self) -> tuple[Any, Any, Any]:
@@ -121,7 +121,7 @@ class LiveViews:
         return self._adjacency(packed_rows(self.dynamic_graph, transposed=True))
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
-        cudf, cupy = require(WHO, "cudf"), require(WHO, "cupy")
+        cudf, cupy = require(CALLER, "cudf"), require(CALLER, "cupy")
         offsets, indices, weights = rows.offsets, rows.indices, rows.weights
         if rows.ids.renumbered:
             number_map = rows.ids.number_map
@@ -141,12 +141,12 @@ class LiveViews:
 
     def nodes(self) -> Any:
         """Return all vertices, ascending."""
-        cudf, ids = require(WHO, "cudf"), shown_ids(self.dynamic_graph)
+        cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)
         if self._sorted_nodes is None or self._sorted_nodes[0] is not ids:
             if ids.strings is not None:
                 nodes = cudf.Series(ids.strings).sort_values(ignore_index=True)
             else:
-                cupy = require(WHO, "cupy")
+                cupy = require(CALLER, "cupy")
                 nodes = cudf.Series(cupy.sort(ids.number_map) if ids.renumbered else ids.number_map.copy())
             self._sorted_nodes = ids, nodes
         return self._sorted_nodes[1].copy()
@@ -155,7 +155,7 @@ class LiveViews:
         """Return all vertices, ascending; of strings, on request, the numbers that stand for them."""
         ids = shown_ids(self.dynamic_graph)
         if ids.strings is not None and not return_unrenumbered_vertices:
-            return require(WHO, "cudf").Series(ids.number_map.copy())
+            return require(CALLER, "cudf").Series(ids.number_map.copy())
         return self.nodes()
 
     def number_of_vertices(self) -> int:
@@ -189,13 +189,13 @@ class LiveViews:
 
     def neighbors(self, n: Any) -> Any:
         """Return a Series of the ids that edges from ``n`` lead to; none for what is no vertex."""
-        cudf, G = require(WHO, "cudf"), self.dynamic_graph
+        cudf, G = require(CALLER, "cudf"), self.dynamic_graph
         vertex, ids = self._vertex(n), shown_ids(G)
         if ids.strings is not None:
             return cudf.Series([] if vertex is None else list(G.neighbors(vertex)), dtype="str")
         if vertex is None:
             return cudf.Series([], dtype=ids.number_map.dtype)
-        return cudf.Series(require(WHO, "cupy").array(G.neighbors(vertex), dtype=ids.number_map.dtype))
+        return cudf.Series(require(CALLER, "cupy").array(G.neighbors(vertex), dtype=ids.number_map.dtype))
 
     def _vertex(self, n: Any) -> Any:
         """Return ``n`` as the id that it is equal to, or None where that is no vertex."""
@@ -217,7 +217,7 @@ class LiveViews:
 
     def degrees_function(self, vertex_subset: Any = None, degree_type: str = "in_degree") -> Any:
         """See cuGraph; a list of integers becomes a Series of the ids' type without a look at the edges."""
-        cudf, ids = require(WHO, "cudf"), shown_ids(self.dynamic_graph)
+        cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)
         if vertex_subset is not None and not isinstance(vertex_subset, cudf.Series) and ids.strings is None:
             vertex_subset = cudf.Series(vertex_subset).astype(ids.number_map.dtype)
         return super().degrees_function(vertex_subset, degree_type)  # type: ignore[misc]

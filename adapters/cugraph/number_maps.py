@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 __all__ = ["make_number_map"]
 
-WHO = "cugraph.Graph"
+CALLER = "cugraph.Graph"
 # The columns of simpleGraphImpl's edge lists; a NumberMap recognises by them which end it translates.
 SOURCE, DESTINATION = "src", "dst"
 
 
 def make_number_map(ids: ShownIds, columns: Columns) -> Any:
     """Return a ``NumberMap`` as ``cugraph.Graph`` would have made it of a column of strings."""
-    cudf = require(WHO, "cudf")
-    number_map = require(WHO, "cugraph.structure.number_map").NumberMap
+    cudf = require(CALLER, "cudf")
+    number_map = require(CALLER, "cugraph.structure.number_map").NumberMap
     table = cudf.DataFrame({"0": cudf.Series(ids.strings), "id": cudf.Series(ids.number_map)})
     made = number_map(ids.number_map.dtype, table["0"].dtype, True)
     made.input_src_col_names, made.input_dst_col_names = columns.source, columns.destination

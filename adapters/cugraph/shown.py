@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ShownIds", "shown_ids"]
 
-WHO = "cuGraph"
+CALLER = "cuGraph"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -44,7 +44,7 @@ def shown_ids(G: DynamicGraph) -> ShownIds:
 
 
 def _read(G: DynamicGraph) -> ShownIds:
-    cupy, num_vertices = require(WHO, "cupy"), G.number_of_vertices()
+    cupy, num_vertices = require(CALLER, "cupy"), G.number_of_vertices()
     if not G.is_renumbered():
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
     ids = G.vertex_ids()

@@ -188,8 +188,8 @@ def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Any:
     return make_frame(G.backend, columns)
 
 
-def _one_of(who: str, name: str, value: Any, alias: str, other: Any) -> Any:
+def _one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:
     if (value is None) == (other is None):
         got = "neither" if value is None else "both"
-        raise InputTypeError(f"{who}: got {got} of {name!r} and {alias!r}; wanted one of them")
+        raise InputTypeError(f"{caller}: got {got} of {name!r} and {alias!r}; wanted one of them")
     return other if value is None else value

@@ -18,7 +18,7 @@ __all__ = ["BfsAnswer", "PathAnswer", "SsspAnswer", "grow", "too_many"]
 
 # Where more of the vertices than this lose their distance, searching anew is cheaper; so few are always repaired.
 LOST_SHARE = 1 / 8
-LEAST_LOST = 1024
+MIN_LOST = 1024
 
 
 def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
@@ -31,7 +31,7 @@ def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
 
 def too_many(num_lost: int, num_vertices: int) -> bool:
     """Whether so many vertices have lost their distance that searching anew is cheaper."""
-    return num_lost > max(LEAST_LOST, LOST_SHARE * num_vertices)
+    return num_lost > max(MIN_LOST, LOST_SHARE * num_vertices)
 
 
 class PathAnswer(Answer):

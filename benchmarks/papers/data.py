@@ -105,7 +105,7 @@ DATA_SETS = {
     "delaunay_n24": _mesh(17_000_000, 100_000_000, "delaunay_n24"),
     "europe_osm": _mesh(51_000_000, 108_000_000, "europe_osm", "europe.osm", "inf-europe_osm"),
 }
-LEAST_VERTICES = 64
+MIN_VERTICES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +181,7 @@ def _columns(name: str, folder: Path | None, shrink: int, seed: int) -> tuple[st
         if data.mirrored:
             src, dst = np.concatenate((src, dst)), np.concatenate((dst, src))
         return f"{name} ({path.name})", data.timed, src, dst
-    vertices, edges = max(LEAST_VERTICES, data.num_vertices // shrink), max(LEAST_VERTICES, data.num_edges // shrink)
+    vertices, edges = max(MIN_VERTICES, data.num_vertices // shrink), max(MIN_VERTICES, data.num_edges // shrink)
     src, dst = make_edges(data.shape, vertices, edges, data.mirrored, seed)
     size = "" if shrink == 1 else f", 1/{shrink}"
     return f"{SHAPES[data.shape]} for {name}{size}", False, src, dst
@@ -213,7 +213,7 @@ def load_ring(backend: Backend, name: str, directed: bool, folder: Path | None, 
     most = None if timed or find_file(DATA_SETS[name], folder) else DATA_SETS[name].num_edges // shrink
     columns = arrange(backend, src, dst, directed, timed, seed)
     if most is not None:
-        columns = columns[0][: max(LEAST_VERTICES, most)], columns[1][: max(LEAST_VERTICES, most)]
+        columns = columns[0][: max(MIN_VERTICES, most)], columns[1][: max(MIN_VERTICES, most)]
     num_vertices = int(max(src.max(), dst.max())) + 1 if src.shape[0] else 0
     return Ring(name, label, num_vertices, *columns)
 

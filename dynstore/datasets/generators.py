@@ -19,7 +19,7 @@ __all__ = ["rmat", "uniform"]
 # Quadrant probabilities a, b, c of R-MAT as Graph500 has them; d = 0.05 is the rest.
 A, B, C = 0.57, 0.19, 0.19
 # Events that a thread makes at a time, some 50 MB meanwhile, and how many threads do.
-CHUNK, MOST_THREADS = 1 << 20, 16
+CHUNK, MAX_THREADS = 1 << 20, 16
 MAX_SCALE = 30
 MAX_EVENTS = 1 << 32
 
@@ -48,7 +48,7 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
         rows, cols = _descend(bits, scale, end - start)
         src[start:end], dst[start:end] = names[rows], names[cols]
 
-    with ThreadPoolExecutor(min(os.cpu_count() or 1, MOST_THREADS)) as threads:
+    with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_THREADS)) as threads:
         list(threads.map(fill, range(0, num_events, CHUNK)))  # read, so that what a chunk raises is raised
     return EventTable(src, dst, name=f"rmat:{scale}:{edge_factor}")
 
@@ -100,9 +100,9 @@ def _descend(bits: np.random.PCG64, scale: int, count: int) -> tuple[np.ndarray,
     return rows, cols
 
 
-def _check(who: str, name: str, value: int, low: int, high: int | None) -> None:
+def _check(caller: str, name: str, value: int, low: int, high: int | None) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InputTypeError(f"{who}: {name} is {value!r}; wanted an integer")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer")
     if value < low or (high is not None and value > high):
         wanted = f"{low} to {high}" if high is not None else f"{low} or more"
-        raise InputError(f"{who}: {name} is {value}; wanted {wanted}")
+        raise InputError(f"{caller}: {name} is {value}; wanted {wanted}")

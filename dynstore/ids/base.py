@@ -99,20 +99,21 @@ class VertexIds(ABC):
 
     @abstractmethod
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
-        bounds: Bounds | None = None,
+        self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
+        validate: bool = True, bounds: Bounds | None = None,
     ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
         """Read edges to insert into a graph of ``num_vertices`` vertices, as numbers.
 
-        ``look``, ``bounds``: see :func:`~dynstore.input.columns.read_edges`; without a look all ids count as vertices.
+        ``validate``, ``bounds``: see :func:`~dynstore.input.columns.read_edges`; without validation all ids count as
+        vertices.
         """
 
     @abstractmethod
-    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
         """Read vertices to insert."""
 
     @abstractmethod
-    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+    def plan_deletion(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
         """Read vertices to delete; return the numbers of those that there are, and the commit."""
 
     @abstractmethod
@@ -130,15 +131,21 @@ class VertexIds(ABC):
 
     @abstractmethod
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+        self,
+        caller: str,
+        edges: Any,
+        names: Names,
+        weight_dtype: np.dtype | None,
+        num_vertices: int,
+        validate: bool = True,
     ) -> EdgeColumns:
         """Read edges to look for, as numbers; ids that there are not get numbers of their own from V on.
 
-        ``look=False``: see :func:`~dynstore.input.columns.read_edges`.
+        ``validate=False``: see :func:`~dynstore.input.columns.read_edges`.
         """
 
     @abstractmethod
-    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+    def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
         """Read vertices to look for.
 
         Returns
@@ -157,7 +164,7 @@ class VertexIds(ABC):
     def all(self, num_vertices: int) -> Array:
         """Return the ids of all vertices in the order of their numbers, as an array of the caller's own."""
 
-    def number_of(self, who: str, vertex: Any, num_vertices: int) -> int:
+    def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
         """Return the number of one vertex.
 
         Raises
@@ -165,11 +172,11 @@ class VertexIds(ABC):
         InputError
             Where it is no vertex, or not one.
         """
-        numbers, stranger = self.find(who, vertex, num_vertices)
+        numbers, stranger = self.find(caller, vertex, num_vertices)
         if numbers.shape[0] != 1:
-            raise InputError(f"{who}: got {numbers.shape[0]} vertices; wanted one id")
+            raise InputError(f"{caller}: got {numbers.shape[0]} vertices; wanted one id")
         if stranger is not None:
-            raise InputError(f"{who}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
+            raise InputError(f"{caller}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
         return int(numbers[0])
 
     def _known(self, num_vertices: int) -> str:
@@ -190,35 +197,41 @@ class DenseIds(VertexIds):
     renumbered = False
 
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
-        bounds: Bounds | None = None,
+        self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
+        validate: bool = True, bounds: Bounds | None = None,
     ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
-        columns = read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look, bounds)
+        columns = read_edges(caller, self.backend, edges, names, self.dtype, weight_dtype, validate, bounds)
         if columns.max_id is None:
             return columns, IdPlan(num_vertices)
-        return columns, self._plan_up_to(who, columns.max_id, num_vertices)
+        return columns, self._plan_up_to(caller, columns.max_id, num_vertices)
 
-    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
-        _, highest = read_ids(who, self.backend, ids, self.dtype)
-        return self._plan_up_to(who, highest, num_vertices)
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
+        _, highest = read_ids(caller, self.backend, ids, self.dtype)
+        return self._plan_up_to(caller, highest, num_vertices)
 
-    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
-        numbers, _ = read_ids(who, self.backend, ids, self.dtype)
+    def plan_deletion(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+        numbers, _ = read_ids(caller, self.backend, ids, self.dtype)
         return numbers[numbers < num_vertices], _nothing
 
     def plan_clear(self) -> Callable[[], None]:
         return _nothing
 
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+        self,
+        caller: str,
+        edges: Any,
+        names: Names,
+        weight_dtype: np.dtype | None,
+        num_vertices: int,
+        validate: bool = True,
     ) -> EdgeColumns:
-        return read_edges(who, self.backend, edges, names, self.dtype, weight_dtype, look)
+        return read_edges(caller, self.backend, edges, names, self.dtype, weight_dtype, validate)
 
     def plan_order(self, degrees: Array) -> Rearrangement:
         raise InputError("reorder: the graph's ids are its rows' own numbers; make it with renumber=True")
 
-    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
-        numbers, highest = read_ids(who, self.backend, ids, INT64)
+    def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        numbers, highest = read_ids(caller, self.backend, ids, INT64)
         if highest < num_vertices:
             return numbers, None
         return self.backend.xp.where(numbers < num_vertices, numbers, -1), highest
@@ -235,13 +248,13 @@ class DenseIds(VertexIds):
     def _known(self, num_vertices: int) -> str:
         return f"; ids go to {num_vertices - 1}"
 
-    def _plan_up_to(self, who: str, max_id: int, num_vertices: int) -> IdPlan:
+    def _plan_up_to(self, caller: str, max_id: int, num_vertices: int) -> IdPlan:
         limit = self.max_vertices
         if limit is None:
             limit = max(MIN_MAX_VERTICES, MAX_VERTICES_FACTOR * num_vertices)
         if max_id >= max(limit, num_vertices):
             raise LimitError(
-                f"{who}: id {max_id} would make rows for all {max_id + 1} ids up to it; "
+                f"{caller}: id {max_id} would make rows for all {max_id + 1} ids up to it; "
                 f"max_vertices is {limit}, set it higher to allow that"
             )
         return IdPlan(max(num_vertices, max_id + 1))

@@ -48,17 +48,17 @@ class KeyColumns(NamedTuple):
 
 
 def read_key_edges(
-    who: str, backend: Backend, edges: Any, names: tuple[str, str, str | None], weight_dtype: np.dtype | None
+    caller: str, backend: Backend, edges: Any, names: tuple[str, str, str | None], weight_dtype: np.dtype | None
 ) -> KeyColumns:
     """Read a batch of edges as :func:`dynstore.input.columns.read_edges` does, with ids of any kind."""
-    columns = split_columns(who, edges, names)
-    src, dst = (read_keys(who, backend, *column) for column in columns[:2])
+    columns = split_columns(caller, edges, names)
+    src, dst = (read_keys(caller, backend, *column) for column in columns[:2])
     return KeyColumns(
-        (columns[0][0], columns[1][0]), src, dst, read_weights(who, backend, columns, src, dst, weight_dtype)
+        (columns[0][0], columns[1][0]), src, dst, read_weights(caller, backend, columns, src, dst, weight_dtype)
     )
 
 
-def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
+def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     """Read one column of ids, or one id.
 
     Returns
@@ -76,12 +76,12 @@ def read_keys(who: str, backend: Backend, name: str, column: Any) -> Keys:
     elif isinstance(column, int | np.integer) and not isinstance(column, bool):
         column = [int(column)]
     elif np.isscalar(column):
-        raise InputTypeError(f"{who}: got {column!r}; a vertex is an integer or a string")
-    strings = _read_strings(who, backend, name, column)
-    return read_integers(who, backend, name, column) if strings is None else strings
+        raise InputTypeError(f"{caller}: got {column!r}; a vertex is an integer or a string")
+    strings = _read_strings(caller, backend, name, column)
+    return read_integers(caller, backend, name, column) if strings is None else strings
 
 
-def _read_strings(who: str, backend: Backend, name: str, column: Any) -> Any:
+def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
     """Read a column of strings, or of categories of any kind; None for all else."""
     if type(column) is backend.xp.ndarray and column.dtype.kind in "iu":
         return None
@@ -89,25 +89,25 @@ def _read_strings(who: str, backend: Backend, name: str, column: Any) -> Any:
         column = column.to_arrow()
     kind = str(getattr(column, "type", ""))
     if kind.startswith("dictionary"):
-        return _read_arrow_categories(who, backend, name, column)
+        return _read_arrow_categories(caller, backend, name, column)
     if kind in ("string", "large_string", "string_view"):
-        return _checked(who, name, column.to_numpy(zero_copy_only=False))
+        return _checked(caller, name, column.to_numpy(zero_copy_only=False))
     dtype = getattr(column, "dtype", None)
     if hasattr(dtype, "categories") and hasattr(column, "isna"):  # pandas
         values = getattr(column, "cat", column)
         codes = values.codes.to_numpy() if hasattr(values.codes, "to_numpy") else values.codes
-        return _categories(who, backend, name, np.asarray(codes), values.categories)
+        return _categories(caller, backend, name, np.asarray(codes), values.categories)
     if type(column).__module__.startswith("polars.") and str(dtype).startswith(("String", "Categorical", "Enum")):
-        return _checked(who, name, np.array(column.to_list(), dtype=object))
+        return _checked(caller, name, np.array(column.to_list(), dtype=object))
     if isinstance(column, list | tuple):
         # As an array of one type, [0, "b"] would become two strings.
         strings = any(isinstance(item, str) for item in column)
-        return _checked(who, name, np.array(column, dtype=object)) if strings else None
+        return _checked(caller, name, np.array(column, dtype=object)) if strings else None
     if dtype is None or getattr(column, "ndim", 1) != 1:
         return None
     if str(dtype).startswith(("str", "object", "<U", ">U", "StringDType")):
         values = np.asarray(column, dtype=object)
-        return _checked(who, name, values) if any(isinstance(value, str) for value in values[:1]) else None
+        return _checked(caller, name, values) if any(isinstance(value, str) for value in values[:1]) else None
     return None
 
 
@@ -115,7 +115,7 @@ def _is_cudf_text(column: Any) -> bool:
     return str(column.dtype) in ("object", "str", "string", "category")
 
 
-def _read_arrow_categories(who: str, backend: Backend, name: str, column: Any) -> Any:
+def _read_arrow_categories(caller: str, backend: Backend, name: str, column: Any) -> Any:
     if hasattr(column, "unify_dictionaries"):
         column = column.unify_dictionaries().combine_chunks()
         if hasattr(column, "chunks"):  # pyarrow returns a chunked array of one chunk, or of none
@@ -123,15 +123,15 @@ def _read_arrow_categories(who: str, backend: Backend, name: str, column: Any) -
                 return None
             column = column.chunk(0)
     codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    return _categories(who, backend, name, codes, column.dictionary)
+    return _categories(caller, backend, name, codes, column.dictionary)
 
 
-def _categories(who: str, backend: Backend, name: str, codes: np.ndarray, categories: Any) -> Any:
+def _categories(caller: str, backend: Backend, name: str, codes: np.ndarray, categories: Any) -> Any:
     missing = codes < 0
     if missing.any():
-        raise InputError(f"{who}: `{name}` has a null at row {int(np.argmax(missing))}; wanted none")
+        raise InputError(f"{caller}: `{name}` has a null at row {int(np.argmax(missing))}; wanted none")
     codes = codes.astype(np.int64)
-    keys = read_keys(who, backend, name, categories)
+    keys = read_keys(caller, backend, name, categories)
     if not isinstance(keys, StringKeys):
         return keys[backend.asarray(codes)]
     used = np.zeros(keys.shape[0], np.bool_)  # categories that no row has are no vertices
@@ -142,18 +142,18 @@ def _categories(who: str, backend: Backend, name: str, codes: np.ndarray, catego
     return StringKeys(keys.values, codes)
 
 
-def _checked(who: str, name: str, values: np.ndarray) -> StringKeys:
+def _checked(caller: str, name: str, values: np.ndarray) -> StringKeys:
     """Refuse what is no string, naming the first row."""
     import pandas
 
     if values.shape[0] and pandas.api.types.infer_dtype(values, skipna=False) != "string":
         for row, value in enumerate(values.tolist()):
             if value is None or value is pandas.NA or value != value:
-                raise InputError(f"{who}: `{name}` has a null at row {row}; wanted none")
+                raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
             if not isinstance(value, str):
                 kind = type(value).__name__
                 raise InputTypeError(
-                    f"{who}: `{name}` has {value!r} ({kind}) at row {row}; "
+                    f"{caller}: `{name}` has {value!r} ({kind}) at row {row}; "
                     "vertex ids must be all integers or all strings"
                 )
     return StringKeys(values)

@@ -20,7 +20,7 @@ LARGEST_KEY = 2**63 - 2
 # 2**64 over the golden ratio: the high bits of a product with it are the home slot of a key (Knuth, TAOCP 3, 6.4).
 MULTIPLIER = 0x9E3779B97F4A7C15
 
-FEWEST_SLOTS = 64
+MIN_SLOTS = 64
 
 
 class Unknown(NamedTuple):
@@ -58,7 +58,7 @@ class HashTable:
     @classmethod
     def allocate(cls, backend: Backend, num_keys: int) -> HashTable:
         """Make an empty table that ``num_keys`` keys fill at most by half."""
-        num_slots = max(FEWEST_SLOTS, 1 << (2 * num_keys - 1).bit_length())
+        num_slots = max(MIN_SLOTS, 1 << (2 * num_keys - 1).bit_length())
         cells = backend.empty(2 * num_slots, np.int64)
         cells.fill(EMPTY)
         return cls(cells)

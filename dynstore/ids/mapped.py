@@ -54,23 +54,23 @@ class MappedIds(VertexIds):
     # ------------------------------------------------------------------ updates
 
     def plan_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True,
-        bounds: Bounds | None = None,
+        self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
+        validate: bool = True, bounds: Bounds | None = None,
     ) -> tuple[EdgeColumns, IdPlan]:  # fmt: skip
-        keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
-        started = None if look else self._start_match(keys)
+        keys = read_key_edges(caller, self.backend, edges, names, weight_dtype)
+        started = None if validate else self._start_match(keys)
         if started is not None:
             return started, IdPlan(num_vertices)
-        table, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
-        plan = self._plan(who, table, match, num_vertices, arranging=True)
+        table, match = self._match(caller, keys.names, [keys.src, keys.dst], self.dtype)
+        plan = self._plan(caller, table, match, num_vertices, arranging=True)
         return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), plan
 
-    def plan_vertices(self, who: str, ids: Any, num_vertices: int) -> IdPlan:
-        table, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], self.dtype)
-        return self._plan(who, table, match, num_vertices, arranging=False)
+    def plan_vertices(self, caller: str, ids: Any, num_vertices: int) -> IdPlan:
+        table, match = self._match(caller, ["ids"], [read_keys(caller, self.backend, "ids", ids)], self.dtype)
+        return self._plan(caller, table, match, num_vertices, arranging=False)
 
-    def plan_deletion(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
-        numbers, _ = self.find(who, ids, num_vertices)
+    def plan_deletion(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
+        numbers, _ = self.find(caller, ids, num_vertices)
         numbers = numbers[numbers >= 0]
         gone = None
         if self.reuse_ids and (self._gone is not None or numbers.shape[0]):
@@ -116,7 +116,7 @@ class MappedIds(VertexIds):
             commit,
         )
 
-    def _plan(self, who: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
+    def _plan(self, caller: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
         """Number the new ids as they come next; with ``arranging``, the first ones by degree."""
         xp, columns, ids = self.backend.xp, match.columns, match.new
         count = int(ids.shape[0])
@@ -124,7 +124,7 @@ class MappedIds(VertexIds):
             return IdPlan(num_vertices, self._revival(columns, num_vertices))
         free = self._free(columns, num_vertices, count)
         total = num_vertices + count - int(free.shape[0])
-        self._check_limit(who, count, total)
+        self._check_limit(caller, count, total)
         numbers = xp.arange(num_vertices, total, dtype=np.int64)
         if free.shape[0]:
             numbers = xp.concatenate((free, numbers))
@@ -193,34 +193,40 @@ class MappedIds(VertexIds):
             flags[: self._gone.shape[0]] = self._gone
         return flags
 
-    def _check_limit(self, who: str, new: int, total: int) -> None:
+    def _check_limit(self, caller: str, new: int, total: int) -> None:
         limit = int(np.iinfo(self.dtype).max)
         if self.max_vertices is not None:
             limit = min(limit, self.max_vertices)
         if total > limit:
             raise LimitError(
-                f"{who}: {new} new ids would make {total} vertices; "
+                f"{caller}: {new} new ids would make {total} vertices; "
                 f"max_vertices is {limit}, set it higher to allow that"
             )
 
     # ------------------------------------------------------------------ queries
 
     def find_edges(
-        self, who: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int, look: bool = True
+        self,
+        caller: str,
+        edges: Any,
+        names: Names,
+        weight_dtype: np.dtype | None,
+        num_vertices: int,
+        validate: bool = True,
     ) -> EdgeColumns:
-        keys = read_key_edges(who, self.backend, edges, names, weight_dtype)
-        started = None if look else self._start_match(keys)
+        keys = read_key_edges(caller, self.backend, edges, names, weight_dtype)
+        started = None if validate else self._start_match(keys)
         if started is not None:
             return started
-        _, match = self._match(who, keys.names, [keys.src, keys.dst], self.dtype)
+        _, match = self._match(caller, keys.names, [keys.src, keys.dst], self.dtype)
         if match.new.shape[0]:
             xp = self.backend.xp
             strangers = xp.arange(num_vertices, num_vertices + match.new.shape[0], dtype=np.int64)
             match.number(xp.minimum(strangers, np.iinfo(self.dtype).max))
         return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1)
 
-    def find(self, who: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
-        _, match = self._match(who, ["ids"], [read_keys(who, self.backend, "ids", ids)], INT64)
+    def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        _, match = self._match(caller, ["ids"], [read_keys(caller, self.backend, "ids", ids)], INT64)
         if not match.new.shape[0]:
             return match.columns[0], None
         stranger = match.new[0]
@@ -252,7 +258,7 @@ class MappedIds(VertexIds):
         columns = self._table.start_match(keys.src, keys.dst, self.dtype)
         return None if columns is None else EdgeColumns(columns[0], columns[1], keys.weights, None)
 
-    def _match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
+    def _match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
         """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""
         table = self._table
         for name, keys in zip(names, parts, strict=True):
@@ -260,10 +266,10 @@ class MappedIds(VertexIds):
                 kind = "string" if isinstance(keys, StringKeys) else "integer"
                 table = table or make_table(self.backend, kind)
                 if table.kind != kind:
-                    raise InputTypeError(f"{who}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
+                    raise InputTypeError(f"{caller}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
         table = table or make_table(self.backend, "integer")
         parts = [keys if keys.shape[0] else table.no_keys() for keys in parts]
-        return table, table.match(who, names, parts, dtype)
+        return table, table.match(caller, names, parts, dtype)
 
 
 def _nothing() -> None:

@@ -13,7 +13,7 @@ from dynstore.backend import get_backend
 from dynstore.ids.columns import StringKeys
 from dynstore.ids.hash_table import REMOVED, HashTable
 from dynstore.input.columns import read_column
-from dynstore.scratch import KeptScratch
+from dynstore.scratch import ScratchCache
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -55,7 +55,7 @@ class IdTable(ABC):
         """Return a column without rows."""
 
     @abstractmethod
-    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+    def match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
         """Look one or two columns up.
 
         Raises
@@ -125,7 +125,7 @@ class IntegerTable(IdTable):
         self.table = HashTable.allocate(backend, 0)
         self.buffer: Array = backend.empty(0, np.int64)
         self.count = 0
-        self.scratch = KeptScratch()
+        self.scratch = ScratchCache()
 
     @property
     def _kernels(self) -> Any:
@@ -145,12 +145,12 @@ class IntegerTable(IdTable):
         columns: tuple[Array, Array] = kernels.start_match(self.backend, self.table, src, dst, dtype, self.scratch)
         return columns
 
-    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+    def match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
         backend, kernels = self.backend, self._kernels
         columns, unknown = kernels.match_keys(backend, self.table, parts, dtype)
         if unknown is None:
             for name, part in zip(names, parts, strict=True):
-                read_column(who, backend, name, part, INT64)
+                read_column(caller, backend, name, part, INT64)
             raise AssertionError("a column has what is no id, and reads well")
         new = kernels.sort_ids(backend, unknown.new) if unknown.new.shape[0] else unknown.new
 
@@ -260,7 +260,7 @@ class StringTable(IdTable):
                 numbers[row] = self.twins.get(values[row], -1)
         return numbers
 
-    def match(self, who: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
+    def match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
         columns = [self._look_up_rows(part, dtype) for part in parts]
         unknown = [column < 0 for column in columns]
         rows = [part.rows(self.backend.to_host(mask)) for part, mask in zip(parts, unknown, strict=True)]

@@ -56,20 +56,20 @@ class EdgeColumns:
 
 
 def read_edges(
-    who: str,
+    caller: str,
     backend: Backend,
     edges: Any,
     names: tuple[str, str, str | None],
     vertex_dtype: np.dtype,
     weight_dtype: np.dtype | None,
-    look: bool = True,
+    validate: bool = True,
     bounds: Bounds | None = None,
 ) -> EdgeColumns:
     """Read a batch of edges.
 
     Parameters
     ----------
-    who : str
+    caller : str
         The caller, for messages.
     backend : Backend
         Where the arrays shall be.
@@ -79,7 +79,7 @@ def read_edges(
         The frame's columns: source, destination, and weight or None.
     vertex_dtype, weight_dtype : numpy.dtype
         What to return; ``weight_dtype=None`` ignores weights.
-    look : bool
+    validate : bool
         False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
         are none of the vertex dtype become -1. Weights that are of the weight dtype already are left so, too: there may
         be NaN among them.
@@ -97,15 +97,15 @@ def read_edges(
     InputError
         Naming the column and the first bad row.
     """
-    if not look and names[2] is None and _are_as_wanted(backend, edges, vertex_dtype):
+    if not validate and names[2] is None and _are_as_wanted(backend, edges, vertex_dtype):
         return EdgeColumns(edges[0], edges[1], None, None)
-    columns = split_columns(who, edges, names)
+    columns = split_columns(caller, edges, names)
     (src_name, given_src), (dst_name, given_dst) = columns[0], columns[1]
-    raw_src = read_integers(who, backend, src_name, given_src)
-    raw_dst = read_integers(who, backend, dst_name, given_dst)
+    raw_src = read_integers(caller, backend, src_name, given_src)
+    raw_dst = read_integers(caller, backend, dst_name, given_dst)
     as_wanted = vertex_dtype == raw_src.dtype == raw_dst.dtype
-    if not look and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
-        weights = read_weights(who, backend, columns, raw_src, raw_dst, weight_dtype, look=False)
+    if not validate and backend.family == "cuda" and _was_there(given_src, raw_src) and _was_there(given_dst, raw_dst):
+        weights = read_weights(caller, backend, columns, raw_src, raw_dst, weight_dtype, validate=False)
         if as_wanted:
             pack = backend.xp.ascontiguousarray
             return EdgeColumns(pack(raw_src), pack(raw_dst), weights, None)
@@ -113,9 +113,9 @@ def read_edges(
         return EdgeColumns(src, dst, weights, None)
     if bounds is None or not as_wanted:
         bounds = _find_bounds(backend, raw_src, raw_dst)
-    src, src_max = _check_ids(who, backend, src_name, raw_src, bounds[:2], vertex_dtype)
-    dst, dst_max = _check_ids(who, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
-    weights = read_weights(who, backend, columns, src, dst, weight_dtype)
+    src, src_max = _check_ids(caller, backend, src_name, raw_src, bounds[:2], vertex_dtype)
+    dst, dst_max = _check_ids(caller, backend, dst_name, raw_dst, bounds[2:], vertex_dtype)
+    weights = read_weights(caller, backend, columns, src, dst, weight_dtype)
     return EdgeColumns(src, dst, weights, max(src_max, dst_max))
 
 
@@ -139,18 +139,18 @@ def _was_there(given: Any, array: Array) -> bool:
 
 
 def read_weights(
-    who: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
-    look: bool = True,
+    caller: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
+    validate: bool = True,
 ) -> Array | None:  # fmt: skip
     """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree.
 
-    ``look``: see :func:`read_edges`.
+    ``validate``: see :func:`read_edges`.
     """
-    _same_length(who, columns[1][0], dst, columns[0][0], src)
+    _same_length(caller, columns[1][0], dst, columns[0][0], src)
     if weight_dtype is None or len(columns) < 3:
         return None
-    weights = _weights(who, backend, *columns[2], weight_dtype, look)
-    _same_length(who, columns[2][0], weights, columns[0][0], src)
+    weights = _weights(caller, backend, *columns[2], weight_dtype, validate)
+    _same_length(caller, columns[2][0], weights, columns[0][0], src)
     return weights
 
 
@@ -159,13 +159,13 @@ def has_weights(edges: Any, weight: str | None) -> bool:
     return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
 
 
-def read_ids(who: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
+def read_ids(caller: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
     """Read vertex ids: an array, a list, a series or one integer; return them and the highest (-1 for none)."""
     if np.isscalar(ids):
         if not isinstance(ids, int | np.integer) or isinstance(ids, bool):
-            raise InputTypeError(f"{who}: got {ids!r}; a vertex is an integer")
+            raise InputTypeError(f"{caller}: got {ids!r}; a vertex is an integer")
         ids = [int(ids)]
-    return read_column(who, backend, "ids", ids, vertex_dtype)
+    return read_column(caller, backend, "ids", ids, vertex_dtype)
 
 
 def _is_frame(edges: Any) -> bool:
@@ -176,28 +176,28 @@ def _is_frame(edges: Any) -> bool:
     return False
 
 
-def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
     """Return the columns of a frame or a tuple by name, each as it came; refuse what is neither."""
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
             raise InputError(
-                f"{who}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
+                f"{caller}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
             )
         if names[2] is not None:
             raise InputError(
-                f"{who}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
+                f"{caller}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
             )
         columns = [("src", edges[0]), ("dst", edges[1])]
         return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
-    edges = open_stream(who, edges)
+    edges = open_stream(caller, edges)
     if not _is_frame(edges):
         raise InputTypeError(
-            f"{who}: edges is a {type_name(edges)}; wanted a pandas, pyarrow, polars or cuDF frame, "
+            f"{caller}: edges is a {type_name(edges)}; wanted a pandas, pyarrow, polars or cuDF frame, "
             "or a tuple (src, dst[, weights])"
         )
     for argument, name in zip(("source", "destination", "weight"), names, strict=True):
         if not isinstance(name, str) and (name is not None or argument != "weight"):
-            raise InputTypeError(f"{who}: {argument} is {name!r}; wanted the name of a column, a string")
+            raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
     known = [str(name) for name in (edges.column_names if hasattr(edges, "column_names") else edges.columns)]
     wanted = [name for name in names if name is not None]
     missing = [name for name in dict.fromkeys(wanted) if name not in known]
@@ -205,16 +205,16 @@ def split_columns(who: str, edges: Any, names: tuple[str, str, str | None]) -> l
         guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
         hint = f". Did you mean {guess[0]!r}?" if guess else ""
         raise InputError(
-            f"{who}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
+            f"{caller}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
         )
     for name in wanted:
         if known.count(name) > 1:
-            raise InputError(f"{who}: the frame has {known.count(name)} columns `{name}`; wanted one")
+            raise InputError(f"{caller}: the frame has {known.count(name)} columns `{name}`; wanted one")
     edges = _without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
 
 
-def open_stream(who: str, edges: Any) -> Any:
+def open_stream(caller: str, edges: Any) -> Any:
     """Return what hands out tables as an Arrow stream, maybe only once, as a pyarrow table, all else as it is."""
     if isinstance(edges, tuple) or _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
         return edges
@@ -222,7 +222,7 @@ def open_stream(who: str, edges: Any) -> Any:
         import pyarrow
     except ImportError as error:
         raise MissingDependencyError(
-            f"{who}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
+            f"{caller}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
         ) from error
     try:
         reader = pyarrow.RecordBatchReader.from_stream(edges)
@@ -231,13 +231,13 @@ def open_stream(who: str, edges: Any) -> Any:
     return reader.read_all()
 
 
-def bring_columns(who: str, backend: Backend, edges: Any) -> Any:
+def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
     """Return edges that may be read twice: a stream is read, and of a tuple NumPy's integer ids are on the GPU.
 
     All else, and what is no column, is returned as it is; see :func:`open_stream`.
     """
     if not isinstance(edges, tuple):
-        return open_stream(who, edges)
+        return open_stream(caller, edges)
     hosted = [column for column in edges[:2] if type(column) is np.ndarray]
     if not backend.on_gpu or not hosted:
         return edges
@@ -266,14 +266,14 @@ def _without_gaps(edges: Any, wanted: list[str]) -> Any:
     return edges
 
 
-def _same_length(who: str, name: str, array: Array, other_name: str, other: Array) -> None:
+def _same_length(caller: str, name: str, array: Array, other_name: str, other: Array) -> None:
     if array.shape[0] != other.shape[0]:
         raise InputError(
-            f"{who}: `{name}` has {array.shape[0]} items, `{other_name}` has {other.shape[0]}; they must be equal"
+            f"{caller}: `{name}` has {array.shape[0]} items, `{other_name}` has {other.shape[0]}; they must be equal"
         )
 
 
-def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
+def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Bring one column to the device in its own dtype, refusing nulls."""
     if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iuf":
         return column
@@ -281,16 +281,18 @@ def _to_array(who: str, backend: Backend, name: str, column: Any) -> Array:
     if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
         nulls = column.null_count() if callable(column.null_count) else column.null_count
         if nulls:
-            raise InputError(f"{who}: column `{name}` has {nulls} nulls; wanted none")
+            raise InputError(f"{caller}: column `{name}` has {nulls} nulls; wanted none")
         column = column.values if hasattr(column, "__cuda_array_interface__") else column.to_numpy()
     elif hasattr(column, "isna"):  # pandas
         if column.isna().any() and column.dtype.kind != "f":
             row = int(np.argmax(np.asarray(column.isna())))
-            raise InputError(f"{who}: column `{name}` has a null at row {row}; wanted none")
+            raise InputError(f"{caller}: column `{name}` has a null at row {row}; wanted none")
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
-    column = backend.asarray(column) if hasattr(column, "__cuda_array_interface__") else _host_array(who, name, column)
+    column = (
+        backend.asarray(column) if hasattr(column, "__cuda_array_interface__") else _host_array(caller, name, column)
+    )
     if column.ndim != 1:
-        raise InputError(f"{who}: `{name}` has {column.ndim} dimensions; wanted one")
+        raise InputError(f"{caller}: `{name}` has {column.ndim} dimensions; wanted one")
     # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
     return backend.asarray(column) if column.dtype.kind in "biuf" else column
 
@@ -307,40 +309,42 @@ def _open_dlpack(column: Any) -> Any:
     return cupy.from_dlpack(column)
 
 
-def _host_array(who: str, name: str, column: Any) -> np.ndarray:
+def _host_array(caller: str, name: str, column: Any) -> np.ndarray:
     try:
         array = np.asarray(column)
     except (ValueError, TypeError) as error:
-        raise InputTypeError(f"{who}: `{name}` cannot be read as an array: {error}") from error
+        raise InputTypeError(f"{caller}: `{name}` cannot be read as an array: {error}") from error
     if array.dtype == object and array.size:
-        _refuse_objects(who, name, array)
+        _refuse_objects(caller, name, array)
     return array
 
 
-def _refuse_objects(who: str, name: str, array: np.ndarray) -> None:
+def _refuse_objects(caller: str, name: str, array: np.ndarray) -> None:
     for row, item in enumerate(array.ravel().tolist()):
         if item is None:
-            raise InputError(f"{who}: `{name}` has a null at row {row}; wanted none")
+            raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
         if not isinstance(item, int | float) or isinstance(item, bool):
-            raise InputTypeError(f"{who}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number")
+            raise InputTypeError(
+                f"{caller}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number"
+            )
         if isinstance(item, int) and abs(item) >= 2**63:
-            raise LimitError(f"{who}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
-    raise InputTypeError(f"{who}: `{name}` mixes types; wanted integers")
+            raise LimitError(f"{caller}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
+    raise InputTypeError(f"{caller}: `{name}` mixes types; wanted integers")
 
 
-def read_column(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
+def read_column(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
     """Read one column of integer ids; return them and the highest (-1 for none)."""
-    array = read_integers(who, backend, name, column)
-    return _check_ids(who, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
+    array = read_integers(caller, backend, name, column)
+    return _check_ids(caller, backend, name, array, _find_bounds(backend, array, array[:0])[:2], dtype)
 
 
-def read_integers(who: str, backend: Backend, name: str, column: Any) -> Array:
+def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Read one column of integers, in its own dtype."""
-    array = _to_array(who, backend, name, column)
+    array = _to_array(caller, backend, name, column)
     if array.size == 0:
         return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
-        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; vertex ids must be integers")
+        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; vertex ids must be integers")
     return array
 
 
@@ -350,40 +354,40 @@ def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:
 
 
 def _check_ids(
-    who: str, backend: Backend, name: str, array: Array, bounds: Bounds, dtype: np.dtype
+    caller: str, backend: Backend, name: str, array: Array, bounds: Bounds, dtype: np.dtype
 ) -> tuple[Array, int]:
     """Return ids of the dtype and the highest (-1 for none); ``bounds``: the lowest and the highest, and 0."""
     limit = int(np.iinfo(dtype).max) - 1
     lowest, highest = bounds
     if lowest < 0:
         row = int(backend.xp.argmax(array < 0))
-        raise InputError(f"{who}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
+        raise InputError(f"{caller}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
     if highest > limit:
         row = int(backend.xp.argmax(array > limit))
         more = '; vertex_dtype="int64" takes larger ones' if np.dtype(dtype).itemsize == 4 else ""
-        raise LimitError(f"{who}: `{name}` has {int(array[row])} at row {row}; {dtype} ids go to {limit}{more}")
+        raise LimitError(f"{caller}: `{name}` has {int(array[row])} at row {row}; {dtype} ids go to {limit}{more}")
     return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
-def _weights(who: str, backend: Backend, name: str, column: Any, dtype: np.dtype, look: bool) -> Array:
-    array = _to_array(who, backend, name, column)
+def _weights(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype, validate: bool) -> Array:
+    array = _to_array(caller, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype)
     if array.dtype.kind not in "iuf":
-        raise InputTypeError(f"{who}: `{name}` is {array.dtype}; weights must be numbers")
+        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; weights must be numbers")
     xp = backend.xp
     with np.errstate(over="ignore"):
         weights = xp.ascontiguousarray(array, dtype=dtype)
-    if not look and array.dtype == dtype:
+    if not validate and array.dtype == dtype:
         return weights
     bad = xp.isnan(weights)
     if bool(bad.any()):
-        raise InputError(f"{who}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")
+        raise InputError(f"{caller}: `{name}` is NaN at row {int(xp.argmax(bad))}; a weight must be a number")
     if array.dtype.itemsize > weights.dtype.itemsize:
         bad = xp.isinf(weights) & ~xp.isinf(array.astype(np.float64))
         if bool(bad.any()):
             row = int(xp.argmax(bad))
-            raise LimitError(f"{who}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
+            raise LimitError(f"{caller}: `{name}` has {float(array[row])} at row {row}; that does not fit {dtype}")
     return weights
 
 

@@ -75,6 +75,6 @@ def convert_ids(backend: Backend, first: Array, second: Array, dtype: np.dtype) 
     """Return two columns of ids in a vertex dtype as soon as a kernel is started: -1 for what is none."""
     columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
     count, highest = int(first.shape[0]), int(np.iinfo(dtype).max) - 1
-    converted = backend.empty_together((count, dtype), (count, dtype))
+    converted = backend.empty_arena((count, dtype), (count, dtype))
     k_convert_ids.launch(count, *columns, highest, *converted)
     return converted

@@ -22,12 +22,12 @@ from dynstore.errors import InputError, LimitError
 from dynstore.stores.table.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["MOST_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
+__all__ = ["MAX_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
 # Where a place is computed as a quotient, the dividend, a rank times the number of slots, has to fit int64.
-MOST_SPREAD = isqrt(np.iinfo(np.int64).max)
+MAX_SPREAD = isqrt(np.iinfo(np.int64).max)
 
 
 @dataclass(frozen=True)
@@ -300,8 +300,8 @@ class Store(ABC):
                 f"store {self.name!r}: {num_slots} slots are needed, {self.vertex_dtype} offsets go to {limit}; "
                 'use vertex_dtype="int64"'
             )
-        if self.backend.family in self.divides and num_slots > MOST_SPREAD:
+        if self.backend.family in self.divides and num_slots > MAX_SPREAD:
             raise LimitError(
                 f"store {self.name!r}: {num_slots} slots are needed, on {self.backend.name!r} there can be "
-                f"{MOST_SPREAD}; use store 'merge'"
+                f"{MAX_SPREAD}; use store 'merge'"
             )

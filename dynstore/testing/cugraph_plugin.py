@@ -28,7 +28,7 @@ __all__ = [
     "pytest_sessionstart",
 ]
 
-WHO = "compatibility"
+CALLER = "compatibility"
 
 
 class _Writer:
@@ -98,19 +98,19 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Replace ``cugraph`` in the modules of all tests."""
     if os.environ.get("DYNSTORE_COMPATIBILITY") != "drop-in":
         return
-    real = require(WHO, "cugraph")
-    helpers = require(WHO, "cugraph.testing.utils")
+    real = require(CALLER, "cugraph")
+    helpers = require(CALLER, "cugraph.testing.utils")
     for module in {item.module for item in items} | {helpers}:
         if vars(module).get("cugraph") is real:
             module.cugraph = drop_in
-    datasets = require(WHO, "cugraph.datasets.dataset")
+    datasets = require(CALLER, "cugraph.datasets.dataset")
     datasets.Dataset.get_graph = _get_graph(datasets.Dataset.get_graph, real.Graph)
 
 
 def pytest_sessionstart() -> None:
     """Load the results that traversals are compared with: tests of ``sssp`` count on ``bfs`` to have done it."""
     try:
-        results = require(WHO, "cugraph.testing.resultset")
+        results = require(CALLER, "cugraph.testing.resultset")
         results.load_resultset("traversal", results.RESULTSET_DOWNLOAD_URL)
     except (MissingDependencyError, AttributeError, OSError):
         pass  # the tests that need them say so

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["count_bytes", "for_every_allocation", "for_every_kernel", "for_every_new_array"]
 
-MOST_FAILURES = 1000
+MAX_FAILURES = 1000
 
 
 class _FailingEmpty:
@@ -116,7 +116,7 @@ def _fail_in_turn(
     """Let an attribute of ``owner`` be ``make(n)``, which fails at its n-th call, for n from 0 until nothing fails."""
     graph, lease = pair.graph, pair.graph.snapshot()
     arrays, edges = host_arrays(lease), graph.number_of_edges()
-    for n in range(MOST_FAILURES):
+    for n in range(MAX_FAILURES):
         faulty = make(n)
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, faulty)
@@ -132,7 +132,7 @@ def _fail_in_turn(
             pair.follow(report, edges, method, *args, **kwargs)
             return n
         pair.unchanged(lease, arrays)
-    raise AssertionError(f"{method}: more than {MOST_FAILURES} failures")
+    raise AssertionError(f"{method}: more than {MAX_FAILURES} failures")
 
 
 def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:

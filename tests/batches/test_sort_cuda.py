@@ -22,11 +22,11 @@ def test_few_and_many_keys_are_sorted_and_their_rows_are_known(device, size, dis
 def test_as_many_keys_as_are_merged(device):
     if device != "cuda":
         pytest.skip("too many for the simulator")
-    from dynstore.batches.cuda.sort import MOST_MERGED
+    from dynstore.batches.cuda.sort import MAX_MERGED
 
     backend = get_backend(device)
-    keys = np.random.default_rng(1).integers(0, MOST_MERGED, MOST_MERGED + 1)
-    for size in (MOST_MERGED, MOST_MERGED + 1):
+    keys = np.random.default_rng(1).integers(0, MAX_MERGED, MAX_MERGED + 1)
+    for size in (MAX_MERGED, MAX_MERGED + 1):
         some, rows = backend.kernels("dynstore.batches", "sort").sort_rows(backend, backend.asarray(keys[:size].copy()))
         assert (backend.to_host(rows) == np.argsort(keys[:size], kind="stable")).all()
         assert (backend.to_host(some) == np.sort(keys[:size])).all()

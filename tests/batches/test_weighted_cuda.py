@@ -9,7 +9,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
-from dynstore.batches.cuda.sort import MOST_MERGED
+from dynstore.batches.cuda.sort import MAX_MERGED
 from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import WeightedRows
 from dynstore.errors import InputError, LimitError
@@ -110,7 +110,7 @@ def test_many_rows_are_sorted_in_the_lowest_bits_of_their_keys(backend, launches
     batch = WeightedRows(backend, *columns, mirrored, False)
     keys, order = (backend.to_host(column) for column in batch.sort_below(num_vertices))
     has_room = 2 * (num_vertices - 1).bit_length() + batch.num_rows.bit_length() <= 64
-    assert batch.num_rows > MOST_MERGED
+    assert batch.num_rows > MAX_MERGED
     assert ("k_unpack_rows" in launches) == has_room
     expected = (backend.to_host(column) for column in batch.sort_below())
     for found, wanted in zip((keys, order), expected, strict=True):
@@ -141,7 +141,7 @@ def test_rows_with_new_vertices_are_sorted_again_only_for_wider_ids(device, laun
     """The first attempt finds no rows for them."""
     edges = *np.divmod(np.arange(0, 40_000, 3, dtype=np.int32), 200), np.ones(13_334, np.float32)
     graph = DynamicGraph.from_edges(edges, device=device, directed=directed, merge_cost=0.0)
-    size = MOST_MERGED + 1 if many else 90
+    size = MAX_MERGED + 1 if many else 90
     src, dst = np.random.default_rng(3).integers(0, 200, (2, size), dtype=np.int32)
     src[5] = highest
     launches.clear()

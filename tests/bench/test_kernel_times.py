@@ -30,7 +30,7 @@ def test_kernels_and_whole_calls_are_timed(
 ) -> None:
     """As many of the one as of the other."""
     path = tmp_path / "out.json"
-    monkeypatch.setattr(kernel_times, "FEWEST_WARM_UPS", 2)
+    monkeypatch.setattr(kernel_times, "MIN_WARM_UPS", 2)
     small = ["--device", cuda_device, "--scale", "6", "--edge-factor", "8", "--steps", "2"]
     assert main([*small, "--batch", "3,20", "--store", "gpma+,merge", "--json", str(path)]) == 0
     document = json.loads(path.read_text())

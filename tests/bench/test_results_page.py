@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.results_page import MOST_ROWS, main, render_results
+from dynstore.benchmarks.results_page import MAX_ROWS, main, render_results
 from dynstore.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,11 +22,11 @@ def test_the_page_is_what_the_files_say(capsys: pytest.CaptureFixture[str]) -> N
 def test_each_file_has_its_command_and_a_long_one_no_table(tmp_path: Path) -> None:
     document = json.loads((KEPT[1] / "mathoverflow.json").read_text(encoding="utf-8"))
     (tmp_path / "short.json").write_text(json.dumps(document), encoding="utf-8")
-    document["rows"] = document["rows"][:1] * (MOST_ROWS + 1)
+    document["rows"] = document["rows"][:1] * (MAX_ROWS + 1)
     (tmp_path / "long.json").write_text(json.dumps(document), encoding="utf-8")
     page = render_results([tmp_path])
     assert page.count(document["command"]) == 2
-    assert f"{MOST_ROWS + 1} figures: see the file." in page
+    assert f"{MAX_ROWS + 1} figures: see the file." in page
     assert page.index("long.json") < page.index("short.json")
 
 

@@ -17,7 +17,7 @@ from dynstore.cuda.compiler import THREADS, cuda, kernel
 from dynstore.cuda.grid import ARRIVALS, CONTROL_SIZE, d_sync_grid
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals, d_post_when_last
-from dynstore.scratch import KeptScratch
+from dynstore.scratch import ScratchCache
 
 on_cuda = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 only_cuda = pytest.mark.skipif(not on_cuda, reason="needs DYNSTORE_TEST_DEVICES=cuda")
@@ -154,7 +154,7 @@ def test_a_copy_of_scratch_has_no_part_in_it(gpu: Backend) -> None:
         def __init__(self, backend: Backend, words: np.ndarray) -> None:
             self.words, self.mailbox = words, Mailbox(backend)
 
-    kept = KeptScratch()
+    kept = ScratchCache()
     kept.take(gpu, "kind", 1 << 20, Scratch, ((4, np.int64),), zeroed=1)
     assert kept.nbytes > 0
     for twin in (copy.deepcopy(kept), pickle.loads(pickle.dumps(kept))):

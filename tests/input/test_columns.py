@@ -40,7 +40,7 @@ def device() -> Backend:
 
 def read(device: Backend, *edges: Any) -> Any:
     names = "source", "destination", None
-    return read_edges("test", device, edges, names, np.dtype(np.int32), None, look=False)
+    return read_edges("test", device, edges, names, np.dtype(np.int32), None, validate=False)
 
 
 def test_columns_that_kernels_take_are_taken_as_they_are(device: Backend) -> None:

@@ -25,8 +25,8 @@ def partition(device, monkeypatch):
     from dynstore.stores.gpma_plus.cuda import insert_buckets
     from dynstore.stores.pma.cuda import partition
 
-    monkeypatch.setattr(insert_buckets, "MOST_FUSED", 0)
-    monkeypatch.setattr(partition, "FEWEST_ROWS", 1)
+    monkeypatch.setattr(insert_buckets, "MAX_FUSED", 0)
+    monkeypatch.setattr(partition, "MIN_ROWS", 1)
     return partition
 
 
@@ -38,7 +38,7 @@ def tiles(partition, monkeypatch):
     from dynstore.stores.pma.cuda import delete, tiles
 
     for module in (delete, insert_buckets):
-        monkeypatch.setattr(module, "fits_pieces", lambda *_: True)
+        monkeypatch.setattr(module, "fits_tiles", lambda *_: True)
     return tiles
 
 

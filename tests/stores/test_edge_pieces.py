@@ -43,15 +43,15 @@ def test_pieces_are_the_edge_table(
 ) -> None:
     graph = make(backend, store, **kind)
     fill(graph, rng)
-    pieces = [rows_of(graph, piece) for piece in graph.iterate_edges(most)]
+    tiles = [rows_of(graph, tile) for tile in graph.iterate_edges(most)]
     wanted = rows_of(graph, graph.edge_columns())
-    assert sorted(row for piece in pieces for row in piece) == wanted
-    assert all(pieces), "an empty piece"
-    starts = [{row[0] for row in piece} for piece in pieces]
+    assert sorted(row for tile in tiles for row in tile) == wanted
+    assert all(tiles), "an empty piece"
+    starts = [{row[0] for row in tile} for tile in tiles]
     assert sum(map(len, starts)) == len(set().union(*starts)), "a vertex in two pieces"
-    assert all(len(piece) <= most or len(sources) == 1 for piece, sources in zip(pieces, starts, strict=True))
+    assert all(len(tile) <= most or len(sources) == 1 for tile, sources in zip(tiles, starts, strict=True))
     if store != "slab_hash":
-        assert [row for piece in pieces for row in piece] == wanted
+        assert [row for tile in tiles for row in tile] == wanted
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -59,7 +59,7 @@ def test_a_table_that_is_there_is_read_as_well(backend: Backend, store: str, rng
     graph = make(backend, store)
     fill(graph, rng)
     wanted = rows_of(graph, graph.edge_columns())
-    assert sorted(row for piece in graph.iterate_edges(9) for row in rows_of(graph, piece)) == wanted
+    assert sorted(row for tile in graph.iterate_edges(9) for row in rows_of(graph, tile)) == wanted
 
 
 @pytest.mark.parametrize("store", OWN_ROWS)
@@ -70,7 +70,7 @@ def test_no_table_of_all_edges_is_made(
     fill(graph, rng)
     before = graph.memory_usage()
     monkeypatch.setattr(type(graph._out), "slots", property(lambda store: pytest.fail("the table was made")))
-    assert sum(piece["source"].shape[0] for piece in graph.iterate_edges(10)) == graph.number_of_edges()
+    assert sum(tile["source"].shape[0] for tile in graph.iterate_edges(10)) == graph.number_of_edges()
     assert graph.memory_usage() == before
 
 
@@ -78,9 +78,9 @@ def test_no_table_of_all_edges_is_made(
 def test_ids_of_the_users_own(backend: Backend, directed: bool, rng: np.random.Generator) -> None:
     graph = make(backend, "slab_hash", renumber=True, directed=directed)
     fill(graph, rng, lambda ids: ids * 1000 + 7)
-    pieces = [row for piece in graph.iterate_edges(8) for row in rows_of(graph, piece)]
-    assert sorted(pieces) == sorted(rows_of(graph, graph.edge_columns()))
-    assert directed or all(low <= high for low, high in pieces)
+    tiles = [row for tile in graph.iterate_edges(8) for row in rows_of(graph, tile)]
+    assert sorted(tiles) == sorted(rows_of(graph, graph.edge_columns()))
+    assert directed or all(low <= high for low, high in tiles)
 
 
 @pytest.mark.parametrize("store", STORES)
@@ -94,11 +94,11 @@ def test_a_graph_without_edges_has_no_piece(backend: Backend, store: str) -> Non
 def test_an_update_ends_the_pieces(backend: Backend) -> None:
     graph = make(backend, "slab_hash")
     graph.insert_edges(([0, 1], [1, 2]))
-    pieces = graph.iterate_edges(1)
-    assert rows_of(graph, next(pieces)) == [(0, 1)]
+    tiles = graph.iterate_edges(1)
+    assert rows_of(graph, next(tiles)) == [(0, 1)]
     graph.insert_edges(([0], [3]))
     with pytest.raises(StaleSnapshotError, match=r"iterate_edges: it began at version 1 of the graph, .* version 2"):
-        next(pieces)
+        next(tiles)
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5, "all"])

@@ -144,8 +144,8 @@ def test_new_vertices_share_the_scratch_of_the_last_ones(device, monkeypatch):
     """What depends on how many vertices there are has room for some more."""
     from dynstore.backend import Backend
 
-    made, together = [], Backend.together
-    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), together(*args, **kwargs))[1])
+    made, arena = [], Backend.arena
+    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), arena(*args, **kwargs))[1])
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph(device=device, merge_cost=0.0)
     graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))

@@ -14,12 +14,12 @@ from dynstore.adapters.libraries import require
 __all__ = ["COULD_NOT_RUN", "main", "open_library", "problem_of"]
 
 COULD_NOT_RUN = 3
-WHO = "self-test"
+CALLER = "self-test"
 
 
 def open_library(path: Path) -> Any:
     """Import the built library and return its class ``BorrowedGraph``."""
-    require(WHO, "pylibcugraph")  # loads the libraries that ours refers to
+    require(CALLER, "pylibcugraph")  # loads the libraries that ours refers to
     _load_cuda_runtime()
     spec = importlib.util.spec_from_file_location("borrowed_graph", path)
     if spec is None or spec.loader is None:
@@ -46,8 +46,8 @@ def problem_of(borrowed_graph: Any) -> str | None:
     0 -> 1 (weight 0.5), 1 -> 2 (weight 1.5), as out-edges and as in-edges, both id types, both weight types. Each time
     the numbers of vertices and edges are asked for, then the hops (or, of the weighted ones, the distances) from 0.
     """
-    cupy = require(WHO, "cupy")
-    plc = require(WHO, "pylibcugraph")
+    cupy = require(CALLER, "cupy")
+    plc = require(CALLER, "pylibcugraph")
     handle = plc.ResourceHandle()
     for ids, weight_type in (("int32", None), ("int64", None), ("int32", "float32"), ("int64", "float64")):
         number_map = cupy.arange(3, dtype=ids)
@@ -86,7 +86,7 @@ def _problem_of_transposed(borrowed_graph: Any, cupy: Any, plc: Any, handle: Any
 def _can_run() -> bool:
     """Whether cuGraph itself works here; if not, a failure would say nothing about the library."""
     try:
-        cupy, plc = require(WHO, "cupy"), require(WHO, "pylibcugraph")
+        cupy, plc = require(CALLER, "cupy"), require(CALLER, "pylibcugraph")
         ends = cupy.asarray([0, 1], dtype="int32"), cupy.asarray([1, 2], dtype="int32")
         handle, properties = plc.ResourceHandle(), plc.GraphProperties(is_symmetric=False, is_multigraph=False)
         graph = plc.SGGraph(handle, properties, *ends)

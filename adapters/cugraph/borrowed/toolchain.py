@@ -14,7 +14,7 @@ from dynstore.errors import MissingDependencyError
 
 __all__ = ["Toolchain", "find_rapids", "find_toolchain", "rapids_version"]
 
-WHO = "BorrowedGraph"
+CALLER = "BorrowedGraph"
 RAPIDS_LINE = "pip install 'dynstore[rapids]'"
 CUDA_LINE = "pip install {}, or install the CUDA toolkit and set CUDA_HOME"
 # A header of each package that is included, and the line to type where it is missing.
@@ -108,7 +108,7 @@ def find_toolchain(site: Path) -> Toolchain:
 
 
 def _missing(what: str, line: str) -> MissingDependencyError:
-    return MissingDependencyError(f"{WHO}: {what} was not found; to get it: {line}")
+    return MissingDependencyError(f"{CALLER}: {what} was not found; to get it: {line}")
 
 
 def _prefixes() -> list[Path]:

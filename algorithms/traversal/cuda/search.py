@@ -39,7 +39,7 @@ SWEEP_SHARE = 8
 # Slots that a vertex searches alone in a bottom-up step before its warp helps; at most 32.
 LONE_SLOTS = 2 if SIMULATED else 32
 # Levels started before the host looks whether there was another: as many as before, within these bounds.
-FEWEST_LEVELS, MOST_LEVELS = 4, 16
+MIN_LEVELS, MAX_LEVELS = 4, 16
 # What the device notes of a step, in a ring of rows: vertices of the frontier and their slots, lengths of its lists,
 # whether it was expanded bottom-up, and how many slots no frontier has had by then.
 SIZE, SLOTS, LISTS, BOTTOM_UP, UNCHECKED = range(5)
@@ -310,7 +310,7 @@ def bfs(
     end_step(1, 0)
     level, depth_limit, num_warps = 0, min(depth_limit, num_vertices), count_warps(out)
     while level < depth_limit:
-        for _ in range(min(max(FEWEST_LEVELS, min(level, MOST_LEVELS)), depth_limit - level)):
+        for _ in range(min(max(MIN_LEVELS, min(level, MAX_LEVELS)), depth_limit - level)):
             level += 1
             step = level + 1
             frontier, fresh = fresh, frontier

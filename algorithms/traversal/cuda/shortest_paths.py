@@ -38,7 +38,7 @@ DELTA_WEIGHTS = 32.0
 # Words of slots looked at to guess the mean weight.
 WEIGHT_SAMPLE = 1 << 11
 # Steps started before the host looks whether there was another: as many as before, within these bounds.
-FEWEST_STEPS, MOST_STEPS = 4, 16
+MIN_STEPS, MAX_STEPS = 4, 16
 # What the device notes, in a ring of RING steps: the lengths of the lists (int64); behind them, in float64, for each
 # step the threshold and the least distance that waits above it, and then the sum and the number of sampled weights.
 RING = 4
@@ -355,7 +355,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     k_list_near.launch_strided(num_vertices, out.offsets, lengths, notes, 1, scale, distances, pending, *lists)
     step, num_warps = 1, count_warps(out)
     while True:
-        for _ in range(max(FEWEST_STEPS, min(step, MOST_STEPS))):
+        for _ in range(max(MIN_STEPS, min(step, MAX_STEPS))):
             step += 1
             k_relax_frontier.launch_warps(
                 num_warps,

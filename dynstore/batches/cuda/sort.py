@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["merge_rows", "sort_keys", "sort_rows"]
 
 # So many keys are merged: 3e5 with their rows took 128 us where CuPy's sort took 152, but 1e6 361 where it took 222.
-MOST_MERGED = 600 if SIMULATED else 300_000
+MAX_MERGED = 600 if SIMULATED else 300_000
 # Keys of a tile that a thread has, and runs that it searches at a time: their reads wait together.
 EACH = 4
 TILE = EACH * THREADS
 TILE_BITS = TILE.bit_length() - 1
 # The binary logarithm of how many runs become one at most.
-MOST_BITS = 2 if SIMULATED else 4
+MAX_BITS = 2 if SIMULATED else 4
 # Behind all keys; one more is an int64, too.
 NO_KEY = np.int64(np.iinfo(np.int64).max - 1)
 ONE = np.uint32(1)
@@ -149,11 +149,11 @@ def k_merge_keys(keys, spare_rows, sorted_keys, rows, num_levels, bits, control)
 def merge_rows(backend: Backend, keys: Array, num_rows: int) -> tuple[Array, Array]:
     """Sort less than 2^29 keys, and as many of their rows, or none, by merging; see :func:`sort_rows`."""
     size = keys.shape[0]
-    control, spare_rows, sorted_keys, rows = backend.empty_together(
+    control, spare_rows, sorted_keys, rows = backend.empty_arena(
         (ARRIVALS + 1, np.int64), (num_rows, np.int64), (size, np.int64), (num_rows, np.int64), zeroed=1
     )
     runs = (max(size - 1, 0) // TILE).bit_length()  # as many as 2 to this at most
-    num_levels = -(-runs // MOST_BITS)
+    num_levels = -(-runs // MAX_BITS)
     bits = -(-runs // max(num_levels, 1))
     k_merge_keys.launch_resident(size, keys, spare_rows, sorted_keys, rows, num_levels, bits, control)
     return sorted_keys, rows
@@ -162,9 +162,9 @@ def merge_rows(backend: Backend, keys: Array, num_rows: int) -> tuple[Array, Arr
 def sort_keys(backend: Backend, keys: Array) -> Array:
     """Return int64 keys in ascending order, maybe in the same array, which is written in any case.
 
-    Up to ``MOST_MERGED`` keys have to be below 2^63 - 2.
+    Up to ``MAX_MERGED`` keys have to be below 2^63 - 2.
     """
-    if keys.shape[0] <= MOST_MERGED:
+    if keys.shape[0] <= MAX_MERGED:
         return merge_rows(backend, keys, 0)[0]
     keys.sort()
     return keys
@@ -175,7 +175,7 @@ def sort_rows(backend: Backend, keys: Array) -> tuple[Array, Array]:
 
     Both are int64. ``keys`` may be written.
     """
-    if keys.shape[0] <= MOST_MERGED:
+    if keys.shape[0] <= MAX_MERGED:
         return merge_rows(backend, keys, keys.shape[0])
     order = backend.xp.argsort(keys, kind="stable")
     return keys[order], order

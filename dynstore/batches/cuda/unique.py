@@ -208,7 +208,7 @@ def pack_and_bound(
 
 def _pack(backend: Backend, src: Array, dst: Array, mirrored: bool, words: Array, ticket: int) -> Array:
     count = int(src.shape[0])
-    control, keys = backend.empty_together((SUMS, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
+    control, keys = backend.empty_arena((SUMS, np.int64), (2 * count if mirrored else count, np.int64), zeroed=1)
     k_pack_keys.launch_strided(count, src, dst, mirrored, keys, control, words, ticket)
     return keys
 
@@ -223,7 +223,7 @@ def keep_pairs(backend: Backend, keys: Array) -> tuple[Array, Array, int]:
         How many of them have equal halves.
     """
     count = int(keys.shape[0])
-    control, first, second = backend.empty_together(
+    control, first, second = backend.empty_arena(
         (CONTROL_SIZE, np.int64), (count, np.int32), (count, np.int32), zeroed=1
     )
     num_runs, num_loops = _start(backend, keys, backend.nothing(np.int64), first, second, control)()
@@ -242,7 +242,7 @@ def start_keeping(backend: Backend, keys: Array) -> tuple[Array, Callable[[], tu
         are, and how many of them have equal halves.
     """
     count = int(keys.shape[0])
-    control, kept = backend.empty_together((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
+    control, kept = backend.empty_arena((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
     halves = backend.nothing(np.int32)
     read_counts = _start(backend, keys, kept, halves, halves, control)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.batches.cuda.sort import MOST_MERGED, sort_keys, sort_rows
+from dynstore.batches.cuda.sort import MAX_MERGED, sort_keys, sort_rows
 from dynstore.batches.cuda.unique import RUN_LOOPS, RUNS, d_count_runs, d_ends_run
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
@@ -209,8 +209,8 @@ def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tu
     """
     src, dst = rows.columns
     count = int(src.shape[0])
-    layout = _choose_layout(num_vertices, rows.num_rows) if rows.num_rows > MOST_MERGED else WIDE
-    bounds, keys = backend.empty_together((4, np.int64), (rows.num_rows, np.int64), zeroed=1)
+    layout = _choose_layout(num_vertices, rows.num_rows) if rows.num_rows > MAX_MERGED else WIDE
+    bounds, keys = backend.empty_arena((4, np.int64), (rows.num_rows, np.int64), zeroed=1)
     k_pack_rows.launch_strided(-(-count // ROWS_EACH), src, dst, rows.row_weights, rows.mirrored, *layout, keys, bounds)
     if layout is WIDE:
         return *sort_rows(backend, keys), bounds, layout.bound
@@ -243,7 +243,7 @@ def start_keeping(
 def keep_rows(backend: Backend, rows: WeightedRows) -> tuple[Array, Array, Array, int]:
     """Return the distinct edges of weighted rows, sorted, and their weights; and how many of them are self-loops."""
     count, dtype = rows.num_rows, rows.columns[0].dtype
-    control, ends, src, dst, weights = backend.empty_together(
+    control, ends, src, dst, weights = backend.empty_arena(
         (CONTROL_SIZE, np.int64), (count, number_dtype(count)), (count, dtype), (count, dtype),
         (count, rows.row_weights.dtype), zeroed=1,
     )  # fmt: skip

@@ -32,7 +32,7 @@ __all__ = [
 FACTOR = np.uint64(MULTIPLIER)
 HALF = np.uint64(32)
 # Up to so many keys are sorted by comparing each with all, in one launch. (Fewer in the simulator, to test both.)
-MOST_RANKED = 32 if SIMULATED else 8192
+MAX_RANKED = 32 if SIMULATED else 8192
 
 if SIMULATED:
     # Plain integers: NumPy warns of every product that overflows.
@@ -202,7 +202,7 @@ def match_keys(
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
     num_seen = 1 << (2 * total - 1).bit_length() if total else 0
-    record, seen, keys, places, new, *columns = backend.empty_together(
+    record, seen, keys, places, new, *columns = backend.empty_arena(
         (3, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3, *((length, dtype) for length in lengths),
         zeroed=2,
     )  # fmt: skip
@@ -217,7 +217,7 @@ def match_keys(
 
 def sort_ids(backend: Backend, keys: Array) -> Array:
     """Return distinct keys, ascending."""
-    if keys.shape[0] > MOST_RANKED:
+    if keys.shape[0] > MAX_RANKED:
         ranked = keys.copy()
         ranked.sort()
     else:

@@ -14,7 +14,7 @@ from dynstore.stores.table.cuda.arguments import with_room
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.ids.hash_table import HashTable
-    from dynstore.scratch import KeptScratch
+    from dynstore.scratch import ScratchCache
     from dynstore.typing import Array
 
 __all__ = ["start_match"]
@@ -29,7 +29,7 @@ class _Numbers:
 
 
 def start_match(
-    backend: Backend, table: HashTable, first: Array, second: Array, dtype: np.dtype, scratch: KeptScratch
+    backend: Backend, table: HashTable, first: Array, second: Array, dtype: np.dtype, scratch: ScratchCache
 ) -> tuple[Array, Array]:
     """Return two columns of integers as numbers, -1 for what is unknown or no id, once their kernel is started.
 

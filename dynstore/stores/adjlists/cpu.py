@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 __all__ = ["copy_rows", "count_room", "delete_keys", "insert_keys", "locate_keys", "read_rows"]
 
-LEAST_ROOM = 4
+MIN_ROOM = 4
 
 
 @njit(cache=True)
 def _room_for(length, growth):
-    return max(LEAST_ROOM, np.int64(length * growth)) if length > 0 else 0
+    return max(MIN_ROOM, np.int64(length * growth)) if length > 0 else 0
 
 
 @njit(cache=True)

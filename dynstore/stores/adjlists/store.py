@@ -23,7 +23,7 @@ from dynstore.typing import Array, OnDuplicate
 __all__ = ["AdjListsOptions", "AdjListsStore"]
 
 # A pool of so many times the edges, or more, is given back.
-MOST_IDLE = 6
+MAX_IDLE = 6
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class AdjListsStore(RowStore):
         total = self._num_edges - num_found
         marks = self._dirty
         gone = EdgeBatch(batch.src[found], batch.dst[found], None)
-        copied = lists.pool.shape[0] > MOST_IDLE * max(total, self.capacity, 1)
+        copied = lists.pool.shape[0] > MAX_IDLE * max(total, self.capacity, 1)
         if copied:
             lists = self._copied(lists, gone, np.ones(num_found, np.bool_), self.capacity)
         places, there = positions[found], np.ones(num_found, np.bool_)

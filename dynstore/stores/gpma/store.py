@@ -32,13 +32,13 @@ class GPMAOptions(DensityOptions):
         the segments that became too sparse. A root that is too sparse makes the array shrink in either case.
     """
 
-    who = "store 'gpma'"
+    caller = "store 'gpma'"
     deletion: Literal["lazy", "pack"] = "lazy"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.deletion not in DELETIONS:
-            raise unknown_name(self.who, "deletion", self.deletion, DELETIONS)
+            raise unknown_name(self.caller, "deletion", self.deletion, DELETIONS)
 
 
 class GPMAStore(PackedArrayStore):

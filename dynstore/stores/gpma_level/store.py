@@ -17,7 +17,7 @@ __all__ = ["GPMALevelOptions", "GPMALevelStore"]
 class GPMALevelOptions(WindowOptions):
     """The options of a windowed store; ``merge_cost=0`` never merges for the sake of speed, as in the paper."""
 
-    who = "store 'gpma_level'"
+    caller = "store 'gpma_level'"
 
 
 class GPMALevelStore(WindowedStore):

@@ -18,13 +18,13 @@ from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import LEAF, linear_limits
 from dynstore.stores.pma.windowed import WindowedStore, WindowOptions
-from dynstore.stores.table.slots import Attempt, Located, SlotArrays
+from dynstore.stores.table.slots import Attempt, SearchResult, SlotArrays
 from dynstore.typing import MAX_INT32, OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
 # So many failures in a row, and one insertion in 2**(so many - 1) is tried unsorted.
-MOST_FAILURES = 5
+MAX_FAILURES = 5
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class GPMAPlusOptions(WindowOptions):
     ``merge_cost``.
     """
 
-    who = "store 'gpma+'"
+    caller = "store 'gpma+'"
 
 
 class GPMAPlusStore(WindowedStore):
@@ -88,7 +88,7 @@ class GPMAPlusStore(WindowedStore):
             self.backend, slots, batch, limits, most, may_take_back=has_own_rows
         )
         overflows = outcome is Reason.OVERFLOW
-        self._num_failures = min(self._num_failures + 1, MOST_FAILURES) if overflows else 0
+        self._num_failures = min(self._num_failures + 1, MAX_FAILURES) if overflows else 0
         self._num_untried = (1 << self._num_failures - 1) - 1 if overflows else 0
         return outcome
 
@@ -104,7 +104,7 @@ class GPMAPlusStore(WindowedStore):
         if most < 0:  # too empty as a whole already
             return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
-        outcome: Located | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
+        outcome: SearchResult | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
         if isinstance(outcome, Refused):
             return outcome
         return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)

@@ -23,10 +23,10 @@ from dynstore.typing import Array, OnDuplicate, Path
 
 __all__ = ["GraphVineOptions", "GraphVineStore"]
 
-WHO = "store 'graphvine'"
+CALLER = "store 'graphvine'"
 # Blocks are written anew where so many times more of them are there than in use, or holes are such a share of entries.
-MOST_IDLE, MOST_HOLES = 4, 0.25
-LEAST_BLOCK, LARGEST_BLOCK, MOST_BLOCKS = 4, 2**20, 2**30
+MAX_IDLE, MAX_HOLES = 4, 0.25
+MIN_BLOCK, LARGEST_BLOCK, MAX_BLOCKS = 4, 2**20, 2**30
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,13 @@ class GraphVineOptions(StoreOptions):
             if name == "block_size" and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int):
-                raise InputTypeError(f"{WHO}: {name} is {value!r}; wanted an int from {least} to {most}")
+                raise InputTypeError(f"{CALLER}: {name} is {value!r}; wanted an int from {least} to {most}")
             if not least <= value <= most:
-                raise InputError(f"{WHO}: {name} is {value}; wanted an int from {least} to {most}")
-        check_share(WHO, "refill_at", self.refill_at, 0.1, 1.0)
-        check_share(WHO, "refill", self.refill, 0.0, 10.0)
+                raise InputError(f"{CALLER}: {name} is {value}; wanted an int from {least} to {most}")
+        check_share(CALLER, "refill_at", self.refill_at, 0.1, 1.0)
+        check_share(CALLER, "refill", self.refill, 0.0, 10.0)
         if not isinstance(self.compaction, bool):
-            raise InputTypeError(f"{WHO}: compaction is {self.compaction!r}; wanted True or False")
+            raise InputTypeError(f"{CALLER}: compaction is {self.compaction!r}; wanted True or False")
 
 
 class GraphVineStore(RowStore):
@@ -78,7 +78,7 @@ class GraphVineStore(RowStore):
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         slots = super()._no_edges(num_vertices)
-        self._blocks = self._no_blocks(num_vertices, self.options.block_size or LEAST_BLOCK)
+        self._blocks = self._no_blocks(num_vertices, self.options.block_size or MIN_BLOCK)
         return slots
 
     def plan_insert(self, batch: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
@@ -88,7 +88,7 @@ class GraphVineStore(RowStore):
         blocks, path = self._settled(num_vertices, batch)
         appending = kernels.plan_append(backend, blocks, num_vertices, batch)
         if blocks.num_used + appending.num_blocks > self.options.refill_at * blocks.num_blocks:
-            if self._num_edges and blocks.num_entries - self._num_edges > MOST_HOLES * blocks.num_entries:
+            if self._num_edges and blocks.num_entries - self._num_edges > MAX_HOLES * blocks.num_entries:
                 blocks, path = self._written_anew(num_vertices), "merge"
                 appending = kernels.plan_append(backend, blocks, num_vertices, batch)
             blocks = self._refilled(blocks, appending.num_blocks)
@@ -225,8 +225,8 @@ class GraphVineStore(RowStore):
         backend, before = self.backend, old.num_blocks
         if num_blocks <= before:
             return old
-        if num_blocks > MOST_BLOCKS:
-            raise LimitError(f"{WHO}: {num_blocks} blocks are needed; wanted at most {MOST_BLOCKS}")
+        if num_blocks > MAX_BLOCKS:
+            raise LimitError(f"{CALLER}: {num_blocks} blocks are needed; wanted at most {MAX_BLOCKS}")
 
         def larger(array: Array, length: int) -> Array:
             fresh = backend.empty(length, array.dtype)
@@ -278,14 +278,14 @@ class GraphVineStore(RowStore):
             size = self.options.block_size or self._average_degree(batch.src)
             return self._no_blocks(num_vertices, size), "merge"
         reserved = self._reserved_entries() // blocks.size
-        if blocks.num_blocks > max(MOST_IDLE * blocks.num_used, reserved, 1):
+        if blocks.num_blocks > max(MAX_IDLE * blocks.num_used, reserved, 1):
             return self._written_anew(num_vertices), "merge"
         return self._with_rows(blocks, num_vertices), "in-place"
 
     def _written_anew(self, num_vertices: int) -> Blocks:
         """Return fresh blocks with all edges, of a size that fits them."""
         slots = self.slots
-        size = self.options.block_size or (self._average_degree(slots.src) if self._num_edges else LEAST_BLOCK)
+        size = self.options.block_size or (self._average_degree(slots.src) if self._num_edges else MIN_BLOCK)
         blocks, batch = self._no_blocks(num_vertices, size), EdgeBatch(slots.src, slots.dst, slots.weights)
         appending = self._kernels.plan_append(self.backend, blocks, num_vertices, batch)
         blocks = self._refilled(blocks, appending.num_blocks)
@@ -302,7 +302,7 @@ class GraphVineStore(RowStore):
     def _average_degree(self, src: Array) -> int:
         """Return the average degree of the rows that sorted edges are in, as a size of blocks."""
         num_rows = 1 + int(self.backend.xp.count_nonzero(src[1:] != src[:-1]))
-        return min(max(LEAST_BLOCK, round(int(src.shape[0]) / num_rows)), LARGEST_BLOCK)
+        return min(max(MIN_BLOCK, round(int(src.shape[0]) / num_rows)), LARGEST_BLOCK)
 
 
 def _power_of_two(count: int) -> int:

@@ -23,8 +23,8 @@ __all__ = [
     "END",
     "FIRST_DST",
     "FIRST_SRC",
+    "MAX_LEVELS",
     "MEMORY_BASE",
-    "MOST_LEVELS",
     "SEGMENT",
     "SRC",
     "STAMP",
@@ -38,7 +38,7 @@ SEGMENT = 32
 # (its source is stored as -1 - source where the segment was never written) and the update that last changed it.
 VALID, SRC, DST, WEIGHT, FIRST_SRC, FIRST_DST, STAMP = range(7)
 # Entries of the table for each column.
-MOST_LEVELS = 64
+MAX_LEVELS = 64
 # The start of a row behind all slots.
 END = -1
 # Kernels see the whole of memory as one array a dtype, which begins at this address.
@@ -111,7 +111,7 @@ class Levels:
         starts.fill(END)
         if num_vertices:
             starts[0] = 0
-        addresses = np.zeros((7, MOST_LEVELS), dtype=np.int64)
+        addresses = np.zeros((7, MAX_LEVELS), dtype=np.int64)
         none = cls((), addresses, backend.empty(0, np.int64), starts, starts, vertex_dtype, weight_dtype)
         return none.with_depth(backend, depth)
 

@@ -55,17 +55,17 @@ class LPMAOptions(StoreOptions):
     threshold: float = 0.60
 
     def __post_init__(self) -> None:
-        who = "store 'lpma'"
+        caller = "store 'lpma'"
         if self.strategy not in STRATEGIES:
-            raise unknown_name(who, "strategy", self.strategy, STRATEGIES)
+            raise unknown_name(caller, "strategy", self.strategy, STRATEGIES)
         shares = ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density", "threshold")
         for name in shares:
-            check_share(who, name, getattr(self, name), 0.0, 1.0)
+            check_share(caller, name, getattr(self, name), 0.0, 1.0)
         order = self.leaf_lower <= self.root_lower <= self.build_density / 2 < self.build_density < self.root_upper
         if not order or self.root_upper > self.leaf_upper:
             shown = ", ".join(f"{name} {getattr(self, name)}" for name in shares[:-1])
             raise InputError(
-                f"{who}: {shown}; wanted leaf_lower <= root_lower <= build_density / 2, "
+                f"{caller}: {shown}; wanted leaf_lower <= root_lower <= build_density / 2, "
                 "0 < build_density < root_upper <= leaf_upper"
             )
 

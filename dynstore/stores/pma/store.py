@@ -13,7 +13,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
 from dynstore.errors import InputError
 from dynstore.stores.base import Plan, Store, StoreOptions
-from dynstore.stores.table.slots import Located, SlotArrays
+from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
 
@@ -34,7 +34,7 @@ class DensityOptions(StoreOptions):
         The density after a bulk build, a growth or a shrinkage.
     """
 
-    who: ClassVar[str]
+    caller: ClassVar[str]
 
     leaf_upper: float = 0.92
     root_upper: float = 0.80
@@ -44,14 +44,14 @@ class DensityOptions(StoreOptions):
 
     def __post_init__(self) -> None:
         for name in ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density"):
-            check_share(self.who, name, getattr(self, name), 0.0, 1.0)
+            check_share(self.caller, name, getattr(self, name), 0.0, 1.0)
         order = ("leaf_lower", "root_lower", "build_density", "root_upper", "leaf_upper")
         values = [getattr(self, name) for name in order]
         ascending = values[0] <= values[1] < values[2] < values[3] <= values[4]
         if not ascending or values[2] == 0:
             shown = ", ".join(f"{name} {value}" for name, value in zip(order, values, strict=True))
             raise InputError(
-                f"{self.who}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
+                f"{self.caller}: {shown}; wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"
             )
 
 
@@ -86,7 +86,7 @@ class PackedArrayStore(Store):
         )
 
     def _plan_in_place(
-        self, slots: SlotArrays, located: Located, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
+        self, slots: SlotArrays, located: SearchResult, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
     ) -> Plan:
         """Plan to write to the slots, or to a copy of them where an export shows them; ``total``: edges after that.
 
@@ -102,7 +102,7 @@ class PackedArrayStore(Store):
 
         return Plan(located.found, located.found_loops, commit, path="in-place")
 
-    def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: Located, total: int) -> Plan:
+    def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: SearchResult, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
         left = replace(slots, valid=self._kernels.clear_copy(self.backend, slots, located))
         nothing = EdgeBatch(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])
@@ -122,7 +122,7 @@ class PackedArrayStore(Store):
 
         return Plan(0, 0, commit, grown=new.num_slots > self.slots.num_slots)
 
-    def _plan_merge(self, old: SlotArrays, batch: Batch, located: Located | None, add: bool, total: int) -> Plan:
+    def _plan_merge(self, old: SlotArrays, batch: Batch, located: SearchResult | None, add: bool, total: int) -> Plan:
         """Plan to merge everything into fresh slots; ``located=None`` for an empty batch."""
         kernels, backend = self._kernels, self.backend
         reserve, write = partial(self._fresh, total, old.num_vertices), None

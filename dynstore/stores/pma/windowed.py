@@ -36,7 +36,7 @@ class WindowOptions(DensityOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_share(self.who, "merge_cost", self.merge_cost, 0.0, 1e9)
+        check_share(self.caller, "merge_cost", self.merge_cost, 0.0, 1e9)
 
 
 class WindowedStore(PackedArrayStore):

@@ -23,7 +23,7 @@ __all__ = ["PMAOptions", "PMAStore"]
 class PMAOptions(DensityOptions):
     """Densities; see :class:`~dynstore.stores.pma.store.DensityOptions`."""
 
-    who = "store 'pma'"
+    caller = "store 'pma'"
 
 
 class PMAStore(PackedArrayStore):

@@ -69,7 +69,7 @@ def mark_rows(marks: Array, rows: Array) -> None:
 def replace_rows(backend: Backend, old: SlotArrays, rows: Array, touched: SlotArrays, out: SlotArrays) -> None:
     """Write a packed table that differs from another in some rows; see ``rows.cpu.replace_rows``."""
     count = int(rows.shape[0])
-    starts, sizes, ends = backend.empty_together((count, np.int64), (count, np.int64), (count, np.int64))
+    starts, sizes, ends = backend.empty_arena((count, np.int64), (count, np.int64), (count, np.int64))
     k_list_bounds.launch(count, old.offsets, touched.offsets, rows, starts, sizes, ends)
     taken = backend.xp.cumsum(sizes)
     weighted = old.weights is not None

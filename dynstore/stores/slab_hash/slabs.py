@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from dynstore.scratch import KeptScratch
+from dynstore.scratch import ScratchCache
 from dynstore.stores.table.slots import OFFSET_SLACK
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class SlabTable:
         USED: how many slabs were ever taken, from the first on; FREE: how many are on the stack.
     weight_words : int
         Words of a weight.
-    scratch : KeptScratch
+    scratch : ScratchCache
     packed
         What the kernels of this device make of the arrays once; None until then.
     """
@@ -107,7 +107,7 @@ class SlabTable:
     unused: Array
     state: Array
     weight_words: int
-    scratch: KeptScratch = field(default_factory=KeptScratch)
+    scratch: ScratchCache = field(default_factory=ScratchCache)
     packed: Any = None
 
     @classmethod
@@ -177,8 +177,8 @@ class SlabTable:
         dirty[:old] = self.dirty
         self.heads, self.dirty, self.packed = heads, dirty, None
 
-    def take_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], parts: tuple[Part, ...]) -> Made:
-        """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.KeptScratch.take`."""
+    def acquire_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], parts: tuple[Part, ...]) -> Made:
+        """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.ScratchCache.take`."""
         return self.scratch.take(backend, kind, self.slabs.nbytes, make, parts)
 
     def copy(self, backend: Backend) -> SlabTable:

@@ -25,8 +25,8 @@ from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["SlabHashOptions", "SlabHashStore"]
 
-WHO = "store 'slab_hash'"
-MOST_SLABS = 2**31 - 2
+CALLER = "store 'slab_hash'"
+MAX_SLABS = 2**31 - 2
 ANY_LENGTH = 2**31
 # A full pool of which more than one slab in so many was given back is not made larger, but filled anew.
 FREE_SHARE = 4
@@ -58,11 +58,11 @@ class SlabHashOptions(StoreOptions):
     pool_growth: float = 1.25
 
     def __post_init__(self) -> None:
-        check_share(WHO, "load_factor", self.load_factor, 0.01, 1e3)
-        check_share(WHO, "pool_growth", self.pool_growth, 1.01, 1e3)
-        check_flag(WHO, "reuse_tombstones", self.reuse_tombstones)
-        if not check_count(WHO, "max_chain", self.max_chain):
-            raise InputError(f"{WHO}: max_chain is {self.max_chain}; wanted 1 or more")
+        check_share(CALLER, "load_factor", self.load_factor, 0.01, 1e3)
+        check_share(CALLER, "pool_growth", self.pool_growth, 1.01, 1e3)
+        check_flag(CALLER, "reuse_tombstones", self.reuse_tombstones)
+        if not check_count(CALLER, "max_chain", self.max_chain):
+            raise InputError(f"{CALLER}: max_chain is {self.max_chain}; wanted 1 or more")
 
 
 class SlabHashStore(Store):
@@ -323,7 +323,7 @@ class SlabHashStore(Store):
         """Have so many slabs, or refuse."""
         if num_slabs > table.num_slabs:
             _check_num_slabs(num_slabs)
-            grown = min(int(table.num_slabs * self.options.pool_growth), MOST_SLABS)
+            grown = min(int(table.num_slabs * self.options.pool_growth), MAX_SLABS)
             table.grow_pool(self.backend, max(num_slabs, grown))
 
     def _rebuilt(self, degrees: Array) -> SlabTable:
@@ -378,5 +378,5 @@ class SlabHashStore(Store):
 
 
 def _check_num_slabs(num_slabs: int) -> None:
-    if num_slabs > MOST_SLABS:
-        raise LimitError(f"{WHO}: {num_slabs} slabs are needed; their numbers go to {MOST_SLABS}")
+    if num_slabs > MAX_SLABS:
+        raise LimitError(f"{CALLER}: {num_slabs} slabs are needed; their numbers go to {MAX_SLABS}")

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.bits import words_for
 from dynstore.pins import Pins
-from dynstore.scratch import KeptScratch
+from dynstore.scratch import ScratchCache
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
     from dynstore.typing import Array
 
-__all__ = ["ABSENT", "DEAD", "OFFSET_SLACK", "PRESENT", "Attempt", "Located", "SlotArrays"]
+__all__ = ["ABSENT", "OFFSET_SLACK", "PRESENT", "TOMBSTONE", "Attempt", "SearchResult", "SlotArrays"]
 
 Made = TypeVar("Made")
 OFFSET_SLACK = 1.25
 
 # What a search finds for a key: nothing, the run of a deleted edge, or an edge.
-ABSENT, DEAD, PRESENT = 0, 1, 2
+ABSENT, TOMBSTONE, PRESENT = 0, 1, 2
 
 
 @dataclass(slots=True)  # frozen ones take three times as long to make
-class Located:
+class SearchResult:
     """Where the keys of a batch are or belong.
 
     Attributes
@@ -64,7 +64,7 @@ class Attempt:
         Where not, all is to be merged.
     """
 
-    located: Located
+    located: SearchResult
     is_written: bool
 
 
@@ -85,7 +85,7 @@ class SlotArrays:
         Valid slots.
     pins : Pins
         Exports of these very buffers that still live.
-    scratch : KeptScratch
+    scratch : ScratchCache
     packed : object or None
         How kernels that come again and again are passed these arrays; whoever starts them keeps it here.
     """
@@ -98,7 +98,7 @@ class SlotArrays:
     offset_buffer: Array
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
-    scratch: KeptScratch = field(default_factory=KeptScratch)
+    scratch: ScratchCache = field(default_factory=ScratchCache)
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
 
     @cached_property
@@ -187,10 +187,10 @@ class SlotArrays:
         """Return how many more edges there may be at a density, below 0 where there are too many."""
         return int(density * self.num_slots) - self.num_edges
 
-    def take_scratch(
+    def acquire_scratch(
         self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
     ) -> Made:
-        """Return what an update works in, see :meth:`~dynstore.scratch.KeptScratch.take`."""
+        """Return what an update works in, see :meth:`~dynstore.scratch.ScratchCache.take`."""
         return self.scratch.take(backend, kind, self._num_edge_bytes, make, parts, zeroed)
 
     def memory_usage(self) -> dict[str, int]:

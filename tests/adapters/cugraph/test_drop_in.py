@@ -135,7 +135,7 @@ def test_what_a_dynamic_graph_cannot_hold_is_cugraphs(rapids: SimpleNamespace, c
 
 def test_a_symmetric_frame_is_cugraphs_to_check() -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(build, "require", lambda who, module: SimpleNamespace(DataFrame=pd.DataFrame))
+        patch.setattr(build, "require", lambda caller, module: SimpleNamespace(DataFrame=pd.DataFrame))
         patch.setattr(build, "cuda_problem", lambda: None)
         options = {**DEFAULTS, "source": "a", "destination": "b"}
         assert reason_for_cugraph(FRAME, False, options) is None

@@ -29,7 +29,7 @@ def insert_into_both(monkeypatch, sorts):
         report = graph.insert_edges(batch)
         was_sorted = bool(sorts)
         with monkeypatch.context() as patch:
-            patch.setattr(insert_buckets, "MOST_FUSED", 0)
+            patch.setattr(insert_buckets, "MAX_FUSED", 0)
             assert report == copy.insert_edges(batch)
         sorts.clear()
         with monkeypatch.context() as patch:
@@ -73,16 +73,16 @@ def test_leaves_that_are_too_full_make_windows_of_several(device, directed, inse
         assert (report.path, was_sorted) == ("in-place", False)
 
 
-@pytest.mark.parametrize("crowded", [None, 0, 1, 4])
+@pytest.mark.parametrize("overflow", [None, 0, 1, 4])
 @pytest.mark.parametrize("num_leaves", [1, 2, 5])
-def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves, crowded, insert_into_both):
+def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves, overflow, insert_into_both):
     """A warp writes two windows: the second may be missing, and either may be another kernel's."""
     columns = 4 * np.arange(400)
     graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, merge_cost=0.0)
     twin = graph.copy()
     batch = columns[np.arange(num_leaves) * 70] + 1
-    if crowded is not None:
-        batch = np.r_[batch[:crowded], 4 * (70 * min(crowded, num_leaves - 1) + np.arange(16)) + 2, batch[crowded:]]
+    if overflow is not None:
+        batch = np.r_[batch[:overflow], 4 * (70 * min(overflow, num_leaves - 1) + np.arange(16)) + 2, batch[overflow:]]
     report, was_sorted = insert_into_both(graph, twin, (batch // 40, batch % 40))
     assert (report.inserted, was_sorted) == (batch.shape[0], False)
 
@@ -117,11 +117,11 @@ def test_a_thread_takes_two_rows(device, num_rows, distinct, insert_into_both):
     report, was_sorted = insert_into_both(graph, twin, (batch // 400, batch % 400))
     assert (report.inserted, report.replaced, was_sorted) == (distinct - 10, 10, False)
     before = host_arrays(graph.snapshot())
-    strange = batch % 400
-    strange[-1] = -1
+    invalid_id = batch % 400
+    invalid_id[-1] = -1
     for update in (graph.insert_edges, graph.delete_edges):
         with pytest.raises(InputError, match=f"at row {num_rows - 1}"):
-            update((batch // 400, strange))
+            update((batch // 400, invalid_id))
     assert same_arrays(host_arrays(graph.snapshot()), before)
     report = graph.delete_edges((batch // 400, batch % 400))
     assert (report.deleted, report.absent, report.duplicates) == (distinct, 0, num_rows - distinct)
@@ -171,10 +171,10 @@ def test_rows_far_apart_in_windows_of_any_width(device, insert_into_both, monkey
 
     windows, read = [], insert_buckets._keep_found
 
-    def spy(batch, plan, *told):
+    def spy(batch, plan, *marked):
         control = plan.scratch.control
         windows.append([int(control[getattr(bucket_layout, kind)]) for kind in ("NARROW", "WIDE", "GIANT")])
-        return read(batch, plan, *told)
+        return read(batch, plan, *marked)
 
     monkeypatch.setattr(insert_buckets, "_keep_found", spy)
     wide = 1 << bucket_layout.MAX_HEIGHT
@@ -227,7 +227,7 @@ def test_small_batches_are_one_kernel(device, launches, monkeypatch):
     for most, planning in ((0, ["k_list_rows", "k_plan_lists"]), (many, ["k_insert_lists"])):
         graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
         graph.insert_vertices([4000])
-        monkeypatch.setattr(insert_buckets, "MOST_FUSED", most)
+        monkeypatch.setattr(insert_buckets, "MAX_FUSED", most)
         for first, size in ((100, few), (200, many)):
             batch = tuple(
                 graph.backend.asarray(column[first : first + size] + (column is dst)) for column in (src, dst)
@@ -244,7 +244,7 @@ def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches, 
     """Lists have up to one and a half places a row, and int32 numbers them."""
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
-    monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MOST_ROWS", 20)
+    monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MAX_ROWS", 20)
     for size in (20, 21):
         launches.clear()
         report = graph.insert_edges((src[: 20 * size : 20], dst[: 20 * size : 20] + np.int32(size)))
@@ -264,11 +264,11 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
     twin, alone = graph.copy(), 0
     ordinary = np.tile(src[::100], 5), np.tile(dst[::100] + 1, 5)
     narrow = src[[105, 505, 905]].repeat(20), np.tile(111 + 2 * np.arange(20), 3)
-    crowded = np.full(60, 3), np.arange(60)
+    overflow = np.full(60, 3), np.arange(60)
     wide = src[300:330].repeat(2), (dst[300:330, None] + [2, 3]).ravel()
     merged = src[::20], dst[::20] + 3
-    strange = src[::20], np.r_[dst[20::20], -1]
-    for batch in (ordinary, narrow, crowded, narrow, strange, ordinary, wide, ordinary, merged, narrow):
+    invalid_id = src[::20], np.r_[dst[20::20], -1]
+    for batch in (ordinary, narrow, overflow, narrow, invalid_id, ordinary, wide, ordinary, merged, narrow):
         batch = tuple(graph.backend.asarray(column.astype(np.int32)) for column in batch)
         launches.clear()
         if batch[1][-1] < 0:
@@ -282,7 +282,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
                 assert not any(array.any() for array in (control[:SUMS], far_rows[:FAR_START], *zeroed))
                 alone += 1
             with monkeypatch.context() as patch:
-                patch.setattr(insert_buckets, "MOST_FUSED", 0)
+                patch.setattr(insert_buckets, "MAX_FUSED", 0)
                 assert report == twin.insert_edges(batch)
         assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
         check_graph(graph)

@@ -72,7 +72,7 @@ def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, 
 def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, update_both, monkeypatch):
     """What was found of a deletion need not be searched again."""
 
-    monkeypatch.setattr(speculative, "FEWEST_LEAVES", 0)
+    monkeypatch.setattr(speculative, "MIN_LEAVES", 0)
     monkeypatch.setattr(speculative, "SLOTS_A_ROW", 0)
     graph, twin = twins()
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
@@ -145,13 +145,13 @@ def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
 @pytest.mark.parametrize("weighted", [True, False])
 def test_sorting_is_started_before_scratch_is_made(twins, update_both, launches, weighted, monkeypatch):
     """So that the GPU has something to do meanwhile."""
-    take, started = SlotArrays.take_scratch, []
+    take, started = SlotArrays.acquire_scratch, []
 
     def note(slots, backend, kind, *args):
         started.append((kind, launches.copy()))
         return take(slots, backend, kind, *args)
 
-    monkeypatch.setattr(SlotArrays, "take_scratch", note)
+    monkeypatch.setattr(SlotArrays, "acquire_scratch", note)
     graph, twin = twins(weighted=weighted)
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
     graph._out._num_untried = 1

@@ -48,7 +48,7 @@ def widen_ranges(partition, monkeypatch):
     """Let a range of rows be of more than one piece, as in graphs of more pieces than ranges."""
 
     def widen(bits):
-        monkeypatch.setattr(partition, "_choose_shift", lambda slots: partition.PIECE_BITS + bits)
+        monkeypatch.setattr(partition, "_choose_shift", lambda slots: partition.TILE_BITS + bits)
 
     return widen
 
@@ -58,7 +58,7 @@ def make_hub(device, tiles, dtype=np.int32, **options):
 
     The edges of each row are 1, 5, 9, ...
     """
-    each = tiles.PIECE_SLOTS // 2
+    each = tiles.TILE_SLOTS // 2
     rest = each // 2 - 5 + 3 * LEAF // 2
     return make_rows(device, tiles, [(2, 5), (5, 5 * each // 2), *_small_rows(8, rest)], dtype, **options)
 
@@ -70,7 +70,7 @@ def _small_rows(first, num_edges):
 
 def make_bounded(device, tiles, dtype=np.int32):
     """Rows end where pieces do, and empty ones follow; a row has but the first slot of a piece."""
-    each = tiles.PIECE_SLOTS // 2
+    each = tiles.TILE_SLOTS // 2
     return make_rows(device, tiles, [(3, each), (6, each), (7, 1), (9, each - 1), (12, 3 * LEAF // 2)], dtype)
 
 
@@ -78,10 +78,10 @@ def make_rows(device, tiles, rows, dtype, **options):
     src = np.repeat(*np.transpose(rows))
     dst = np.concatenate([4 * np.arange(size) + 1 for _, size in rows])
     graph, _ = on_device((src.astype(dtype), dst.astype(dtype)), device, vertex_dtype=dtype, **HALF_FULL, **options)
-    graph.insert_vertices(np.array([6 * tiles.PIECE_SLOTS - 1], dtype))
+    graph.insert_vertices(np.array([6 * tiles.TILE_SLOTS - 1], dtype))
     slots = host_arrays(graph.snapshot())
     assert (slots["mask"] == (np.arange(2 * len(src)) % 2 == 0)).all()
-    assert tiles.count_pieces(graph._out.slots) == 4
+    assert tiles.count_tiles(graph._out.slots) == 4
     return graph
 
 
@@ -100,7 +100,7 @@ def absent_keys(graph, first, num_slots):
 def keys_at_borders(graph, tiles):
     """Edges in the slots around each piece's first, and what is next to them: keys of all states, none twice."""
     size, most = graph._out.slots.num_slots, graph.number_of_vertices() - 1
-    borders = np.r_[np.arange(0, size, tiles.PIECE_SLOTS), size]
+    borders = np.r_[np.arange(0, size, tiles.TILE_SLOTS), size]
     slots = np.unique(np.clip(borders[:, None] + np.arange(-2, 3), 0, size - 1))
     row, column = edges_of_slots(graph, slots)
     near = [(row, column), (row, column - 1), (row, column + 1), (row - 1, np.full_like(row, most)), (row + 1, 0 * row)]
@@ -132,7 +132,7 @@ def compare(monkeypatch, launches, sorts):
         was_sorted, was_taken_back = len(sorts) > 0, "k_take_back" in launches
         with monkeypatch.context() as patch:
             for module in (delete, insert_buckets):
-                patch.setattr(module, "fits_pieces", lambda *_: False)
+                patch.setattr(module, "fits_tiles", lambda *_: False)
             launches.clear()
             assert getattr(twin, name)(batch) == report
             assert not {"k_list_pieces", "k_find_pieces"} & set(launches)
@@ -182,7 +182,7 @@ def test_a_leaf_gets_keys_that_are_repeated(device, tiles, compare, distinct, ro
 
     One that has more has the batch sorted.
     """
-    graph, first = make_hub(device, tiles), tiles.PIECE_SLOTS - LEAF
+    graph, first = make_hub(device, tiles), tiles.TILE_SLOTS - LEAF
     there = edges_of_slots(graph, np.arange(first, first + 2 * LEAF, 2))
     compare("delete_edges", graph, there[:, 3:20])
     absent = np.resize(absent_keys(graph, first, LEAF)[:, :distinct].T, (rows, 2)).T
@@ -195,8 +195,8 @@ def test_a_leaf_gets_keys_that_are_repeated(device, tiles, compare, distinct, ro
 @pytest.mark.parametrize("beyond", [0, 1])
 def test_a_piece_gets_as_many_absent_rows_as_a_block_holds(device, tiles, compare, beyond):
     """One more, and the batch is sorted; what it has left in scratch does not reach the next ones."""
-    graph, most = make_hub(device, tiles), tiles.MOST_ABSENT
-    absent = absent_keys(graph, tiles.PIECE_SLOTS, tiles.PIECE_SLOTS)
+    graph, most = make_hub(device, tiles), tiles.MAX_ABSENT
+    absent = absent_keys(graph, tiles.TILE_SLOTS, tiles.TILE_SLOTS)
     batch = absent[:, :: absent.shape[1] // most][:, :most]
     report, was_sorted = compare("insert_edges", graph, np.c_[batch, absent[:, 1 : 1 + beyond]])
     assert (report.inserted, report.path, was_sorted) == (most + beyond, "in-place", beyond > 0)
@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_taken_back(device, tiles, launches, monkeypatch, r
     Some of the batch were there, or dead, once or several times; some move rows.
     """
     graph = make(device, tiles)
-    keys, first = keys_at_borders(graph, tiles), tiles.PIECE_SLOTS - LEAF
+    keys, first = keys_at_borders(graph, tiles), tiles.TILE_SLOTS - LEAF
     graph.delete_edges(tuple(map(graph.backend.asarray, keys[:, ::3])))
     before = pairs_of(graph)
     crowd = np.resize(absent_keys(graph, first, LEAF).T, (LEAF + 1, 2)).T
@@ -264,7 +264,7 @@ def test_a_deletion_that_nobody_could_take_back_is_not_begun(device, tiles, laun
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_ids_that_are_no_vertices_change_nothing(device, tiles, launches, dtype):
     """Wherever they are in a row; one that is too high may be no vertex's."""
-    num_vertices = 6 * tiles.PIECE_SLOTS
+    num_vertices = 6 * tiles.TILE_SLOTS
     graph = make_hub(device, tiles, dtype, max_vertices=num_vertices)
     before, absent = host_arrays(graph.snapshot()), keys_at_borders(graph, tiles)
     there = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
@@ -286,31 +286,31 @@ def test_ids_that_are_no_vertices_yet(device, tiles, compare):
     """A deletion finds none of their edges, but all others; an insertion makes them vertices."""
     graph = make_hub(device, tiles)
     keys = edges_of_slots(graph, np.arange(0, graph._out.slots.num_slots, 8))
-    keys[:, 7] += 6 * tiles.PIECE_SLOTS
+    keys[:, 7] += 6 * tiles.TILE_SLOTS
     assert compare("delete_edges", graph, keys)[0].absent == 1
     compare("insert_edges", graph, keys)
 
 
-@pytest.mark.parametrize("revived", [False, True])
+@pytest.mark.parametrize("restored", [False, True])
 @pytest.mark.parametrize("keys", [13, 14, 15])
-def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, tiles, compare, keys, revived):
+def test_a_leaf_is_full_with_an_edge_that_the_piece_before_revives(device, tiles, compare, keys, restored):
     """That in its first slot. A leaf takes 29 edges; one that is taken to be full without that edge is not."""
-    graph, first = make_hub(device, tiles, leaf_upper=0.92), tiles.PIECE_SLOTS
+    graph, first = make_hub(device, tiles, leaf_upper=0.92), tiles.TILE_SLOTS
     dead, after = edges_of_slots(graph, [first]), slice(first + LEAF, first + 2 * LEAF)
     compare("delete_edges", graph, dead)
     neighbour = host_arrays(graph.snapshot())["indices"][after]
     batch = absent_keys(graph, first, LEAF)[:, :keys]
-    report, was_sorted = compare("insert_edges", graph, np.c_[batch, dead] if revived else batch)
-    assert (report.inserted, report.path, was_sorted) == (keys + revived, "in-place", False)
+    report, was_sorted = compare("insert_edges", graph, np.c_[batch, dead] if restored else batch)
+    assert (report.inserted, report.path, was_sorted) == (keys + restored, "in-place", False)
     climbs = (host_arrays(graph.snapshot())["indices"][after] != neighbour).any()
-    assert climbs == (15 + keys + revived > 29)
+    assert climbs == (15 + keys + restored > 29)
 
 
 @pytest.mark.parametrize("left", [3, 4])
 @pytest.mark.parametrize("others", ["none", "of the piece", "of the leaf"])
 def test_a_leaf_is_left_too_empty_by_a_deletion_of_its_first_slot(device, tiles, compare, others, left):
     """Which the piece before finds. A leaf has to have three edges."""
-    graph, first = make_hub(device, tiles, leaf_lower=0.08), tiles.PIECE_SLOTS
+    graph, first = make_hub(device, tiles, leaf_lower=0.08), tiles.TILE_SLOTS
     there = edges_of_slots(graph, np.arange(first, first + 4 * LEAF, 2))
     compare("delete_edges", graph, there[:, left : LEAF // 2])
     also = {"none": there[:, :0], "of the piece": there[:, 50:51], "of the leaf": there[:, 1:2]}[others]
@@ -323,11 +323,11 @@ def test_a_leaf_is_left_too_empty_by_a_deletion_of_its_first_slot(device, tiles,
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_updates_of_undirected_graphs(device, tiles, compare, rng, dtype):
     """Edges are mirrored, self-loops are not, and each is told once."""
-    most = int((14 * tiles.PIECE_SLOTS) ** 0.5)
-    hub, rest = np.array([np.full(most, 9), np.arange(most)]), rng.integers(0, most, (2, tiles.PIECE_SLOTS))
+    most = int((14 * tiles.TILE_SLOTS) ** 0.5)
+    hub, rest = np.array([np.full(most, 9), np.arange(most)]), rng.integers(0, most, (2, tiles.TILE_SLOTS))
     edges = np.c_[hub, rest].astype(dtype)
     graph, _ = on_device(tuple(edges), device, directed=False, vertex_dtype=dtype, merge_cost=0.0, root_lower=0.1)
-    assert tiles.count_pieces(graph._out.slots) >= 3
+    assert tiles.count_tiles(graph._out.slots) >= 3
     loops = np.array([np.arange(0, 60, 4)] * 2) % most
     for _ in range(2):
         batch = np.c_[rng.integers(0, most, (2, 40)), loops, loops[:, ::3]].astype(dtype)
@@ -355,13 +355,13 @@ def test_updates_as_they_come(device, tiles, widen_ranges, compare, rng):
 def test_leaves_of_many_rows(device, tiles, widen_ranges, compare, rng, spread):
     """Keys move edges past the ends of rows, at most of one vertex in ``spread``, in leaves with and without room."""
     widen_ranges(spread % 3)
-    num_rows = tiles.PIECE_SLOTS
+    num_rows = tiles.TILE_SLOTS
     rows = [(spread * row, 1 + row % 5) for row in range(num_rows)]
     src = np.repeat(*np.transpose(rows))
     graph, _ = on_device((src, rng.permutation(len(src))), device, merge_cost=0.0, root_lower=0.1, build_density=0.7)
     graph.insert_vertices(np.array([spread * num_rows + 5]))
-    assert tiles.count_pieces(graph._out.slots) >= 3
-    was_sorted, most = [], tiles.MOST_ABSENT * tiles.count_pieces(graph._out.slots) // 2
+    assert tiles.count_tiles(graph._out.slots) >= 3
+    was_sorted, most = [], tiles.MAX_ABSENT * tiles.count_tiles(graph._out.slots) // 2
     for step in range(8):
         size = min(graph._out.slots.num_slots // 16, most) // (1 + step % 3)
         keys = np.array([rng.integers(0, spread * num_rows, size), rng.integers(0, len(src), size)])
@@ -375,12 +375,12 @@ def test_which_batches_are_searched_by_pieces(device, partition, launches):
     """Those that are large beside the slots, if a block is likely to hold a piece's absent rows."""
     from dynstore.stores.pma.cuda import tiles
 
-    for num_slots, num_pieces in ((LEAF, 1), (1, 1), (0, 0)):
-        size = 3 * tiles.PIECE_SLOTS + num_slots
-        assert tiles.count_pieces(SimpleNamespace(num_slots=size)) == 3 + num_pieces
+    for num_slots, num_tiles in ((LEAF, 1), (1, 1), (0, 0)):
+        size = 3 * tiles.TILE_SLOTS + num_slots
+        assert tiles.count_tiles(SimpleNamespace(num_slots=size)) == 3 + num_tiles
     graph = make_hub(device, tiles)
     slots = graph._out.slots
-    most = 3 * tiles.MOST_ABSENT * slots.num_slots // (4 * tiles.PIECE_SLOTS)
+    most = 3 * tiles.MAX_ABSENT * slots.num_slots // (4 * tiles.TILE_SLOTS)
     fewest = {
         "insert": -(-slots.num_slots // tiles.SLOTS_INSERTED),
         "delete": -(-slots.num_slots // tiles.SLOTS_DELETED),
@@ -391,15 +391,15 @@ def test_which_batches_are_searched_by_pieces(device, partition, launches):
             launches.clear()
             getattr(graph, f"{update}_edges")(edges)
             fits = fewest[update] <= num_rows <= most
-            assert (kernel in launches) == fits == tiles.fits_pieces(slots, num_rows, update == "insert")
+            assert (kernel in launches) == fits == tiles.fits_tiles(slots, num_rows, update == "insert")
         graph.insert_edges(edges)
 
 
 def test_leaves_of_windows_are_counted_whichever_block_is_late(device, tiles, delay_first_block, monkeypatch):
     from dynstore.stores.gpma_plus.cuda.bucket_layout import LEAVES, LISTED
 
-    tell, posted = insert_buckets._keep_found, []
-    monkeypatch.setattr(insert_buckets, "_keep_found", lambda *args: (posted.append(args[2]), tell(*args))[1])
+    mark, posted = insert_buckets._keep_found, []
+    monkeypatch.setattr(insert_buckets, "_keep_found", lambda *args: (posted.append(args[2]), mark(*args))[1])
     keys = np.sort(np.random.default_rng(1).choice(40_000, 1500, replace=False))
     new = (keys.reshape(-1, 150)[:, :4] + 1).ravel()
     rows = (np.array(np.divmod(some, 200), np.int32) for some in (keys, new))

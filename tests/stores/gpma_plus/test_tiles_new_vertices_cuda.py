@@ -16,7 +16,7 @@ from tests.stores.gpma_plus.test_update_cuda import on_device, pairs_of
 
 def make_small_rows(device, tiles, has_room=True, **options):
     """Rows of two edges, 1 and 5; ``has_room`` for more rows, as after the first new vertex."""
-    src = np.repeat(np.arange(3 * tiles.PIECE_SLOTS // 4), 2)
+    src = np.repeat(np.arange(3 * tiles.TILE_SLOTS // 4), 2)
     graph, _ = on_device((src, np.tile([1, 5], len(src) // 2)), device, **{**HALF_FULL, **options})
     if has_room:
         graph.insert_vertices(np.array([graph.number_of_vertices()]))

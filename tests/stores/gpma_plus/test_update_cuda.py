@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynstore import DynamicGraph
-from dynstore.backend import Backend, Together
+from dynstore.backend import Arena, Backend
 from dynstore.batches.cuda import unique
 from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.grid import SUMS
@@ -190,8 +190,8 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
     assert kernels_of("delete_edges", (src[:9], dst[:9])) == ["k_match_keys", "k_find_present"]
     new = np.r_[known[0], 5], np.r_[known[1], known[0][:1]]
     assert kernels_of("insert_edges", new).count("k_match_keys") == 2
-    strange = np.r_[src[9:15], 6], np.r_[dst[9:15], 5]
-    assert kernels_of("delete_edges", strange).count("k_match_keys") == 2
+    invalid_id = np.r_[src[9:15], 6], np.r_[dst[9:15], 5]
+    assert kernels_of("delete_edges", invalid_id).count("k_match_keys") == 2
     for update in (graph.insert_edges, graph.delete_edges):
         with pytest.raises(InputError, match="must not be negative"):
             update((np.r_[src[:3], -4], dst[:4]))
@@ -350,8 +350,8 @@ def test_batches_of_about_one_size_share_their_scratch(device):
 
 def test_batches_of_about_one_size_share_what_their_ids_are_looked_up_in(device, monkeypatch):
     """With all ids known, an update like the last one makes nothing anew; a copy has memory of its own."""
-    made, together = [], Backend.together
-    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), together(*args, **kwargs))[1])
+    made, arena = [], Backend.arena
+    monkeypatch.setattr(Backend, "arena", lambda *args, **kwargs: (made.append(args), arena(*args, **kwargs))[1])
     rng = np.random.default_rng(17)
     src, dst = 7 * rng.integers(0, 40, (2, 900)) + 2**40
     graph = DynamicGraph.from_edges((src, dst), device=device, renumber=True, merge_cost=0.0)
@@ -374,8 +374,8 @@ def test_a_deletion_leaves_its_scratch_clear_or_has_it_cleared(device, directed,
     """Ordinary ones have put back to 0 what they marked and counted; what others left is filled with zeros."""
     rows, columns = np.divmod(np.arange(1600, dtype=np.int32), 40)
     graph = DynamicGraph.from_edges((rows, columns + 40), device=device, directed=directed)
-    there, filled, clear = pairs_of(graph), [], Together.clear
-    monkeypatch.setattr(Together, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
+    there, filled, clear = pairs_of(graph), [], Arena.clear
+    monkeypatch.setattr(Arena, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
 
     def fills(first, *others):
         """Delete edges, one of row 0, and return whether the scratch for that was filled with zeros."""
@@ -434,8 +434,8 @@ def test_a_deletion_among_more_slots_than_32_bits_number(device, directed, launc
     ]
     for some in (np.arange(3, 1600, 90), np.arange(400, 700), np.arange(390, 720), np.arange(1595)):
         reports = []
-        for graph, most in zip(graphs, (delete.MOST_NUMBERED, 100), strict=True):
-            monkeypatch.setattr(delete, "MOST_NUMBERED", most)
+        for graph, most in zip(graphs, (delete.MAX_NUMBERED, 100), strict=True):
+            monkeypatch.setattr(delete, "MAX_NUMBERED", most)
             launches.clear()
             reports.append(graph.delete_edges((np.r_[rows[some], 39], np.r_[columns[some], 1000])))
             assert ("k_find_present" in launches) == (most != 100)

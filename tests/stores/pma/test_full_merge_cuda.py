@@ -10,7 +10,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.errors import LimitError
-from dynstore.stores.base import MOST_SPREAD
+from dynstore.stores.base import MAX_SPREAD
 from dynstore.stores.gpma_plus.store import GPMAPlusStore
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
@@ -63,7 +63,7 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
 def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypatch, seed, kernels):
     """Edges that come back, some of them neighbours or at the edges of leaves, and new ones between them."""
     if kernels == "several":
-        monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MOST_FUSED", 0)
+        monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MAX_FUSED", 0)
     if kernels == "planned":
         monkeypatch.setattr(GPMAPlusStore, "supports_speculation", False)
     rng = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ def test_slots_of_an_element_are_exact_beyond_what_a_float_holds(device):
             slot, rest = d_start_slots(ranks[i] - (i & 31), num_elements, num_slots, inverse)
             found[2, i] = slot + np.int32((rest + np.float64(i & 31) * np.float64(num_slots)) * inverse)
 
-    backend, most = get_backend(device), MOST_SPREAD // 32 * 32
+    backend, most = get_backend(device), MAX_SPREAD // 32 * 32
     sizes = (2**31 - 33, 2**31 - 32), (2**30, 2**31), (2**28 + 1, 2**31 - 32), (32, 32), (most - 1, most)
     for num_elements, num_slots in sizes:
         ranks = np.unique(np.r_[31:64, num_elements // 2 + np.arange(32), num_elements - 1 - np.arange(32)])
@@ -142,15 +142,15 @@ def test_slots_of_an_element_are_exact_beyond_what_a_float_holds(device):
 
 
 def test_slots_beyond_what_products_of_ranks_hold_are_refused(device):
-    assert MOST_SPREAD**2 < 2**63 <= (MOST_SPREAD + 1) ** 2
+    assert MAX_SPREAD**2 < 2**63 <= (MAX_SPREAD + 1) ** 2
     bounded = [("gpma+", device), ("lpma", device), ("gpma", device), ("gpma", "cpu"), ("pma", "cpu")]
     free = [("gpma+", "cpu"), ("lpma", "cpu"), ("merge", device)]  # they count from slot to slot, or spread nothing
     for store, name in bounded + free:
         sizing = DynamicGraph(device=name, store=store, vertex_dtype="int64")._out
-        sizing._check_num_slots(MOST_SPREAD)
+        sizing._check_num_slots(MAX_SPREAD)
         if (store, name) in free:
-            sizing._check_num_slots(MOST_SPREAD + 1)
+            sizing._check_num_slots(MAX_SPREAD + 1)
         else:
             message = f"store '{store}': 3037000500 slots are needed, on '{name}' there can be 3037000499"
             with pytest.raises(LimitError, match=re.escape(message)):
-                sizing._check_num_slots(MOST_SPREAD + 1)
+                sizing._check_num_slots(MAX_SPREAD + 1)

@@ -23,7 +23,7 @@ NUM_VERTICES = 50
 @pytest.fixture
 def narrow_ranges(partition, monkeypatch):
     """Let ranges be of fewer slots than a piece, so that a small graph has many of them."""
-    monkeypatch.setattr(partition, "PIECE_BITS", 0)
+    monkeypatch.setattr(partition, "TILE_BITS", 0)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def check_order(partition, graph, src, dst, mirrored):
         src, dst = np.r_[src, dst], np.r_[dst, src]
     known = [np.where((ids >= 0) & (ids < slots.num_vertices), ids, -1) for ids in (src, dst)]
     assert ordered_src.dtype == ordered_dst.dtype == np.int32
-    assert int(ordered.control[partition.STRANGE_ROWS]) == (min(ids.min() for ids in known) < 0)
+    assert int(ordered.control[partition.INVALID_ID_ROWS]) == (min(ids.min() for ids in known) < 0)
     assert sorted(zip(ordered_src, ordered_dst, strict=True)) == sorted(zip(*known, strict=True))
     offsets, slot_dst = (backend.to_host(array).astype(np.int64) for array in (slots.offsets, slots.dst))
     rows = np.maximum(ordered_src, 0)
@@ -86,11 +86,11 @@ def test_rows_are_ordered_by_where_they_belong(device, partition, narrow_ranges,
 
 def test_scratch_is_left_clear(device, partition, grid, monkeypatch):
     """So that the host fills it with zeros once, whatever rows there are."""
-    from dynstore.backend import Together
+    from dynstore.backend import Arena
 
-    graph, filled, clear = make_graph(device, np.int32), [], Together.clear
-    monkeypatch.setattr("dynstore.scratch.MOST_SHARE", 1 << 30)
-    monkeypatch.setattr(Together, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
+    graph, filled, clear = make_graph(device, np.int32), [], Arena.clear
+    monkeypatch.setattr("dynstore.scratch.MAX_SHARE", 1 << 30)
+    monkeypatch.setattr(Arena, "clear", lambda self: (filled.append(not self.is_clear), clear(self)))
     rng = np.random.default_rng(4)
     for num_rows, mirrored in ((grid + 8, False), (grid + 8, False), (grid // 2 + 4, True), (grid + 8, False)):
         src, dst = rng.integers(0, NUM_VERTICES, (2, num_rows), dtype=np.int32)
@@ -106,7 +106,7 @@ def test_any_constants_are_right(device, partition, monkeypatch, each, bits):
     other = ModuleType(f"{partition.__name__}_{each}_{bits}")
     monkeypatch.setitem(sys.modules, other.__name__, other)
     exec(compile(source, partition.__file__, "exec"), other.__dict__)
-    other.FEWEST_ROWS, other.PIECE_BITS = 1, 0
+    other.MIN_ROWS, other.TILE_BITS = 1, 0
     assert (count, other.ROWS_EACH, other.RANGES) == (1, each, 1 << bits)
     graph = make_graph(device, np.int32)
     rng = np.random.default_rng(3)
@@ -120,11 +120,11 @@ def test_ids_that_are_no_vertices_go_anywhere(device, partition, narrow_ranges, 
     """None is taken for a vertex, though its low 32 bits were one."""
     graph = make_graph(device, dtype)
     rng = np.random.default_rng(6)
-    strange = [-1, NUM_VERTICES, np.iinfo(dtype).min, np.iinfo(dtype).max]
-    strange += [] if dtype == np.int32 else [2**32 + 7, 7 - 2**40, 2**31, -(2**31)]
+    invalid_id = [-1, NUM_VERTICES, np.iinfo(dtype).min, np.iinfo(dtype).max]
+    invalid_id += [] if dtype == np.int32 else [2**32 + 7, 7 - 2**40, 2**31, -(2**31)]
     for mirrored in (False, True):
         src, dst = rng.integers(0, NUM_VERTICES, (2, 90), dtype=dtype)
-        src[::9], dst[4::11] = np.resize(strange, 10), np.resize(strange, 8)
+        src[::9], dst[4::11] = np.resize(invalid_id, 10), np.resize(invalid_id, 8)
         check_order(partition, graph, src, dst, mirrored)
 
 
@@ -176,7 +176,7 @@ def test_ordered_updates_write_the_same_slots(device, partition, monkeypatch, la
             report = getattr(graph, update)(edges)
             assert ("k_order_rows" in launches) == ordered
             with monkeypatch.context() as patch:
-                patch.setattr(partition, "FEWEST_ROWS", 1 << 18)
+                patch.setattr(partition, "MIN_ROWS", 1 << 18)
                 launches.clear()
                 assert getattr(twin, update)(edges) == report
                 assert "k_order_rows" not in launches

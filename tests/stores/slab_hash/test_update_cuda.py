@@ -68,9 +68,9 @@ def test_int64_edges_are_written_at_once_too(device, launches, reads):
     graph.delete_edges(batch)
     assert (launches, len(reads)) == (DELETING, 0)
     for far, error in ((2**32 + 3, LimitError), (-(2**32), InputError)):
-        strange = on_device(graph, src[:9].astype(np.int64), np.r_[dst[9:17].astype(np.int64), far])
+        invalid_id = on_device(graph, src[:9].astype(np.int64), np.r_[dst[9:17].astype(np.int64), far])
         with pytest.raises(error):
-            graph.insert_edges(strange)
+            graph.insert_edges(invalid_id)
     check_graph(graph)
 
 
@@ -298,7 +298,7 @@ def test_ids_of_the_users_own_are_looked_up_without_a_wait(device, directed, lau
 
 def test_scratch_is_kept_where_it_is_small_beside_the_slabs(device, monkeypatch):
     """Two updates of one size work in the same memory; a copy has its own."""
-    monkeypatch.setattr("dynstore.scratch.MOST_BYTES", 0)
+    monkeypatch.setattr("dynstore.scratch.MAX_BYTES", 0)
     graph, src, dst = make(device, capacity=30_000)
     assert graph.memory_usage()["scratch"] == 0
     for _ in range(2):

@@ -16,7 +16,7 @@ from dynstore.stores.table.cuda.search import (
     d_find_edges,
     d_find_two_edges,
 )
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 from dynstore.testing.invariants import check_graph
 
 LENGTHS = [0, 1, 2, 7, 8, 9, 10, 31, 80, 81, 82, 0, 700, 3]
@@ -68,7 +68,7 @@ def test_all_searches_find_the_same(device, dtype):
     )
     at = np.minimum(wanted, len(dst) - 1)
     is_there = (wanted < ends) & (dst[at] == keys)
-    wanted_states = np.where(is_there, np.where(bits[at], PRESENT, DEAD), ABSENT)
+    wanted_states = np.where(is_there, np.where(bits[at], PRESENT, TOMBSTONE), ABSENT)
     assert len(set(wanted_states.tolist())) == 3
     positions, states = xp.empty((4, 40), np.int64), xp.empty((4, 40), np.uint8)
     given = tuple(xp.asarray(column) for column in (offsets, dst.astype(dtype), words, rows, keys))

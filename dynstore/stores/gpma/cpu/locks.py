@@ -12,7 +12,7 @@ from dynstore.stores.pma.cpu.redistribute import set_located
 from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
 from dynstore.stores.pma.cpu.single_key import find_place, respread
 from dynstore.stores.pma.cpu.windows import count_bits
-from dynstore.stores.table.slots import ABSENT, Located
+from dynstore.stores.table.slots import ABSENT, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -37,7 +37,7 @@ class Rounds:
 
 def plan_rounds(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Rounds | None]:
+) -> tuple[SearchResult, Rounds | None]:
     """Find the keys of a batch and reserve what inserting the absent ones takes.
 
     ``limits``: the highest density of each height. No rounds where the root would be denser.
@@ -97,7 +97,7 @@ def insert_in_rounds(
     backend: Backend,
     slots: SlotArrays,
     batch: EdgeBatch,
-    located: Located,
+    located: SearchResult,
     rounds: Rounds,
     limits: np.ndarray,
     add: bool,

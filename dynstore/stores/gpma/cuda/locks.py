@@ -23,7 +23,7 @@ from dynstore.stores.pma.cuda.delete import find_present
 from dynstore.stores.pma.cuda.redistribute import k_set_located
 from dynstore.stores.pma.cuda.segment_offsets import d_fill_edge_rows
 from dynstore.stores.table.cuda.search import d_find_edge, d_find_lower_bound
-from dynstore.stores.table.slots import ABSENT, PRESENT, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -154,10 +154,10 @@ def k_write_round_rows(src, offsets, keys, num_keys, leaves, heights):
     d_fill_edge_rows(src, offsets, leaf, height >= 0)
 
 
-def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Located, Array, int]:
+def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[SearchResult, Array, int]:
     """Return where the keys are, and a list of the absent ones with its length."""
     size = len(batch)
-    counters, positions, absent, states = backend.empty_together(
+    counters, positions, absent, states = backend.empty_arena(
         (NUM_COUNTERS, np.int64), (size, np.int64), (size, np.int64), (size, np.uint8), zeroed=1
     )
     k_locate_updates.launch(
@@ -167,10 +167,10 @@ def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Loca
     )  # fmt: skip
     counts = backend.to_host(counters).tolist()
     loops = counts[NUM_LOOPS] if batch.num_loops else 0
-    return Located(positions, states, counts[NUM_PRESENT], loops), absent, counts[NUM_ABSENT]
+    return SearchResult(positions, states, counts[NUM_PRESENT], loops), absent, counts[NUM_ABSENT]
 
 
-def locate_batch(backend: Backend, slots: SlotArrays, batch: Batch) -> Located:
+def locate_batch(backend: Backend, slots: SlotArrays, batch: Batch) -> SearchResult:
     """Find the keys of a batch and count those that are there: one launch and one read-back, and no sort."""
     edges = batch.known()
     if isinstance(edges, RawEdges):
@@ -178,7 +178,9 @@ def locate_batch(backend: Backend, slots: SlotArrays, batch: Batch) -> Located:
     return _locate(backend, slots, edges.materialized())[0]
 
 
-def plan_rounds(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Rounds | None]:
+def plan_rounds(
+    backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
+) -> tuple[SearchResult, Rounds | None]:
     """Find the keys of a batch and reserve what inserting the absent ones takes.
 
     ``limits``: the highest density of each height. No rounds where the root would be denser.
@@ -188,7 +190,7 @@ def plan_rounds(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.nd
     if len(edges) - located.found > slots.room_at(limits[-1]):
         return located, None
     size, kind = len(edges), np.int64
-    locks, counters, next_keys, climbing, climbing_on, leaves, heights = backend.empty_together(
+    locks, counters, next_keys, climbing, climbing_on, leaves, heights = backend.empty_arena(
         (2 << (len(limits) - 1), kind), (NUM_COUNTERS, kind), (num_absent, kind), (num_absent, kind),
         (num_absent, kind), (size, kind), (size, np.int8), zeroed=2,
     )  # fmt: skip
@@ -200,7 +202,7 @@ def insert_in_rounds(
     backend: Backend,
     slots: SlotArrays,
     batch: Batch,
-    located: Located,
+    located: SearchResult,
     rounds: Rounds,
     limits: np.ndarray,
     add: bool,

@@ -11,20 +11,22 @@ __all__ = ["choose_levels", "find_places"]
 
 
 @njit(cache=True)
-def _fits(valid, all_leaves, dead_leaves, first, end, limit, inserting):
+def _fits(valid, all_leaves, tombstone_leaves, first, end, limit, inserting):
     """Return whether the leaves [first, end) may hold what they will, updates that are done below included."""
     count = 0
     for leaf in range(first, end):
         count += count_bits(valid[leaf])
     changed = np.searchsorted(all_leaves, end) - np.searchsorted(all_leaves, first)
     if inserting:
-        changed += np.searchsorted(dead_leaves, end) - np.searchsorted(dead_leaves, first)
+        changed += np.searchsorted(tombstone_leaves, end) - np.searchsorted(tombstone_leaves, first)
         return count + changed <= limit * ((end - first) * 32)
     return count - changed >= limit * ((end - first) * 32)
 
 
 @njit(cache=True)
-def choose_levels(valid, num_leaves, limits, inserting, all_leaves, dead_leaves, keys, leaves, bounds, placed, ends):
+def choose_levels(
+    valid, num_leaves, limits, inserting, all_leaves, tombstone_leaves, keys, leaves, bounds, placed, ends
+):
     """Group the updates by segment, height by height; segments with room take theirs, the others' go on.
 
     ``keys`` and ``leaves`` (their leaves) are compacted in place; ``bounds`` gets a row for each window (first leaf,
@@ -40,7 +42,7 @@ def choose_levels(valid, num_leaves, limits, inserting, all_leaves, dead_leaves,
             end, behind = min(first + (np.int64(1) << height), num_leaves), k
             while behind < count and leaves[behind] < end:
                 behind += 1
-            if _fits(valid, all_leaves, dead_leaves, first, end, limits[height], inserting):
+            if _fits(valid, all_leaves, tombstone_leaves, first, end, limits[height], inserting):
                 if inserting or height > 0:  # a leaf that stays dense enough is not packed
                     bounds[num_windows, 0], bounds[num_windows, 1] = first, end
                     bounds[num_windows, 2] = done

@@ -14,7 +14,7 @@ import numpy as np
 from dynstore.stores.gpma_level.cpu.loops import choose_levels, find_places
 from dynstore.stores.pma.cpu.redistribute import clear_located, set_located, write_windows
 from dynstore.stores.pma.cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -42,7 +42,7 @@ class Levels:
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Levels | None]:
+) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height. No windows where the root would be denser.
@@ -55,7 +55,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Levels | None]:
+) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height. No windows where the root would be sparser.
@@ -66,15 +66,15 @@ def plan_delete(
     return located, _choose(backend, slots, located, limits, inserting=False)
 
 
-def _choose(backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray, inserting: bool) -> Levels:
+def _choose(backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool) -> Levels:
     keys = np.flatnonzero(located.states == (ABSENT if inserting else PRESENT))
     # An absent key belongs to the leaf of the slot before its place.
     all_leaves = np.maximum(located.positions[keys] - inserting, 0) >> 5
-    dead_leaves = located.positions[located.states == DEAD] >> 5
+    tombstone_leaves = located.positions[located.states == TOMBSTONE] >> 5
     bounds, ends = backend.empty((keys.shape[0], 4), np.int64), backend.empty(len(limits), np.int64)
     placed, places = (backend.empty(count, np.int64) for count in (keys.shape[0], located.positions.shape[0]))
     num_windows, total, largest = choose_levels(
-        slots.valid, slots.num_slots >> 5, limits, inserting, all_leaves, dead_leaves, keys, all_leaves.copy(),
+        slots.valid, slots.num_slots >> 5, limits, inserting, all_leaves, tombstone_leaves, keys, all_leaves.copy(),
         bounds, placed, ends,
     )  # fmt: skip
     scratch = reserve_scratch(backend, slots, largest * 32)
@@ -93,7 +93,7 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Levels, add: bool
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels, add: bool
 ) -> None:
     """Write an insertion into the slots; allocates nothing."""
     new_weights = or_none(batch.weights)
@@ -102,7 +102,7 @@ def insert_in_place(
 
 
 def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, plan: Levels | None
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels | None
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)

@@ -18,7 +18,7 @@ from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid, read_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_locate_keys
 from dynstore.stores.table.cuda.search import d_find_lower_bound
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -62,9 +62,9 @@ class Level:
 class Planned:
     """Where the keys are; the levels with windows, lowest first, None where the root would leave its limit."""
 
-    located: Located
+    located: SearchResult
     levels: list[Level] | None
-    num_dead: int
+    num_tombstones: int
 
 
 @device
@@ -98,7 +98,7 @@ def d_sum_counts(before, control, board):
 
 @kernel
 def k_list_updates(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, inserting, positions, states, keys, leaves, dead_leaves,
+    offsets, dst, valid, num_vertices, edge_src, edge_dst, inserting, positions, states, keys, leaves, tombstone_leaves,
     before, control,
 ):  # fmt: skip
     """Locate the keys; list in order those that change a leaf, their leaves, and the leaves of keys that come back.
@@ -115,7 +115,7 @@ def k_list_updates(
     d_sync_grid(control, 1)
     d_sum_counts(before, control, board)
     base, end = d_chunk(count)
-    rank, dead_rank = d_sum_blocks_before(control, listed, board), d_sum_blocks_before(control, DEAD, board)
+    rank, dead_rank = d_sum_blocks_before(control, listed, board), d_sum_blocks_before(control, TOMBSTONE, board)
     while base < end:
         i = base + cuda.threadIdx.x
         state, position = np.int64(-1), np.int64(0)
@@ -126,9 +126,9 @@ def k_list_updates(
             keys[rank + below] = i
             leaves[rank + below] = max(position - 1, np.int64(0)) >> 5 if inserting else position >> 5
         rank += total
-        below, total = d_scan_tile(1 if state == DEAD else 0, board)
-        if state == DEAD:
-            dead_leaves[dead_rank + below] = position >> 5
+        below, total = d_scan_tile(1 if state == TOMBSTONE else 0, board)
+        if state == TOMBSTONE:
+            tombstone_leaves[dead_rank + below] = position >> 5
         dead_rank += total
         base += cuda.blockDim.x
 
@@ -141,7 +141,7 @@ def d_count_between(leaves, count, first, end):
 
 
 @device
-def d_may_write(valid, before, leaves, num_items, dead_leaves, num_dead, first, end, limit, inserting):
+def d_may_write(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, first, end, limit, inserting):
     """Return whether the leaves [first, end) may hold what they will, updates that are done below included."""
     if end - first > WARP:
         count = before[(end + 31) >> 5] - before[first >> 5]
@@ -151,7 +151,7 @@ def d_may_write(valid, before, leaves, num_items, dead_leaves, num_dead, first, 
             count += np.int64(cuda.popc(valid[leaf]))
     changed, bound = d_count_between(leaves, num_items, first, end), limit * ((end - first) * 32)
     if inserting:
-        return count + changed + d_count_between(dead_leaves, num_dead, first, end) <= bound
+        return count + changed + d_count_between(tombstone_leaves, num_tombstones, first, end) <= bound
     return count - changed >= bound
 
 
@@ -168,8 +168,8 @@ def d_find_head(leaves, k, height):
 
 @kernel
 def k_climb_level(
-    valid, before, all_leaves, num_items, dead_leaves, num_dead, keys, leaves, count, height, limit, at_top, num_leaves,
-    inserting, verdicts, next_keys, next_leaves, placed, out_first, out_end, out_low, control,
+    valid, before, all_leaves, num_items, tombstone_leaves, num_tombstones, keys, leaves, count, height, limit, at_top,
+    num_leaves, inserting, verdicts, next_keys, next_leaves, placed, out_first, out_end, out_low, control,
 ):  # fmt: skip
     """Test the segments that have updates at one height; list the windows, the updates done, and those that go on.
 
@@ -184,7 +184,7 @@ def k_climb_level(
             first = (leaf >> height) << height
             end = min(first + (np.int64(1) << height), num_leaves)
             fits = at_top or d_may_write(
-                valid, before, all_leaves, num_items, dead_leaves, num_dead, first, end, limit, inserting
+                valid, before, all_leaves, num_items, tombstone_leaves, num_tombstones, first, end, limit, inserting
             )
             verdicts[k] = 1 if fits else 0
     d_sync_grid(control, 1)
@@ -235,24 +235,24 @@ def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: n
     """
     size, num_leaves, top, kind = len(batch), slots.num_slots >> 5, len(limits) - 1, np.int64
     num_blocks = (num_leaves + 31) >> 5
-    control, positions, keys, leaves, dead_leaves, before, states = backend.empty_together(
+    control, positions, keys, leaves, tombstone_leaves, before, states = backend.empty_arena(
         (CONTROL_SIZE, kind), (size, kind), (size, kind), (size, kind), (size, kind), (num_blocks + 1, kind),
         (size, np.uint8), zeroed=1,
     )  # fmt: skip
     k_list_updates.launch_resident(
         max(size, num_blocks),
         slots.offsets, slots.dst, slots.valid, slots.num_vertices, batch.src, batch.dst, inserting,
-        positions, states, keys, leaves, dead_leaves, before, control,
+        positions, states, keys, leaves, tombstone_leaves, before, control,
     )  # fmt: skip
     counts = read_totals(backend, control)
-    located = Located(positions, states, counts[PRESENT], counts[FOUND_LOOPS] if batch.num_loops else 0)
+    located = SearchResult(positions, states, counts[PRESENT], counts[FOUND_LOOPS] if batch.num_loops else 0)
     total = slots.num_edges + size - located.found if inserting else slots.num_edges - located.found
     bound = limits[-1] * slots.num_slots
     if total > bound if inserting else total < bound:
-        return Planned(located, None, counts[DEAD])
+        return Planned(located, None, counts[TOMBSTONE])
     count = num_items = counts[ABSENT] if inserting else counts[PRESENT]
-    num_dead, all_leaves, levels = counts[DEAD], leaves, []
-    placed, first, end, low, *lists, verdicts = backend.empty_together(*((num_items, kind),) * 8, (num_items, np.int8))
+    num_tombstones, all_leaves, levels = counts[TOMBSTONE], leaves, []
+    placed, first, end, low, *lists, verdicts = backend.empty_arena(*((num_items, kind),) * 8, (num_items, np.int8))
     turns = [(lists[0], lists[1]), (lists[2], lists[3])]
     done = num_windows = height = 0
     while count:
@@ -260,7 +260,7 @@ def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: n
         next_keys, next_leaves = turns[height & 1]
         k_climb_level.launch_resident(
             count,
-            slots.valid, before, all_leaves, num_items, dead_leaves, num_dead, keys, leaves, count, height,
+            slots.valid, before, all_leaves, num_items, tombstone_leaves, num_tombstones, keys, leaves, count, height,
             float(limits[height]), height == top, num_leaves, inserting, verdicts, next_keys, next_leaves,
             placed[done:], first[num_windows:], end[num_windows:], low[num_windows:], control,
         )  # fmt: skip
@@ -273,4 +273,4 @@ def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: n
             levels.append(Level(height, first[chosen], end[chosen], low[chosen], merged, most_leaves))
         keys, leaves, count = next_keys, next_leaves, counts[REFUSED]
         done, num_windows, height = done + num_placed, num_windows + num_new, height + 1
-    return Planned(located, levels, num_dead)
+    return Planned(located, levels, num_tombstones)

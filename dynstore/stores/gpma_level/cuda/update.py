@@ -22,7 +22,7 @@ from dynstore.stores.pma.cuda.segment_offsets import k_fill_edge_rows
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch, EdgeBatch
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
     from dynstore.typing import Array
 
 __all__ = ["Levels", "Scratch", "delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
@@ -50,7 +50,7 @@ class Levels:
 
     levels: list[Level]
     scratch: Scratch
-    num_dead: int
+    num_tombstones: int
 
     @property
     def num_leaves(self) -> int:
@@ -61,7 +61,9 @@ class Levels:
         return self.scratch.weights[:0] if weights is None else weights
 
 
-def plan_insert(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Levels | None]:
+def plan_insert(
+    backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
+) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height. No windows where the root would be denser.
@@ -69,7 +71,9 @@ def plan_insert(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.nd
     return _plan(backend, slots, batch.materialized(), limits, inserting=True)
 
 
-def plan_delete(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray) -> tuple[Located, Levels | None]:
+def plan_delete(
+    backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
+) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height. No windows where the root would be sparser.
@@ -79,7 +83,7 @@ def plan_delete(backend: Backend, slots: SlotArrays, batch: Batch, limits: np.nd
 
 def _plan(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool
-) -> tuple[Located, Levels | None]:
+) -> tuple[SearchResult, Levels | None]:
     planned = plan_levels(backend, slots, batch, limits, inserting)
     if planned.levels is None:
         return planned.located, None
@@ -87,13 +91,13 @@ def _plan(
     num_leaves = max((level.num_leaves for level in wide), default=0)
     num_keys = max((level.keys.shape[0] for level in wide), default=0)
     kind, size = slots.src.dtype, num_leaves * 32
-    controls, src, dst, weights, before, places = backend.empty_together(
+    controls, src, dst, weights, before, places = backend.empty_arena(
         (len(wide) * CONTROL_SIZE, np.int64), (size, kind), (size, kind),
         (0, np.float32) if slots.weights is None else (size, slots.weights.dtype),
         (num_leaves + 1, np.int64), (num_keys, np.int64), zeroed=1,
     )  # fmt: skip
     scratch = Scratch(src, dst, weights, before, places, controls.reshape(len(wide), CONTROL_SIZE))
-    return planned.located, Levels(planned.levels, scratch, planned.num_dead)
+    return planned.located, Levels(planned.levels, scratch, planned.num_tombstones)
 
 
 def _merge_wide(slots: SlotArrays, batch: EdgeBatch, level: Level, plan: Levels, control: Array) -> None:
@@ -143,17 +147,19 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Levels, add: bool
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Levels, add: bool
 ) -> None:
     """Write an insertion into the slots."""
     edges = batch.materialized()
-    if plan.num_dead or slots.weights is not None:
+    if plan.num_tombstones or slots.weights is not None:
         weights, new_weights = plan.or_empty(slots.weights), plan.or_empty(edges.weights)
         k_set_located.launch(len(edges), weights, slots.valid, located.positions, located.states, new_weights, add)
     _write(slots, edges, plan)
 
 
-def delete_in_place(backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Levels | None) -> None:
+def delete_in_place(
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Levels | None
+) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     edges = batch.materialized()
     k_clear_located.launch(len(edges), slots.valid, located.positions, located.states)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import EdgeBatch
     from dynstore.stores.pma.cpu.rebalance import Windows
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
 
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Windows | None]:
+) -> tuple[SearchResult, Windows | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
@@ -38,7 +38,7 @@ def plan_insert(
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, windows: Windows, add: bool
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool
 ) -> None:
     """Write an insertion into the slots; allocates nothing."""
     weights, new_weights = or_none(slots.weights), or_none(batch.weights)

@@ -12,27 +12,27 @@ from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     CLIMBING,
     COUNT,
-    CROWDED,
     FOUND,
     FOUND_LOOPS,
     FULL,
     HEAD,
     HIGH,
+    INVALID_ID,
     KEY_LEAVES,
     LISTED,
     LOW,
     OTHER_LOOPS,
+    OVERFLOW,
     PLACES,
     POSITIONS,
-    REVIVED,
+    RESTORED,
     ROWS,
     SOURCES,
     STOPPED,
-    STRANGE,
     TARGETS,
 )
 from dynstore.stores.table.cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["d_choose_leaf", "d_list_batch", "d_sort_lists", "k_list_rows"]
 
@@ -59,7 +59,7 @@ def d_announce(marks, lists, position, state, known):
 
 
 @device
-def d_tell(position, state, known, before):
+def d_mark(position, state, known, before):
     """Return the state of a row's key if no row has told it, else ABSENT; ``before``: the word of marks, before."""
     is_first = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1) == 0
     return np.uint8(state if known and is_first else ABSENT)
@@ -75,17 +75,17 @@ def d_link_row(lists, position, i, wanted):
 
 
 @device
-def d_note_row(following, positions, states, i, position, link, linked, told):
+def d_note_row(following, positions, states, i, position, link, linked, marked):
     """Write what has been found of a row, if there is one."""
     if i < following.shape[0]:
         positions[i] = position
-        states[i] = told
+        states[i] = marked
         if linked:
             following[i] = link
 
 
 @device
-def d_count_told(count, is_so, other_is_so):
+def d_count_marked(count, is_so, other_is_so):
     """Return a count with those of two rows that are so; int32, of fewer registers."""
     return np.int32(count + np.int32(np.int32(is_so) + np.int32(other_is_so)))
 
@@ -114,9 +114,9 @@ def d_list_rows(
     then has. Returns the keys present and dead, and self-loops among both.
     """
     num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
-    found, found_loops, revived, revived_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-    together = SEARCHERS * num_rows <= np.int64(step)
-    i = np.uint32(cuda.grid(1) // SEARCHERS if together else cuda.grid(1))
+    found, found_loops, restored, restored_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+    arena = SEARCHERS * num_rows <= np.int64(step)
+    i = np.uint32(cuda.grid(1) // SEARCHERS if arena else cuda.grid(1))
     while d_shuffle(np.int64(i), 0) < num_rows:  # the same in all lanes
         if d_shuffle(control[STOPPED], 0) > 0:
             break
@@ -124,8 +124,8 @@ def d_list_rows(
         row, column, known = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
         other_row, other_column, other_known = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
         if (i < num_rows and not known) or (other < num_rows and not other_known):
-            control[STOPPED] = STRANGE
-        if together:
+            control[STOPPED] = INVALID_ID
+        if arena:
             position, state = d_find_edge_together(offsets, dst, valid, row, column)
             other_position, other_state = position, state
             if d_lane() & (SEARCHERS - 1) != 0:
@@ -142,21 +142,25 @@ def d_list_rows(
         link = d_link_row(lists, position, i, linked)
         other_link = d_link_row(lists, other_position, other, other_linked)
         if (is_absent and before >= WARP) or (other_is_absent and other_before >= WARP):
-            control[STOPPED] = CROWDED
+            control[STOPPED] = OVERFLOW
         place, other_place = d_claim_two(control, LISTED, begins, other_begins)
-        told = d_tell(position, state, known, before)
-        other_told = d_tell(other_position, other_state, other_known, other_before)
-        d_note_row(following, positions, states, i, position, link, linked, told)
-        d_note_row(following, positions, states, other, other_position, other_link, other_linked, other_told)
+        marked = d_mark(position, state, known, before)
+        other_marked = d_mark(other_position, other_state, other_known, other_before)
+        d_note_row(following, positions, states, i, position, link, linked, marked)
+        d_note_row(following, positions, states, other, other_position, other_link, other_linked, other_marked)
         d_begin_list(listed, pairs, place, position, row, column, begins)
         d_begin_list(listed, pairs, other_place, other_position, other_row, other_column, other_begins)
         is_loop, other_is_loop = row == column, other_row == other_column
-        found = d_count_told(found, told == PRESENT, other_told == PRESENT)
-        found_loops = d_count_told(found_loops, told == PRESENT and is_loop, other_told == PRESENT and other_is_loop)
-        revived = d_count_told(revived, told == DEAD, other_told == DEAD)
-        revived_loops = d_count_told(revived_loops, told == DEAD and is_loop, other_told == DEAD and other_is_loop)
+        found = d_count_marked(found, marked == PRESENT, other_marked == PRESENT)
+        found_loops = d_count_marked(
+            found_loops, marked == PRESENT and is_loop, other_marked == PRESENT and other_is_loop
+        )
+        restored = d_count_marked(restored, marked == TOMBSTONE, other_marked == TOMBSTONE)
+        restored_loops = d_count_marked(
+            restored_loops, marked == TOMBSTONE and is_loop, other_marked == TOMBSTONE and other_is_loop
+        )
         i = np.uint32(other + step)
-    return found, found_loops, revived, revived_loops
+    return found, found_loops, restored, restored_loops
 
 
 @device
@@ -165,13 +169,13 @@ def d_list_batch(
     control, board,
 ):  # fmt: skip
     """Put absent keys into lists of their leaves, and sum up what ``d_list_rows`` returns."""
-    found, found_loops, revived, loops = d_list_rows(
+    found, found_loops, restored, loops = d_list_rows(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following,
         table[KEY_LEAVES], table[POSITIONS], states, pairs, control,
     )  # fmt: skip
     d_leave_sum(control, FOUND, found, board)
     d_leave_sum(control, FOUND_LOOPS, found_loops, board)
-    d_leave_sum(control, REVIVED, revived, board)
+    d_leave_sum(control, RESTORED, restored, board)
     d_leave_sum(control, OTHER_LOOPS, loops, board)
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["ListedKeys"]
+__all__ = ["BucketKeys"]
 
 # The half of a count (``d_count_leaf``) that has the keys.
 KEYS = np.int64(0xFFFFFFFF)
 
 
-class ListedKeys(NamedTuple):
+class BucketKeys(NamedTuple):
     """The sorted lists of a batch, until the next one is listed; see ``unsorted_layout``.
 
     Attributes
@@ -59,20 +59,20 @@ def d_count_leaf(valid, marks, lists, leaf):
 
 
 @device
-def d_write_keys(src, dst, revived, pairs, leaf, key, stop, to, places, new_src, new_dst):
+def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, places, new_src, new_dst):
     """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its list, and ``revived`` slots' own.
 
     Of a slot's, the list's keys come first: they belong before it.
     """
-    while key < stop or revived != 0:
-        slot = leaf * 32 + d_lowest_bit(revived)  # behind the leaf where there is none
+    while key < stop or restored != 0:
+        slot = leaf * 32 + d_lowest_bit(restored)  # behind the leaf where there is none
         place = np.int64(pairs[PLACES, min(key, np.int64(pairs.shape[1]) - 1)])
         if key < stop and place <= slot:
             places[to], new_src[to], new_dst[to] = place, pairs[SOURCES, key], pairs[TARGETS, key]
             key += 1
         else:
             places[to], new_src[to], new_dst[to] = slot, src[slot], dst[slot]
-            revived = np.uint32(revived & (revived - np.uint32(1)))
+            restored = np.uint32(restored & (restored - np.uint32(1)))
         to += 1
 
 

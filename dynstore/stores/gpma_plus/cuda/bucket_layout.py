@@ -17,7 +17,6 @@ __all__ = [
     "CLIMBING",
     "COUNT",
     "COVERED",
-    "CROWDED",
     "FAR",
     "FOUND",
     "FOUND_LOOPS",
@@ -29,6 +28,7 @@ __all__ = [
     "HEAP_ROWS",
     "HEIGHT_BITS",
     "HIGH",
+    "INVALID_ID",
     "KEY_LEAVES",
     "KEY_ROWS",
     "LEAVES",
@@ -42,14 +42,14 @@ __all__ = [
     "NARROW_HEIGHT",
     "NARROW_WINDOWS",
     "OTHER_LOOPS",
+    "OVERFLOW",
     "PLACES",
     "POSITIONS",
     "POST_ARRIVALS",
-    "REVIVED",
+    "RESTORED",
     "ROWS",
     "SOURCES",
     "STOPPED",
-    "STRANGE",
     "TABLE_ROWS",
     "TAKEN",
     "TARGETS",
@@ -81,10 +81,10 @@ assert MAX_GIANT_HEIGHT < 1 << HEIGHT_BITS
 # keys, how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves
 # merged by themselves whose first or last row has changed, whether some group of leaves is too dense, how many blocks
 # have planned all of theirs, and how many narrow windows warps have taken beyond the first of each.
-REVIVED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
+RESTORED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
 FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = range(13, 20)
 # Why planning stopped.
-CROWDED, STRANGE = 1, 2
+OVERFLOW, INVALID_ID = 1, 2
 # Rows of the table: of each list its leaf, its first key and the last + 1; leaves that cannot take their keys; windows
 # of several leaves that a block merges, giants from the end; the narrow windows, from the end the numbers of leaves
 # whose first or last row has changed; of each row of the batch the slot where it is or belongs.
@@ -106,7 +106,7 @@ MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
     """Return whether all is planned, and comes to no more new edges and leaves than so many."""
     planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # all are read at once: nobody waits for one of them
-    return planned & (totals[REVIVED] + totals[ADDED] <= most_new) & (totals[LEAVES] <= most_leaves)
+    return planned & (totals[RESTORED] + totals[ADDED] <= most_new) & (totals[LEAVES] <= most_leaves)
 
 
 d_fits = device(fits)

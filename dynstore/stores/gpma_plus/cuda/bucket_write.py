@@ -24,7 +24,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     NARROW_WINDOWS,
     PLACES,
     POSITIONS,
-    REVIVED,
+    RESTORED,
     SOURCES,
     TAKEN,
     TARGETS,
@@ -38,12 +38,12 @@ from dynstore.stores.gpma_plus.cuda.bucket_merge import NARROW_SLOTS, d_merge_by
 from dynstore.stores.pma.cuda.leaf_insert import d_shift_keys
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.tiles import d_first_leaf
-from dynstore.stores.table.slots import DEAD
+from dynstore.stores.table.slots import TOMBSTONE
 
 __all__ = [
     "ALL_NARROW_SLOTS",
     "d_merge_narrow",
-    "d_revive_keys",
+    "d_restore_keys",
     "d_write_all_leaves",
     "d_write_starts",
     "k_merge_wide",
@@ -60,13 +60,13 @@ WIDE_THREADS = WARP if SIMULATED else 1024
 
 
 @device
-def d_revive_keys(valid, positions, states, num_rows, lists, nodes):
+def d_restore_keys(valid, positions, states, num_rows, lists, nodes):
     """Threads stride over the batch's rows: a dead key in no window gets its bit back (atomic or).
 
     Those in windows are merged as edges, because their bits are among the marks.
     """
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-        if states[i] == DEAD:
+        if states[i] == TOMBSTONE:
             slot = positions[i]
             leaf = np.uint32(slot >> 5)
             if lists[leaf, HEAD] == 0 and not d_is_covered(nodes, leaf):
@@ -189,12 +189,12 @@ def d_write_starts(src, offsets, table, control, far_rows):
 
 
 @device
-def d_revive_first(valid, marks, lists, nodes, num_pieces):
+def d_restore_first(valid, marks, lists, nodes, num_tiles):
     """Do as ``d_revive_keys`` for edges in the first slots of pieces: threads stride over the pieces."""
-    for piece in range(1 + cuda.grid(1), num_pieces, cuda.gridsize(1)):
-        leaf = np.uint32(d_first_leaf(piece))
-        is_told = marks[leaf] & np.uint32(1) != 0
-        if is_told and lists[leaf, HEAD] == 0 and not d_is_covered(nodes, leaf):
+    for tile in range(1 + cuda.grid(1), num_tiles, cuda.gridsize(1)):
+        leaf = np.uint32(d_first_leaf(tile))
+        is_marked = marks[leaf] & np.uint32(1) != 0
+        if is_marked and lists[leaf, HEAD] == 0 and not d_is_covered(nodes, leaf):
             cuda.atomic.or_(valid, leaf, np.uint32(1))
 
 
@@ -217,7 +217,7 @@ def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_write_windows(
-    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, num_pieces,
+    src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, num_tiles,
     most_new, most_leaves,
 ):  # fmt: skip
     """Write what leaves by themselves and windows too wide for a warp leave to be written.
@@ -229,9 +229,9 @@ def k_write_windows(
     may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
     if may_write:
         d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
-        if control[REVIVED] > 0 and num_pieces > 0:
-            d_revive_first(valid, marks, lists, nodes, num_pieces)
-        elif control[REVIVED] > 0:
-            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
-    if may_write or num_pieces > 0:
+        if control[RESTORED] > 0 and num_tiles > 0:
+            d_restore_first(valid, marks, lists, nodes, num_tiles)
+        elif control[RESTORED] > 0:
+            d_restore_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
+    if may_write or num_tiles > 0:
         d_write_starts(src, offsets, table, control, far_rows)

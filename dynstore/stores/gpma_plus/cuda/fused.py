@@ -20,7 +20,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     NARROW_WINDOWS,
     POSITIONS,
     POST_ARRIVALS,
-    REVIVED,
+    RESTORED,
     STOPPED,
     WIDE,
     d_fits,
@@ -30,17 +30,17 @@ from dynstore.stores.gpma_plus.cuda.bucket_windows import d_plan_windows
 from dynstore.stores.gpma_plus.cuda.bucket_write import (
     ALL_NARROW_SLOTS,
     d_merge_narrow,
-    d_revive_keys,
+    d_restore_keys,
     d_write_all_leaves,
     d_write_starts,
 )
-from dynstore.stores.pma.cuda.partition import FEWEST_ROWS
+from dynstore.stores.pma.cuda.partition import MIN_ROWS
 
-__all__ = ["MOST_FUSED", "THREADS_A_ROW", "k_insert_lists"]
+__all__ = ["MAX_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
 # The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each
 # phase: this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
-MOST_FUSED = FEWEST_ROWS - 1
+MAX_FUSED = MIN_ROWS - 1
 # How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
 THREADS_A_ROW = 8
 
@@ -96,7 +96,7 @@ def k_insert_lists(
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
         d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, changed)
         d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
-        if control[REVIVED] > 0:
-            d_revive_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
+        if control[RESTORED] > 0:
+            d_restore_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
         d_write_starts(src, offsets, table, control, far_rows)
         d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows)

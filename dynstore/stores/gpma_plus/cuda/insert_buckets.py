@@ -18,7 +18,7 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox
 from dynstore.stores.base import Reason
 from dynstore.stores.gpma_plus.cuda.bucket_fill import k_list_rows
-from dynstore.stores.gpma_plus.cuda.bucket_keys import ListedKeys
+from dynstore.stores.gpma_plus.cuda.bucket_keys import BucketKeys
 from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     ADDED,
     FOUND,
@@ -26,14 +26,14 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     GIANT,
     GROUP_HEIGHT,
     HEAP_ROWS,
+    INVALID_ID,
     KEY_ROWS,
     LEAVES,
     MAX_GIANT_HEIGHT,
     OTHER_LOOPS,
     POSITIONS,
-    REVIVED,
+    RESTORED,
     STOPPED,
-    STRANGE,
     TABLE_ROWS,
     TOO_WIDE,
     WIDE,
@@ -41,14 +41,14 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
 )
 from dynstore.stores.gpma_plus.cuda.bucket_windows import k_choose_windows, k_plan_lists
 from dynstore.stores.gpma_plus.cuda.bucket_write import k_merge_wide, k_write_leaves, k_write_windows
-from dynstore.stores.gpma_plus.cuda.fused import MOST_FUSED, THREADS_A_ROW, k_insert_lists
+from dynstore.stores.gpma_plus.cuda.fused import MAX_FUSED, THREADS_A_ROW, k_insert_lists
 from dynstore.stores.gpma_plus.cuda.rollback import take_back
 from dynstore.stores.gpma_plus.cuda.tile_insert import k_list_pieces
 from dynstore.stores.pma.cuda.partition import Ordered, order_batch, rows_of
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
-from dynstore.stores.pma.cuda.tiles import count_pieces, fits_pieces
+from dynstore.stores.pma.cuda.tiles import count_tiles, fits_tiles
 from dynstore.stores.table.cuda.arguments import pack_slots, with_room
-from dynstore.stores.table.slots import Attempt, Located
+from dynstore.stores.table.slots import Attempt, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
@@ -56,10 +56,10 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["ListPlan", "plan_lists", "try_insert", "write_lists"]
+__all__ = ["BucketPlan", "plan_buckets", "try_insert", "write_buckets"]
 
 # The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
-MOST_ROWS = 1 << 30
+MAX_ROWS = 1 << 30
 
 # Of scratch that is kept.
 KIND = "insertion"
@@ -89,11 +89,11 @@ class _Scratch:
         states: Array,
     ) -> None:
         self.control, self.positions, self.states, self.merged = control, table[POSITIONS], states, merged
-        self.keys = ListedKeys(marks, lists, pairs)
+        self.keys = BucketKeys(marks, lists, pairs)
         self.mailbox, self.loaded = Mailbox(backend), set()
         words = self.mailbox.words
         self.listing = Packed(marks, lists, following, table, states, pairs, control)
-        self.pieces = Packed(marks, lists, table, states, pairs, control, far_rows)
+        self.tiles = Packed(marks, lists, table, states, pairs, control, far_rows)
         self.choosing = Packed(marks, lists, nodes, groups, table, control, words)
         self.planning = Packed(marks, lists, nodes, groups, following, table, pairs, control, words)
         self.leaves = Packed(marks, nodes, table, pairs, control, far_rows)
@@ -102,7 +102,7 @@ class _Scratch:
         self.all = Packed(marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, words)
 
 
-class ListPlan(NamedTuple):
+class BucketPlan(NamedTuple):
     """What writing the lists takes, all of it on the device; see ``_make_plan``.
 
     ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
@@ -131,13 +131,15 @@ def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype
     )  # fmt: skip
 
 
-def _make_plan(backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, kind: str | None) -> ListPlan:
+def _make_plan(
+    backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, kind: str | None
+) -> BucketPlan:
     """Take scratch of a kind."""
     num_rows, top = batch.num_rows, len(limits) - 1
     room = num_rows if kind is None else with_room(num_rows)
     parts = _scratch_parts(slots.num_slots, slots.num_vertices, top, room, slots.src.dtype)
-    scratch = slots.take_scratch(backend, kind, _Scratch, parts, 5)
-    return ListPlan(scratch, num_rows, top, scratch.mailbox.next_ticket())
+    scratch = slots.acquire_scratch(backend, kind, _Scratch, parts, 5)
+    return BucketPlan(scratch, num_rows, top, scratch.mailbox.next_ticket())
 
 
 def _start_plan(
@@ -145,8 +147,8 @@ def _start_plan(
     batch: RawEdges,
     ordered: Ordered | None,
     limits: np.ndarray,
-    plan: ListPlan,
-    num_pieces: int = 0,
+    plan: BucketPlan,
+    num_tiles: int = 0,
 ) -> None:
     """Start the kernels that plan; the batch may be ``ordered``, or be about to.
 
@@ -154,10 +156,10 @@ def _start_plan(
     search row by row, and write nothing.
     """
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
-    if ordered is not None and num_pieces:
+    if ordered is not None and num_tiles:
         k_list_pieces.launch_resident(
-            num_pieces * THREADS, pack_slots(slots).written, ordered.shift, num_pieces, int(densities[0] * 32),
-            ordered.listed, scratch.pieces,
+            num_tiles * THREADS, pack_slots(slots).written, ordered.shift, num_tiles, int(densities[0] * 32),
+            ordered.listed, scratch.tiles,
         )  # fmt: skip
         k_choose_windows.launch_resident(
             plan.num_rows, slots.valid, num_leaves, *densities, plan.top, scratch.choosing, plan.ticket
@@ -170,24 +172,24 @@ def _start_plan(
     )
 
 
-def _keep_found(batch: RawEdges, plan: ListPlan, totals: list[int], most_new: int) -> Located | Reason:
+def _keep_found(batch: RawEdges, plan: BucketPlan, totals: list[int], most_new: int) -> SearchResult | Reason:
     """Return what was found; the batch keeps its counts. A reason where it cannot be planned like this.
 
     With more than ``most_new`` new edges all is merged, however wide a window would be.
     """
-    if totals[STOPPED] or (totals[TOO_WIDE] and totals[REVIVED] + totals[ADDED] <= most_new):
-        return Reason.INVALID if totals[STOPPED] == STRANGE else Reason.OVERFLOW
-    batch.keep_counts(totals[FOUND] + totals[REVIVED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
-    return Located(plan.scratch.positions, plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
+    if totals[STOPPED] or (totals[TOO_WIDE] and totals[RESTORED] + totals[ADDED] <= most_new):
+        return Reason.INVALID if totals[STOPPED] == INVALID_ID else Reason.OVERFLOW
+    batch.keep_counts(totals[FOUND] + totals[RESTORED] + totals[ADDED], totals[FOUND_LOOPS] + totals[OTHER_LOOPS])
+    return SearchResult(plan.scratch.positions, plan.scratch.states, totals[FOUND], totals[FOUND_LOOPS])
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
-    return not batch.needs_order and batch.num_rows <= min(slots.num_slots, MOST_ROWS)
+    return not batch.needs_order and batch.num_rows <= min(slots.num_slots, MAX_ROWS)
 
 
-def plan_lists(
+def plan_buckets(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray
-) -> tuple[Located, ListPlan | None] | None:
+) -> tuple[SearchResult, BucketPlan | None] | None:
     """Plan an insertion that puts few keys into any one leaf, and tell the batch how many edges it has.
 
     Parameters
@@ -217,17 +219,17 @@ def plan_lists(
     if isinstance(located, Reason):
         return None
     located = replace(located, listed=plan.scratch.keys)
-    if totals[REVIVED] + totals[ADDED] > most_new:
+    if totals[RESTORED] + totals[ADDED] > most_new:
         return located, None
     return located, plan._replace(num_leaves=totals[LEAVES])
 
 
-def write_lists(
+def write_buckets(
     slots: SlotArrays,
-    plan: ListPlan,
+    plan: BucketPlan,
     most_new: int = ANY_NUMBER,
     most_leaves: int = ANY_NUMBER,
-    num_pieces: int = 0,
+    num_tiles: int = 0,
 ) -> None:
     """Write the planned lists, where they come to no more new edges and leaves than so many.
 
@@ -237,7 +239,7 @@ def write_lists(
     k_write_leaves.launch_resident(plan.num_rows, columns, scratch.leaves, *limits)
     k_merge_wide.launch_resident(scratch.merged.shape[1], columns, scratch.wide, *limits)
     k_write_windows.launch_resident(
-        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, num_pieces, *limits,
+        max(2 * plan.num_rows, slots.num_vertices >> 6), columns, scratch.windows, plan.num_rows, num_tiles, *limits,
     )  # fmt: skip
 
 
@@ -269,23 +271,23 @@ def try_insert(
     ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = slots.room_at(limits[-1])
-    if plan.num_rows <= MOST_FUSED:
+    if plan.num_rows <= MAX_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
-    num_pieces, undo, may_take_back = 0, None, may_take_back and plan.num_rows <= most_new
-    if ordered is not None and may_take_back and fits_pieces(slots, plan.num_rows, True):
-        num_pieces = count_pieces(slots)
+    num_tiles, undo, may_take_back = 0, None, may_take_back and plan.num_rows <= most_new
+    if ordered is not None and may_take_back and fits_tiles(slots, plan.num_rows, True):
+        num_tiles = count_tiles(slots)
         undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
-    start = partial(_start_all, slots, batch, ordered, limits, plan, num_pieces, most_new, most_leaves)
-    if num_pieces not in plan.scratch.loaded:  # so that whatever is started next can be
+    start = partial(_start_all, slots, batch, ordered, limits, plan, num_tiles, most_new, most_leaves)
+    if num_tiles not in plan.scratch.loaded:  # so that whatever is started next can be
         prepare(start)
         if undo is not None:
             prepare(undo)
-        plan.scratch.loaded.add(num_pieces)
+        plan.scratch.loaded.add(num_tiles)
     start()
     totals = plan.scratch.mailbox.read(backend, plan.ticket)
     is_written = fits(totals, most_new, most_leaves)
-    if undo is not None and not is_written and totals[STOPPED] != STRANGE:
+    if undo is not None and not is_written and totals[STOPPED] != INVALID_ID:
         undo()
     located = _keep_found(batch, plan, totals, most_new)
     if isinstance(located, Reason):
@@ -301,14 +303,14 @@ def _start_all(
     batch: RawEdges,
     ordered: Ordered | None,
     limits: np.ndarray,
-    plan: ListPlan,
-    num_pieces: int,
+    plan: BucketPlan,
+    num_tiles: int,
     most_new: int,
     most_leaves: int,
 ) -> None:
     """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
-    _start_plan(slots, batch, ordered, limits, plan, num_pieces)
-    write_lists(slots, plan, most_new, most_leaves, num_pieces)
+    _start_plan(slots, batch, ordered, limits, plan, num_tiles)
+    write_buckets(slots, plan, most_new, most_leaves, num_tiles)
 
 
 def _insert_fused(
@@ -316,7 +318,7 @@ def _insert_fused(
     slots: SlotArrays,
     batch: RawEdges,
     limits: np.ndarray,
-    plan: ListPlan,
+    plan: BucketPlan,
     most_new: int,
     most_leaves: int,
 ) -> Attempt | Reason:
@@ -334,7 +336,7 @@ def _insert_fused(
     if not fits(totals, most_new, most_leaves):
         return Attempt(replace(located, listed=plan.scratch.keys), False)
     if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
-        prepare(write_lists, slots, plan)()
+        prepare(write_buckets, slots, plan)()
     else:
         slots.scratch.leave_clear(KIND)
     return Attempt(located, True)

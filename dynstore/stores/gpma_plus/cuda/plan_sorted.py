@@ -16,7 +16,7 @@ from dynstore.cuda.compiler import cuda, kernel
 from dynstore.cuda.grid import ANY_NUMBER, CONTROL_SIZE, d_leave_greatest, d_sync_grid
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
-from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, STRANGE, d_list_keys, d_locate_keys
+from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, INVALID_ID, d_list_keys, d_locate_keys
 from dynstore.stores.pma.cuda.rebalance import Writing
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
@@ -34,7 +34,7 @@ from dynstore.stores.pma.cuda.windows import (
     d_scan_counts,
 )
 from dynstore.stores.table.cuda.arguments import number_dtype, pack_slots, with_room
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
@@ -75,7 +75,7 @@ class Insertion:
         self.mailbox, self.ticket = Mailbox(backend), 0
         self.positions, self.states, self.control = positions, states, control
         self.edge_columns = edge_src, edge_dst, edge_weights
-        keys, places, leaves, dead_leaves = lists
+        keys, places, leaves, tombstone_leaves = lists
         self.ends = leaves  # which are listed once edges are known
         first, end, low, high, start, count = windows
         self.writing = Writing(
@@ -83,8 +83,8 @@ class Insertion:
             granted, before, keys, places, Packed(), far_rows,
         )  # fmt: skip
         self.packed = Packed(
-            keys, places, leaves, dead_leaves, first, end, low, high, start, count, positions, states, heights, before,
-            marks, granted, control, self.mailbox.words,
+            keys, places, leaves, tombstone_leaves, first, end, low, high, start, count, positions, states, heights,
+            before, marks, granted, control, self.mailbox.words,
         )  # fmt: skip
         self.edges = Packed(edge_src, edge_dst)
 
@@ -92,8 +92,8 @@ class Insertion:
 @kernel
 def k_plan_update(
     offsets, dst, valid, num_vertices, sorted_keys, is_counted, edge_src, edge_dst, low, high, top, most_new,
-    most_leaves, most_scratch_leaves, ticket, keys, places, leaves, dead_leaves, out_first, out_end, out_low, out_high,
-    out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
+    most_leaves, most_scratch_leaves, ticket, keys, places, leaves, tombstone_leaves, out_first, out_end, out_low,
+    out_high, out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
 ):  # fmt: skip
     """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
 
@@ -116,25 +116,25 @@ def k_plan_update(
     d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, waits + 1)
-    d_list_keys(positions, states, count, True, counts, keys, places, leaves, dead_leaves, control, board)
-    num_items, num_dead = control[ABSENT], control[DEAD]
+    d_list_keys(positions, states, count, True, counts, keys, places, leaves, tombstone_leaves, control, board)
+    num_items, num_tombstones = control[ABSENT], control[TOMBSTONE]
     d_sync_grid(control, waits + 2)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 3)
     highest = d_climb_leaves(
-        valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, 1, marks
+        valid, before, leaves, num_items, tombstone_leaves, num_tombstones, low, high, top, num_leaves, 1, marks
     )
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
     d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(
-        valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, 1, heights, control, board,
+        valid, before, leaves, num_items, tombstone_leaves, num_tombstones, num_leaves, 1, heights, control, board,
         out_first, out_end, out_low, out_high, out_start, out_count,
     )  # fmt: skip
-    fits = control[STRANGE] == 0 and num_items + num_dead <= most_new and control[NUM_LEAVES] <= most_leaves
+    fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most_new and control[NUM_LEAVES] <= most_leaves
     d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
     if cuda.grid(1) == 0:
         d_post_totals(control, mailbox, ticket)
@@ -185,7 +185,7 @@ def start_plan(
     weight_dtype = dtype if rows is None else rows.row_weights.dtype
     edge_parts = (kept, dtype), (kept, dtype), (resolved, weight_dtype)
     parts = *_plan_parts(num_leaves, slots.num_vertices, top, size), *edge_parts
-    plan = slots.take_scratch(backend, kind, Insertion, parts, 4)
+    plan = slots.acquire_scratch(backend, kind, Insertion, parts, 4)
     plan.ticket = plan.mailbox.next_ticket()
     edges = Packed(batch.src, batch.dst) if isinstance(batch, EdgeBatch) else plan.edges
     if rows is not None and sorted_rows is not None:
@@ -198,11 +198,11 @@ def start_plan(
     return plan
 
 
-def keep_located(plan: Insertion, batch: Batch, totals: list[int]) -> Located:
+def keep_located(plan: Insertion, batch: Batch, totals: list[int]) -> SearchResult:
     """Return what a plan has found of each edge of a batch, which keeps its edges where they were sorted here."""
     batch = batch.known()
     if isinstance(batch, UnsortedBatch):
         src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)
         batch = batch.keep_edges(src, dst, totals[RUN_LOOPS], weights if isinstance(batch, WeightedRows) else None)
     num_keys = batch.num_rows
-    return Located(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])
+    return SearchResult(plan.positions[:num_keys], plan.states[:num_keys], totals[PRESENT], totals[FOUND_LOOPS])

@@ -9,13 +9,13 @@ from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.cuda.compiler import prepare
 from dynstore.stores.base import Reason, Refused
 from dynstore.stores.gpma_plus.cuda.plan_sorted import keep_located, start_plan
-from dynstore.stores.pma.cuda.compact import start_packing
+from dynstore.stores.pma.cuda.compact import start_compaction
 from dynstore.stores.pma.cuda.delete import delete_present, lowest_count
-from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, STRANGE
+from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, INVALID_ID
 from dynstore.stores.pma.cuda.rebalance import write_windows
 from dynstore.stores.pma.cuda.windows import GRANTED, NUM_LEAVES
 from dynstore.stores.table.cuda.arguments import with_room, with_weights
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Attempt, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, Attempt, SearchResult
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +30,12 @@ __all__ = ["try_delete", "try_insert"]
 # Before the host knows how much windows of several leaves take, there is scratch for so many slots a row of the batch,
 # and for so many leaves in any case.
 SLOTS_A_ROW = 8
-FEWEST_LEAVES = 1024
+MIN_LEAVES = 1024
 
 
 def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
     """Return for how many leaves there is scratch before the host knows how many it takes."""
-    return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, FEWEST_LEAVES), slots.num_slots >> 5)
+    return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, MIN_LEAVES), slots.num_slots >> 5)
 
 
 def try_insert(
@@ -56,8 +56,8 @@ def try_insert(
         columns = with_weights(known.src, known.dst, known.weights)
     prepare(write_windows, slots, columns, plan.positions, plan.states, writing, True, add)()
     totals = plan.mailbox.read(backend, plan.ticket)
-    is_merged = totals[ABSENT] + totals[DEAD] > most_new or totals[NUM_LEAVES] > most_leaves
-    if totals[STRANGE]:
+    is_merged = totals[ABSENT] + totals[TOMBSTONE] > most_new or totals[NUM_LEAVES] > most_leaves
+    if totals[INVALID_ID]:
         return Reason.INVALID
     if not (totals[GRANTED] or is_merged):
         return Reason.SCRATCH
@@ -65,12 +65,12 @@ def try_insert(
         edges.keep_counts(totals[RUNS], totals[RUN_LOOPS])
     if is_merged:
         return Attempt(keep_located(plan, edges, totals), False)
-    return Attempt(Located(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS]), True)
+    return Attempt(SearchResult(plan.positions, plan.states, totals[PRESENT], totals[FOUND_LOOPS]), True)
 
 
 def try_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray, most: int, most_leaves: int
-) -> Located | Refused:
+) -> SearchResult | Refused:
     """Delete a batch whose edges are all there, and compact what that leaves too empty; the device decides.
 
     The batch's ids need not be validated.
@@ -91,18 +91,18 @@ def try_delete(
     search = delete_present(backend, slots, batch, lowest_count(limits), most)
     if search is None:
         return Refused(Reason.INVALID, batch)
-    if search.found > most or (search.is_sparse and not _pack_now(backend, slots, search, limits, most_leaves)):
+    if search.found > most or (search.is_sparse and not _compact_now(backend, slots, search, limits, most_leaves)):
         slots.scratch.give_away("deletion")  # to the plan
         return Refused(Reason.SPARSE, batch.with_search(search.present()))
     return search.located()
 
 
-def _pack_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
+def _compact_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
     """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
     marks = search.scratch.marks
-    plan = start_packing(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
+    plan = start_compaction(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
     located = search.located()  # what is not needed to start is made meanwhile
     writing = plan.writing.with_scratch(backend, slots, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)

@@ -18,26 +18,26 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     ADDED,
     CLIMBING,
     COUNT,
-    CROWDED,
     FOUND,
     FOUND_LOOPS,
     FULL,
     HEAD,
     HIGH,
+    INVALID_ID,
     KEY_LEAVES,
     LISTED,
     LOW,
     MOVED,
     NARROW_WINDOWS,
     OTHER_LOOPS,
+    OVERFLOW,
     PLACES,
     POSITIONS,
     POST_ARRIVALS,
-    REVIVED,
+    RESTORED,
     ROWS,
     SOURCES,
     STOPPED,
-    STRANGE,
     TARGETS,
 )
 from dynstore.stores.gpma_plus.cuda.tile_keys import (
@@ -51,26 +51,26 @@ from dynstore.stores.gpma_plus.cuda.tile_keys import (
 )
 from dynstore.stores.gpma_plus.cuda.tile_shift import d_shift_leaf, d_stays_in_row
 from dynstore.stores.pma.cuda.leaf_insert import d_write_leaf_rows
-from dynstore.stores.pma.cuda.partition import STRANGE_ROWS
+from dynstore.stores.pma.cuda.partition import INVALID_ID_ROWS
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows
 from dynstore.stores.pma.cuda.tiles import (
     HELD,
-    MOST_ABSENT,
-    PIECE_LEAVES,
-    TOLD,
-    d_claim_piece,
-    d_find_in_piece,
+    MARKED,
+    MAX_ABSENT,
+    TILE_LEAVES,
+    d_claim_tile,
+    d_find_in_tile,
     d_first_leaf,
     d_first_slot,
-    d_hold_piece,
+    d_hold_tile,
     d_hold_words,
-    d_is_of_piece,
-    d_next_piece,
+    d_is_of_tile,
+    d_mark_marks,
+    d_next_tile,
     d_read_bounds,
-    d_rows_of_piece,
-    d_tell_marks,
+    d_rows_of_tile,
 )
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["k_list_pieces"]
 
@@ -94,7 +94,7 @@ MAX_REGISTERS = 48
 def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
     """Let a piece begin with nothing counted."""
     thread = np.uint32(cuda.threadIdx.x)
-    if thread < PIECE_LEAVES:
+    if thread < TILE_LEAVES:
         rows_of_leaf[thread], crosses[thread] = 0, 0
     if thread == 0:
         has_repeated[0] = 0
@@ -103,7 +103,7 @@ def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
 
 
 @device
-def d_tell_found(words, told, at, is_there):
+def d_mark_found(words, marked, at, is_there):
     """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
 
     Returns its state, ABSENT if it is not there or was told before.
@@ -111,15 +111,15 @@ def d_tell_found(words, told, at, is_there):
     state, word = ABSENT, np.uint32(at >> np.uint32(5))
     if is_there:
         bit = np.uint32(1) << np.uint32(at & np.uint32(31))
-        if np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0:
-            state = PRESENT if words[word] & bit != 0 else DEAD
+        if np.uint32(cuda.atomic.or_(marked, word, bit)) & bit == 0:
+            state = PRESENT if words[word] & bit != 0 else TOMBSTONE
     return state
 
 
 @device
 def d_find_rows(
-    offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, keys, noted, rows_of_leaf, crosses,
-    counts, sums, table, states, control, writes,
+    offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, keys, noted, rows_of_leaf,
+    crosses, counts, sums, table, states, control, writes,
 ):  # fmt: skip
     """Threads stride over the rows that a piece's are among: an edge that is there is told, others' keys are noted.
 
@@ -128,24 +128,24 @@ def d_find_rows(
     ``pair``, ``low``, ``high``: of the first what ``d_read_bounds`` returns. ``sums``, shared: of the totals what the
     block has counted.
     """
-    first_slot = d_first_slot(piece)
+    first_slot = d_first_slot(tile)
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
-            control[STOPPED] = STRANGE
-        elif d_is_of_piece(offsets, dst, row, column, piece, shift):
-            at, is_there = d_find_in_piece(held, low, high, column, piece)
-            state = d_tell_found(words, told, at, is_there)
+            control[STOPPED] = INVALID_ID
+        elif d_is_of_tile(offsets, dst, row, column, tile, shift):
+            at, is_there = d_find_in_tile(held, low, high, column, tile)
+            state = d_mark_found(words, marked, at, is_there)
             states[j] = state
             if not writes:
                 table[POSITIONS, j] = np.int32(first_slot + at)
             if state != ABSENT:
-                cuda.atomic.add(sums, FOUND if state == PRESENT else REVIVED, np.int32(1))
+                cuda.atomic.add(sums, FOUND if state == PRESENT else RESTORED, np.int32(1))
                 if row == column:
                     cuda.atomic.add(sums, FOUND_LOOPS if state == PRESENT else OTHER_LOOPS, np.int32(1))
             if not is_there:
                 k = np.uint32(cuda.atomic.add(counts, ABSENT_ROWS, np.int32(1)))
-                if k < MOST_ABSENT:
+                if k < MAX_ABSENT:
                     note = d_make_note(
                         at, np.uint32(np.uint32(first_slot + at) - low), np.uint32(high - first_slot) - at
                     )
@@ -155,7 +155,7 @@ def d_find_rows(
                     if not d_stays_in_row(note, leaf, words[leaf]):
                         crosses[leaf] = 1
                 else:
-                    control[STOPPED] = CROWDED
+                    control[STOPPED] = OVERFLOW
         j = np.uint32(j + np.uint32(THREADS))
         if j < end:
             pair, low, high = d_read_bounds(offsets, ordered, j)
@@ -163,7 +163,7 @@ def d_find_rows(
 
 @device
 def d_place_leaves(
-    words, told, rows_of_leaf, crosses, piece, num_leaves, most, writes, counts, firsts, to_shift, shifted, control
+    words, marked, rows_of_leaf, crosses, tile, num_leaves, most, writes, counts, firsts, to_shift, shifted, control
 ):  # fmt: skip
     """A thread has a leaf: its keys get places side by side; itself one among leaves to be listed, and among full ones.
 
@@ -174,11 +174,11 @@ def d_place_leaves(
     two places, NOWHERE for none.
     """
     thread, lane = np.uint32(cuda.threadIdx.x), np.int32(d_lane())
-    leaf, rows, word, may_shift = np.uint32(d_first_leaf(piece) + thread), np.int32(0), np.uint32(0), False
-    if thread < PIECE_LEAVES and leaf < num_leaves:
-        rows, word = np.int32(rows_of_leaf[thread]), np.uint32(words[thread] | told[thread])
+    leaf, rows, word, may_shift = np.uint32(d_first_leaf(tile) + thread), np.int32(0), np.uint32(0), False
+    if thread < TILE_LEAVES and leaf < num_leaves:
+        rows, word = np.int32(rows_of_leaf[thread]), np.uint32(words[thread] | marked[thread])
         may_shift = writes & (crosses[thread] == 0)
-    is_open = (thread == 0) & (piece > 0) & (word & np.uint32(1) == 0)
+    is_open = (thread == 0) & (tile > 0) & (word & np.uint32(1) == 0)
     is_full = (rows > 0) & (np.int32(np.int32(cuda.popc(word)) + rows) > most - np.int32(is_open))
     is_shifted = (rows > 0) & may_shift & (not is_full) & (not is_open)
     is_listed = (rows > 0) & (not is_shifted)
@@ -192,12 +192,12 @@ def d_place_leaves(
         first_now = np.int32(cuda.atomic.add(counts, SHIFTED, np.int32(cuda.popc(now))))
     start, first_now = d_shuffle(start, WARP - 1), d_shuffle(first_now, WARP - 1)
     first_listed, first_full = d_shuffle(first_listed, WARP - 1), d_shuffle(first_full, WARP - 1)
-    if thread < PIECE_LEAVES:
+    if thread < TILE_LEAVES:
         firsts[thread] = np.uint32(start + np.int32(before - rows))
     if is_shifted:
         to_shift[np.uint32(first_now + np.int32(d_count_lower(now, lane)))] = np.uint16(thread)
     if rows > WARP:
-        control[STOPPED] = CROWDED
+        control[STOPPED] = OVERFLOW
     listed_place = np.int32(first_listed + np.int32(d_count_lower(listed, lane)))
     full_place = np.int32(first_full + np.int32(d_count_lower(full, lane)))
     return listed_place if is_listed else NOWHERE, full_place if is_full else NOWHERE
@@ -227,11 +227,11 @@ def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeat
 
 
 @device
-def d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table):
+def d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, lists, table):
     """A thread has a leaf: if it has a place, it is listed with its keys, if it may be full with those, too."""
     if listed_place != NOWHERE:
         thread = np.uint32(cuda.threadIdx.x)
-        leaf, window = np.uint32(d_first_leaf(piece) + thread), np.uint32(claims[0] + listed_place)
+        leaf, window = np.uint32(d_first_leaf(tile) + thread), np.uint32(claims[0] + listed_place)
         start, num_keys = np.int32(claims[2] + firsts[thread]), np.int32(rows_of_leaf[thread])
         table[KEY_LEAVES, window] = np.int32(leaf)
         table[LOW, window], table[HIGH, window] = start, np.int32(start + num_keys)
@@ -241,12 +241,12 @@ def d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, l
 
 
 @device
-def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, piece, claims, pairs, sums):
+def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, tile, claims, pairs, sums):
     """Threads stride over the keys of a piece: each goes to its rank among its leaf's, but repeated ones.
 
     Of a leaf to be shifted in ``by_leaf``, of a listed one in ``pairs``.
     """
-    first_slot, k, added = d_first_slot(piece), np.uint32(cuda.threadIdx.x), np.int32(0)
+    first_slot, k, added = d_first_slot(tile), np.uint32(cuda.threadIdx.x), np.int32(0)
     while k < num_keys:
         key, note = keys[k], noted[k]
         if key != NO_KEY:
@@ -268,7 +268,7 @@ def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, piece, claims, 
 
 @device
 def d_write_leaves(
-    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts, to_shift, piece,
+    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts, to_shift, tile,
     table, control, far_rows,
 ):  # fmt: skip
     """Threads have the leaves to be shifted, side by side: each gets its keys. So do dead edges that have been told.
@@ -276,19 +276,19 @@ def d_write_leaves(
     Those of leaves that get no keys; of others that are not listed the bits are written with the keys'. If the first or
     last row of a leaf changes, it goes to a list: the rows at its edges are still to be written.
     """
-    thread, first_leaf, has_moved, leaf = np.uint32(cuda.threadIdx.x), d_first_leaf(piece), False, np.uint32(0)
+    thread, first_leaf, has_moved, leaf = np.uint32(cuda.threadIdx.x), d_first_leaf(tile), False, np.uint32(0)
     if thread < counts[SHIFTED]:
         number = np.uint32(to_shift[thread])
         leaf = np.uint32(first_leaf + number)
         word, changed = d_shift_leaf(
-            src, dst, held, d_first_slot(piece), number, np.uint32(words[number] | told[number]), keys, noted, by_leaf,
+            src, dst, held, d_first_slot(tile), number, np.uint32(words[number] | marked[number]), keys, noted, by_leaf,
             firsts[number], rows_of_leaf[number],
         )  # fmt: skip
         valid[leaf] = word
         if changed != 0:
             has_moved = d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
-    if thread < PIECE_LEAVES and rows_of_leaf[thread] == 0 and told[thread] != 0:
-        valid[np.uint32(first_leaf + thread)] = np.uint32(words[thread] | told[thread])
+    if thread < TILE_LEAVES and rows_of_leaf[thread] == 0 and marked[thread] != 0:
+        valid[np.uint32(first_leaf + thread)] = np.uint32(words[thread] | marked[thread])
     place = d_claim(control, MOVED, has_moved)
     if has_moved:
         table[NARROW_WINDOWS, np.uint32(table.shape[1] - 1 - place)] = np.int32(leaf)
@@ -296,7 +296,7 @@ def d_write_leaves(
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_list_pieces(
-    src, dst, valid, offsets, shift, num_pieces, most, ordering, starts, ordered, marks, lists, table, states,
+    src, dst, valid, offsets, shift, num_tiles, most, ordering, starts, ordered, marks, lists, table, states,
     pairs, control, far_rows,
 ):  # fmt: skip
     """Put absent keys into lists of their leaves, sorted, each once: a block that is done takes the next piece.
@@ -310,59 +310,59 @@ def k_list_pieces(
     before and after. Nothing is written where ``ordering`` has seen an id of no vertex.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
-    keys = cuda.shared.array(MOST_ABSENT, np.int64)
-    noted = cuda.shared.array(MOST_ABSENT, np.int32)
-    by_leaf = cuda.shared.array(MOST_ABSENT, np.uint16)
-    rows_of_leaf = cuda.shared.array(PIECE_LEAVES, np.uint32)
-    firsts = cuda.shared.array(PIECE_LEAVES, np.uint32)
-    to_shift = cuda.shared.array(PIECE_LEAVES, np.uint16)
-    crosses = cuda.shared.array(PIECE_LEAVES, np.int8)
-    words = cuda.shared.array(TOLD, np.uint32)
-    told = cuda.shared.array(TOLD, np.uint32)
+    keys = cuda.shared.array(MAX_ABSENT, np.int64)
+    noted = cuda.shared.array(MAX_ABSENT, np.int32)
+    by_leaf = cuda.shared.array(MAX_ABSENT, np.uint16)
+    rows_of_leaf = cuda.shared.array(TILE_LEAVES, np.uint32)
+    firsts = cuda.shared.array(TILE_LEAVES, np.uint32)
+    to_shift = cuda.shared.array(TILE_LEAVES, np.uint16)
+    crosses = cuda.shared.array(TILE_LEAVES, np.int8)
+    words = cuda.shared.array(MARKED, np.uint32)
+    marked = cuda.shared.array(MARKED, np.uint32)
     shifted = cuda.shared.array(LEAF_WORDS, np.uint32)
     counts = cuda.shared.array(COUNTS, np.int32)
     claims = cuda.shared.array(CLAIMS, np.int64)
     has_repeated = cuda.shared.array(1, np.int32)
     following = cuda.shared.array(2, np.int64)
     sums = cuda.shared.array(TOTALS, np.int32)
-    writes = ordering[STRANGE_ROWS] == 0
+    writes = ordering[INVALID_ID_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         sums[row] = 0
-    piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
-    while piece < num_pieces:
-        claimed = d_claim_piece(far_rows, CLAIMED)  # waited for at the end
-        begin, end = d_rows_of_piece(starts, piece, shift)
+    tile, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
+    while tile < num_tiles:
+        claimed = d_claim_tile(far_rows, CLAIMED)  # waited for at the end
+        begin, end = d_rows_of_tile(starts, tile, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
-            d_hold_piece(dst, piece, held)
-            d_hold_words(valid, piece, words, told)
+            d_hold_tile(dst, tile, held)
+            d_hold_words(valid, tile, words, marked)
             d_clear_counts(rows_of_leaf, crosses, counts, has_repeated)
             d_await_copies()
             cuda.syncthreads()
             d_find_rows(
-                offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, keys, noted,
+                offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, keys, noted,
                 rows_of_leaf, crosses, counts, sums, table, states, control, writes,
             )  # fmt: skip
             cuda.syncthreads()
-            num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MOST_ABSENT)))
+            num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MAX_ABSENT)))
             listed_place, full_place = d_place_leaves(
-                words, told, rows_of_leaf, crosses, piece, np.uint32(lists.shape[0]), np.int32(most), writes, counts,
+                words, marked, rows_of_leaf, crosses, tile, np.uint32(lists.shape[0]), np.int32(most), writes, counts,
                 firsts, to_shift, shifted, control,
             )  # fmt: skip
             cuda.syncthreads()
             d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control)
-            d_list_leaf(rows_of_leaf, firsts, piece, claims, listed_place, full_place, lists, table)
-            d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, piece, claims, pairs, sums)
-            d_tell_marks(told, piece, marks, (listed_place != NOWHERE) | (not writes))
+            d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, lists, table)
+            d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, tile, claims, pairs, sums)
+            d_mark_marks(marked, tile, marks, (listed_place != NOWHERE) | (not writes))
             if writes:  # the same in all threads
                 cuda.syncthreads()
                 d_write_leaves(
-                    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, told, counts,
-                    to_shift, piece, table, control, far_rows,
+                    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts,
+                    to_shift, tile, table, control, far_rows,
                 )  # fmt: skip
-        piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
+        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:
             cuda.atomic.add(control, row, np.int64(sums[row]))

@@ -2,7 +2,7 @@
 
 A note has 32 bits: the key's slot, from the piece's first on; a rank: how many rows of its leaf came before, then how
 many keys of that are below it, or REPEATED, where another row has it, too; and how many slots of its row are before
-that slot, and from it on, each up to MOST_NOTED.
+that slot, and from it on, each up to MAX_NOTED.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.cuda.compiler import THREADS, cuda, device
-from dynstore.stores.pma.cuda.partition import PIECE_BITS
+from dynstore.stores.pma.cuda.partition import TILE_BITS
 
 __all__ = [
     "NO_KEY",
@@ -26,11 +26,11 @@ __all__ = [
 ]
 
 SLOT_BITS, RANK_BITS, ROW_BITS = 14, 10, 4
-assert 1 << PIECE_BITS < 1 << SLOT_BITS, "the slot behind a piece has a number"
+assert 1 << TILE_BITS < 1 << SLOT_BITS, "the slot behind a piece has a number"
 SLOT, RANK = np.int32((1 << SLOT_BITS) - 1), np.int32((1 << RANK_BITS) - 1)
 RANK_AT, BEHIND_AT, AHEAD_AT = np.int32(SLOT_BITS), np.int32(SLOT_BITS + RANK_BITS), np.int32(32 - ROW_BITS)
 REPEATED = RANK
-MOST_NOTED = np.uint32((1 << ROW_BITS) - 1)
+MAX_NOTED = np.uint32((1 << ROW_BITS) - 1)
 
 
 # A key that is above all others: in place of one that another row has, too.
@@ -41,7 +41,7 @@ STEP = np.uint32(THREADS)
 @device
 def d_make_note(slot, behind, ahead):
     """Note a slot, and how many of its row are before it and from it on, all uint32; of rank 0."""
-    both = np.uint32(min(behind, MOST_NOTED) | np.uint32(min(ahead, MOST_NOTED) << np.uint32(ROW_BITS)))
+    both = np.uint32(min(behind, MAX_NOTED) | np.uint32(min(ahead, MAX_NOTED) << np.uint32(ROW_BITS)))
     return np.int32(slot | np.uint32(both << np.uint32(BEHIND_AT)))
 
 
@@ -66,13 +66,13 @@ def d_rank_of(note):
 @device
 def d_slots_behind(note):
     """Return how many slots of the key's row there are before its slot; int32."""
-    return np.int32((note >> BEHIND_AT) & np.int32(MOST_NOTED))
+    return np.int32((note >> BEHIND_AT) & np.int32(MAX_NOTED))
 
 
 @device
 def d_slots_ahead(note):
     """Return how many slots of the key's row there are from its slot on; int32."""
-    return np.int32((note >> AHEAD_AT) & np.int32(MOST_NOTED))
+    return np.int32((note >> AHEAD_AT) & np.int32(MAX_NOTED))
 
 
 @device

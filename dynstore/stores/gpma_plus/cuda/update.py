@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dynstore.batches.unsorted import RawEdges
-from dynstore.stores.gpma_plus.cuda.insert_buckets import ListPlan, plan_lists, write_lists
+from dynstore.stores.gpma_plus.cuda.insert_buckets import BucketPlan, plan_buckets, write_buckets
 from dynstore.stores.gpma_plus.cuda.plan_sorted import keep_located, start_plan
 from dynstore.stores.pma.cuda.rebalance import reserve_windows, write_windows
 from dynstore.stores.pma.cuda.update import delete_in_place, plan_delete
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.stores.pma.cuda.rebalance import Writing
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
 
 
 def plan_insert(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
-) -> tuple[Located, Writing | ListPlan | None]:
+) -> tuple[SearchResult, Writing | BucketPlan | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
     ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
@@ -36,7 +36,7 @@ def plan_insert(
     """
     edges = batch.known()
     if isinstance(edges, RawEdges):
-        planned = plan_lists(backend, slots, edges, limits)
+        planned = plan_buckets(backend, slots, edges, limits)
         if planned is not None:
             return planned
     plan = start_plan(backend, slots, batch, limits, None)
@@ -48,11 +48,11 @@ def plan_insert(
 
 
 def insert_in_place(
-    backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Writing | ListPlan, add: bool
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Writing | BucketPlan, add: bool
 ) -> None:
     """Write an insertion into the slots."""
-    if isinstance(plan, ListPlan):
-        write_lists(slots, plan)
+    if isinstance(plan, BucketPlan):
+        write_buckets(slots, plan)
     else:
         edges = batch.materialized()
         columns = with_weights(edges.src, edges.dst, edges.weights)

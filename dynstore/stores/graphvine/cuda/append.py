@@ -160,7 +160,7 @@ def plan_append(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatc
         return Appending(nothing, 0, 0, nothing, nothing, None)
     runs, places, _ = locate_runs(backend, blocks, num_rows, src, batch.dst)
     news = flag_keys(backend, places, False)
-    record, needs = backend.empty_together((2, np.int64), (count, np.int64), zeroed=1)
+    record, needs = backend.empty_arena((2, np.int64), (count, np.int64), zeroed=1)
     k_plan_blocks.launch(
         count, src, runs.ranks, runs.starts, news, num_rows, blocks.size, blocks.written, needs, record
     )

@@ -213,13 +213,13 @@ def plan_removal(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBat
     runs, places, numbers = locate_runs(backend, blocks, num_rows, src, batch.dst)
     ranks, starts, size, degrees, written = runs.ranks, runs.starts, blocks.size, blocks.degrees, blocks.written
     founds = flag_keys(backend, places, True)
-    record, frees = backend.empty_together((3, np.int64), (count, np.int64), zeroed=1)
+    record, frees = backend.empty_arena((3, np.int64), (count, np.int64), zeroed=1)
     k_plan_frees.launch(count, src, ranks, starts, founds, compacting, size, degrees, written, frees, record)
     frees = xp.cumsum(frees)
     num_found, num_blocks, num_entries = backend.to_host(record).tolist()
     holes = fillers = nothing
     if compacting and num_found:
-        tails, staying, fillers, holes = backend.empty_together(
+        tails, staying, fillers, holes = backend.empty_arena(
             *((length, np.int64) for length in (*(num_found,) * 3, count))
         )
         k_list_tails.launch(
@@ -230,7 +230,7 @@ def plan_removal(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBat
         holes = xp.cumsum(holes)
     freed = links = nothing
     if num_blocks:
-        freed, links = backend.empty_together((num_blocks, np.int64), (num_blocks, np.int64))
+        freed, links = backend.empty_arena((num_blocks, np.int64), (num_blocks, np.int64))
         k_list_freed.launch(
             num_blocks, src, ranks, starts, founds, frees, compacting, size, degrees, written, blocks.roots,
             blocks.children, freed, links,

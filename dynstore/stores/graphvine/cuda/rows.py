@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Runs", "d_blocks_for", "d_walk", "find_keys", "locate_runs", "or_other", "read_rows"]
 
 # Even a few keys may be in long rows, so at least so many warps share them out.
-LEAST_WARPS = 4096
+MIN_WARPS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +205,14 @@ def or_other(weights: Array | None, other: Array) -> Array:
 def locate_runs(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: Array) -> tuple[Runs, Array, Array]:
     """Find sorted and distinct keys, at least one; return their rows, too, and what :func:`find_keys` returns."""
     xp, count = backend.xp, int(src.shape[0])
-    items, flags, starts, places, numbers = backend.empty_together(
+    items, flags, starts, places, numbers = backend.empty_arena(
         (count, np.int64), (count, np.int64), (count + 1, np.int64), (count, np.int64), (count, np.int64), zeroed=1
     )
     k_flag_runs.launch(count, src, flags)
     ranks = xp.cumsum(flags)
     k_list_runs.launch(count, src, ranks, num_rows, blocks.size, blocks.written, starts, items, places)
     k_find_keys.launch_strided(
-        max(count, LEAST_WARPS) * WARP, src, dst, ranks, starts, xp.cumsum(items), blocks.size, blocks.written,
+        max(count, MIN_WARPS) * WARP, src, dst, ranks, starts, xp.cumsum(items), blocks.size, blocks.written,
         blocks.roots, blocks.children, blocks.pool, places, numbers,
     )  # fmt: skip
     return Runs(ranks, starts), places, numbers
@@ -229,7 +229,7 @@ def find_keys(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: 
 def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Array, Array | None]:
     """Return the edges of some rows, those of a row in no order."""
     xp, count = backend.xp, int(rows.shape[0])
-    items, sizes = backend.empty_together((count, np.int64), (count, np.int64))
+    items, sizes = backend.empty_arena((count, np.int64), (count, np.int64))
     k_list_reads.launch(count, rows, blocks.size, blocks.degrees, blocks.written, items, sizes)
     ends = xp.cumsum(sizes)
     total = int(ends[-1]) if count else 0
@@ -237,7 +237,7 @@ def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Arr
     weights = None if blocks.weights is None else backend.empty(total, blocks.weights.dtype)
     if total:
         k_read_rows.launch_strided(
-            max(count, LEAST_WARPS) * WARP, rows, xp.cumsum(items), ends - sizes, blocks.size, blocks.written,
+            max(count, MIN_WARPS) * WARP, rows, xp.cumsum(items), ends - sizes, blocks.size, blocks.written,
             blocks.roots, blocks.children, blocks.pool, or_other(blocks.weights, rows), weights is not None,
             src, dst, or_other(weights, rows),
         )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from dynstore.stores.lpma.levels import END, FIRST_SRC, MEMORY_BASE, MOST_LEVELS, SRC, VALID
+from dynstore.stores.lpma.levels import END, FIRST_SRC, MAX_LEVELS, MEMORY_BASE, SRC, VALID
 from dynstore.stores.pma.cpu.windows import count_bits
 
 __all__ = [
@@ -80,7 +80,7 @@ def in_order_slot(start, depth):
 @njit(cache=True)
 def base_of(table, column, p):
     """Return what to add to a physical number, of the slot or of the segment, to find its item."""
-    return table[column * MOST_LEVELS + _level_of(p)]
+    return table[column * MAX_LEVELS + _level_of(p)]
 
 
 @njit(cache=True)

@@ -30,7 +30,7 @@ from dynstore.stores.lpma.cpu.mapping import all_memory
 from dynstore.stores.lpma.cpu.windows import choose_bottom_up, choose_top_down, collect_windows, count_before
 from dynstore.stores.lpma.levels import SEGMENT
 from dynstore.stores.pma.cpu.windows import count_states, group_by_leaf
-from dynstore.stores.table.slots import PRESENT, Located
+from dynstore.stores.table.slots import PRESENT, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -126,10 +126,10 @@ def _locate(backend: Backend, levels: Levels, src: Array, dst: Array) -> tuple[A
     return positions, states
 
 
-def _located(backend: Backend, levels: Levels, batch: EdgeBatch) -> Located:
+def _located(backend: Backend, levels: Levels, batch: EdgeBatch) -> SearchResult:
     positions, states = _locate(backend, levels, batch.src, batch.dst)
     loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
-    return Located(positions, states, int(count_states(states)), int(loops))
+    return SearchResult(positions, states, int(count_states(states)), int(loops))
 
 
 def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
@@ -140,7 +140,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 
 def plan_insert(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float], most_growth: int, top_down: bool
-) -> tuple[Located, int, Windows | None]:
+) -> tuple[SearchResult, int, Windows | None]:
     """Find the keys of a batch, how many levels to append, and the windows that take the absent ones.
 
     Parameters
@@ -165,7 +165,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float]
-) -> tuple[Located, Windows | None]:
+) -> tuple[SearchResult, Windows | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of a leaf and of the root. No windows where the root would be sparser.
@@ -177,7 +177,7 @@ def plan_delete(
 
 
 def _choose(
-    backend: Backend, levels: Levels, located: Located, limits: tuple[float, float], growth: int, inserting: bool,
+    backend: Backend, levels: Levels, located: SearchResult, limits: tuple[float, float], growth: int, inserting: bool,
     top_down: bool,
 ) -> Windows:  # fmt: skip
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
@@ -196,7 +196,7 @@ def _choose(
 
 
 def insert(
-    backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: Located, windows: Windows, add: bool,
+    backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool,
     stamp: int,
 ) -> None:  # fmt: skip
     """Write an insertion, ``levels`` being the old ones and those appended; allocates nothing."""
@@ -215,7 +215,7 @@ def insert(
 
 
 def delete(
-    backend: Backend, levels: Levels, batch: EdgeBatch, located: Located, windows: Windows | None, stamp: int
+    backend: Backend, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows | None, stamp: int
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     _, words, _, table, depth = _memory(levels)
@@ -248,12 +248,12 @@ def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Columns:
     return batch.src, batch.dst, _or_none(batch.weights)
 
 
-def plan_rebuild(backend: Backend, old: Levels, located: Located, levels: Levels) -> tuple[Located, Columns]:
+def plan_rebuild(backend: Backend, old: Levels, located: SearchResult, levels: Levels) -> tuple[SearchResult, Columns]:
     """Reserve what :func:`rebuild` needs: room for all edges."""
     return located, _columns(backend, levels, levels.num_edges)
 
 
-def rebuild(backend: Backend, old: Levels, levels: Levels, plan: tuple[Located, Columns], stamp: int) -> None:
+def rebuild(backend: Backend, old: Levels, levels: Levels, plan: tuple[SearchResult, Columns], stamp: int) -> None:
     """Write the old edges without those located to new levels."""
     located, scratch = plan
     _, words, _, table, depth = _memory(old)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.cuda.compiler import cuda, device
-from dynstore.stores.lpma.levels import DST, END, FIRST_DST, FIRST_SRC, MEMORY_BASE, MOST_LEVELS, SRC, VALID
+from dynstore.stores.lpma.levels import DST, END, FIRST_DST, FIRST_SRC, MAX_LEVELS, MEMORY_BASE, SRC, VALID
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def d_in_order_slot(start, depth):
 @device
 def d_base_of(table, column, p):
     """Return what to add to a physical number, of the slot or of the segment, to find its item."""
-    return table[column * MOST_LEVELS + d_level_of(p)]
+    return table[column * MAX_LEVELS + d_level_of(p)]
 
 
 @device

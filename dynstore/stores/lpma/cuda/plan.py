@@ -34,7 +34,7 @@ from dynstore.stores.pma.cuda.windows import (
     d_scan_counts,
 )
 from dynstore.stores.table.cuda.search import d_find_lower_bound
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT, Located
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -47,7 +47,7 @@ __all__ = ["Planned", "k_order_words", "plan_windows"]
 # Arrays of the batch's length that the kernel works in: keys, places, leaves, one that stays empty, the windows'.
 NUM_LISTS, NUM_WINDOW_ARRAYS = 4, 6
 # No key is DEAD here, so its row of the sums is free: segments of windows that lie in other windows.
-SAVED = DEAD
+SAVED = TOMBSTONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Planned:
     ``far_rows``: for writing, see ``d_write_rows_by_warp``.
     """
 
-    located: Located
+    located: SearchResult
     growth: int
     windows: Windows
     before: Array
@@ -275,7 +275,7 @@ def plan_windows(
     size, most_top = pending or batch.count_edges(), levels.depth + most_growth
     num_leaves, num_marks = 1 << most_top, (2 << most_top) // 32 + 1
     work_size, vertex_dtype = (NUM_LISTS + NUM_WINDOW_ARRAYS) * size, levels.vertex_dtype
-    arrays = backend.empty_together(
+    arrays = backend.empty_arena(
         (CONTROL_SIZE, np.int64), (num_marks, np.uint32), (far_rows_size(levels.num_vertices), np.int64, FAR_START),
         (work_size, np.int64), (size, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (num_leaves, np.uint32),
         (size, np.uint8), (size, np.int8), (pending, vertex_dtype), (pending, vertex_dtype), zeroed=3,
@@ -295,7 +295,7 @@ def plan_windows(
         assert isinstance(batch, RawEdges)
         batch.keep_edges(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
     num_keys = batch.count_edges()
-    located = Located(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
+    located = SearchResult(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
     growth, num_absent = 0, counts[ABSENT] if inserting else 0
     while inserting and levels.num_edges + num_absent > limits[1] * (levels.num_slots << growth):
         growth += 1

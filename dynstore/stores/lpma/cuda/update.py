@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.stores.lpma.levels import Levels
     from dynstore.stores.pma.cuda.windows import Windows as Spans
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
     from dynstore.typing import Array
 
 __all__ = [
@@ -179,7 +179,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 
 def plan_insert(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], most_growth: int, top_down: bool
-) -> tuple[Located, int, Windows]:
+) -> tuple[SearchResult, int, Windows]:
     """Find the keys of a batch, how many levels to append, and the windows that take the absent ones.
 
     See :func:`dynstore.stores.lpma.cpu.update.plan_insert`.
@@ -190,7 +190,7 @@ def plan_insert(
 
 def plan_delete(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float]
-) -> tuple[Located, Windows | None]:
+) -> tuple[SearchResult, Windows | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of a leaf and of the root. No windows where the root would be sparser.
@@ -206,7 +206,7 @@ def _windows(backend: Backend, levels: Levels, planned: Planned) -> Windows:
 
 
 def insert(
-    backend: Backend, old: Levels, levels: Levels, batch: Batch, located: Located, windows: Windows, add: bool,
+    backend: Backend, old: Levels, levels: Levels, batch: Batch, located: SearchResult, windows: Windows, add: bool,
     stamp: int,
 ) -> None:  # fmt: skip
     """Write an insertion, ``levels`` being the old ones and those appended."""
@@ -222,7 +222,7 @@ def insert(
 
 
 def delete(
-    backend: Backend, levels: Levels, batch: Batch, located: Located, windows: Windows | None, stamp: int
+    backend: Backend, levels: Levels, batch: Batch, located: SearchResult, windows: Windows | None, stamp: int
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     _, words, _, table, depth = memory_of(levels)
@@ -312,7 +312,7 @@ def build(backend: Backend, levels: Levels, plan: Building, stamp: int) -> None:
     _write_window_starts(levels, plan.spans, plan.far_rows)
 
 
-def plan_rebuild(backend: Backend, old: Levels, located: Located, levels: Levels) -> Rebuilding:
+def plan_rebuild(backend: Backend, old: Levels, located: SearchResult, levels: Levels) -> Rebuilding:
     """Reserve what :func:`rebuild` needs, and count what is left of the old levels."""
     _, words, _, table, depth = memory_of(old)
     ordered = backend.empty(old.num_segments, np.uint32)

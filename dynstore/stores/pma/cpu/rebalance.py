@@ -13,7 +13,7 @@ from dynstore.stores.pma.cpu.windows import choose_windows, group_by_leaf
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["Windows", "choose_windows_of", "write_windows_of"]
 
@@ -32,7 +32,7 @@ class Windows:
 
 
 def choose_windows_of(
-    backend: Backend, slots: SlotArrays, located: Located, limits: np.ndarray, inserting: bool
+    backend: Backend, slots: SlotArrays, located: SearchResult, limits: np.ndarray, inserting: bool
 ) -> Windows:
     num_changed = located.positions.shape[0] - located.found if inserting else located.found
     num_leaves = slots.num_slots >> 5
@@ -45,7 +45,7 @@ def choose_windows_of(
     return Windows(bounds[:num_windows], pending, reserve_scratch(backend, slots, largest * 32), int(total))
 
 
-def write_windows_of(slots: SlotArrays, located: Located, windows: Windows, new: Scratch) -> None:
+def write_windows_of(slots: SlotArrays, located: SearchResult, windows: Windows, new: Scratch) -> None:
     weights, places = or_none(slots.weights), located.positions
     target = (slots.src, slots.dst, weights, slots.valid, slots.offsets)
     write_windows(*target, windows.bounds, windows.pending, places, *new, *windows.scratch)

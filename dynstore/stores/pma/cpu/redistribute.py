@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
@@ -66,7 +66,7 @@ def set_located(weights, valid, positions, states, new_weights, add):
         slot = positions[i]
         if weighted:
             weights[slot] = new_weights[i] + (weights[slot] if add and states[i] == PRESENT else 0)
-        if states[i] == DEAD:
+        if states[i] == TOMBSTONE:
             valid[slot >> 5] |= np.uint32(1) << np.uint32(slot & 31)
 
 

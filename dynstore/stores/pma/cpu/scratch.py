@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.stores.pma.cpu.windows import count_states
 from dynstore.stores.table.cpu.search import locate_edges
-from dynstore.stores.table.slots import PRESENT, Located
+from dynstore.stores.table.slots import PRESENT, SearchResult
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -28,11 +28,11 @@ def or_none(weights: Array | None) -> np.ndarray:
     return NO_WEIGHTS if weights is None else weights
 
 
-def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> Located:
+def locate_batch(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> SearchResult:
     """Find the keys of a batch and count those that are there."""
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
     loops = np.count_nonzero((states == PRESENT) & (batch.src == batch.dst)) if batch.num_loops else 0
-    return Located(positions, states, int(count_states(states)), int(loops))
+    return SearchResult(positions, states, int(count_states(states)), int(loops))
 
 
 def reserve_scratch(backend: Backend, slots: SlotArrays, size: int) -> Scratch:

@@ -13,7 +13,7 @@ import numpy as np
 from dynstore.stores.pma.cpu.rebalance import Windows, choose_windows_of, write_windows_of
 from dynstore.stores.pma.cpu.redistribute import clear_located, gather_all, spread
 from dynstore.stores.pma.cpu.scratch import Scratch, locate_batch, or_none, reserve_scratch
-from dynstore.stores.table.slots import Located
+from dynstore.stores.table.slots import SearchResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ NO_KEYS, NO_STATES = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
-) -> tuple[Located, Windows | None]:
+) -> tuple[SearchResult, Windows | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
@@ -50,7 +50,7 @@ def plan_delete(
 
 
 def delete_in_place(
-    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: Located, windows: Windows | None
+    backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows | None
 ) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)
@@ -59,7 +59,7 @@ def delete_in_place(
         write_windows_of(slots, located, windows, (none, none, or_none(slots.weights)[:0]))
 
 
-def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
+def clear_copy(backend: Backend, slots: SlotArrays, located: SearchResult) -> Array:
     """Return a copy of the validity words without the bits of the present keys."""
     words = backend.empty(slots.valid.shape, np.uint32)
     words[:] = slots.valid
@@ -82,7 +82,7 @@ def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
 
 
 def plan_merge(
-    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: Located | None, reserve: Callable[[], SlotArrays]
+    backend: Backend, old: SlotArrays, batch: EdgeBatch, located: SearchResult | None, reserve: Callable[[], SlotArrays]
 ) -> tuple[SlotArrays, Scratch]:
     """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch."""
     new = reserve()
@@ -93,7 +93,7 @@ def merge(
     backend: Backend,
     old: SlotArrays,
     batch: EdgeBatch,
-    located: Located | None,
+    located: SearchResult | None,
     add: bool,
     new: SlotArrays,
     scratch: Scratch,

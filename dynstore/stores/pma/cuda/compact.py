@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Packing", "start_packing"]
+__all__ = ["Compaction", "start_compaction"]
 
 # Row of the sums beside those of windows: leaves that are left too empty.
 SPARSE = 0
@@ -54,7 +54,7 @@ SHARE = 8
 MAX_REGISTERS = 64
 
 
-class Packing:
+class Compaction:
     """What choosing and writing the windows of a deletion works in; as in :class:`~.planning.Insertion`.
 
     ``left``: the validity bits without those of the deleted edges.
@@ -186,7 +186,7 @@ def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tupl
     )  # fmt: skip
 
 
-def start_packing(
+def start_compaction(
     backend: Backend,
     slots: SlotArrays,
     marks: Array,
@@ -196,7 +196,7 @@ def start_packing(
     size: int,
     most_leaves: int = ANY_NUMBER,
     scratch_leaves: int = ANY_NUMBER,
-) -> Packing:
+) -> Compaction:
     """Start the kernel that chooses the windows to pack, with scratch of a kind and room for ``size`` of them.
 
     Parameters
@@ -211,7 +211,7 @@ def start_packing(
         As in :func:`~.planning.start_plan`.
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
-    plan = slots.take_scratch(backend, kind, Packing, _plan_parts(num_leaves, slots.num_vertices, top, size), 4)
+    plan = slots.acquire_scratch(backend, kind, Compaction, _plan_parts(num_leaves, slots.num_vertices, top, size), 4)
     plan.ticket = plan.mailbox.next_ticket()
     k_plan_packing.launch_resident(
         max(num_leaves >> 3, 1),

@@ -19,10 +19,10 @@ from dynstore.stores.pma.cuda.delete_rows import FOUND, FOUND_LOOPS, MISSING, SP
 from dynstore.stores.pma.cuda.delete_tiles import k_find_pieces, k_mark_found
 from dynstore.stores.pma.cuda.partition import order_batch, rows_of
 from dynstore.stores.pma.cuda.redistribute import k_clear_located
-from dynstore.stores.pma.cuda.tiles import count_pieces, fits_pieces
+from dynstore.stores.pma.cuda.tiles import count_tiles, fits_tiles
 from dynstore.stores.table.cuda.arguments import pack_slots, with_room
 from dynstore.stores.table.cuda.search import SEARCHERS, locate_edges
-from dynstore.stores.table.slots import PRESENT, Located
+from dynstore.stores.table.slots import PRESENT, SearchResult
 from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 # The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
 FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
-MOST_NUMBERED = MAX_INT32
+MAX_NUMBERED = MAX_INT32
 
 
 def lowest_count(limits: np.ndarray) -> float:
@@ -56,7 +56,7 @@ class _Scratch:
         self.marks, self.positions, self.states, self.mailbox = marks, positions, states, Mailbox(backend)
         words = self.mailbox.words
         self.packed = Packed(marks, positions, states, control, words)
-        self.by_pieces = Packed(positions, states, control, words)
+        self.by_tiles = Packed(positions, states, control, words)
 
 
 @lru_cache
@@ -69,8 +69,8 @@ def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
 class Found:
     """What a search counted, and the scratch that says where each row's edge is.
 
-    ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.Located`; ``misses``: whether the edge of
-    some row is not there; ``is_sparse``: whether some leaf would be left too empty.
+    ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.SearchResult`; ``misses``: whether the
+    edge of some row is not there; ``is_sparse``: whether some leaf would be left too empty.
     """
 
     scratch: _Scratch
@@ -80,12 +80,12 @@ class Found:
     misses: bool
     is_sparse: bool
 
-    def located(self) -> Located:
+    def located(self) -> SearchResult:
         """Return where each row's edge is."""
         scratch, num_rows = self.scratch, self.num_rows
-        return Located(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
+        return SearchResult(scratch.positions[:num_rows], scratch.states[:num_rows], self.found, self.found_loops)
 
-    def present(self) -> tuple[Located, bool, Array]:
+    def present(self) -> tuple[SearchResult, bool, Array]:
         """Return what :func:`find_present` does."""
         return self.located(), self.is_sparse, self.scratch.marks
 
@@ -104,18 +104,18 @@ def _find(
     num_rows = edges.num_rows
     ordered = None if raw is None else order_batch(backend, slots, raw)  # which goes on while scratch is taken
     size = num_rows if kind is None else with_room(num_rows)
-    scratch = slots.take_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
+    scratch = slots.acquire_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
     packed, mark = pack_slots(slots), None
-    if ordered is not None and fits_pieces(slots, num_rows, False):
-        deletes, num_pieces = most >= 0, count_pieces(slots)
+    if ordered is not None and fits_tiles(slots, num_rows, False):
+        deletes, num_tiles = most >= 0, count_tiles(slots)
         mark = partial(_mark_found, slots, scratch, num_rows, deletes)
         if not scratch.may_mark:
             prepare(mark)
             scratch.may_mark = True
         k_find_pieces.launch_resident(
-            num_pieces * THREADS, packed.searched, ordered.shift, num_pieces, bound, deletes, ticket, ordered.searched,
-            scratch.by_pieces,
+            num_tiles * THREADS, packed.searched, ordered.shift, num_tiles, bound, deletes, ticket, ordered.searched,
+            scratch.by_tiles,
         )  # fmt: skip
     else:
         src, dst, mirrored = (edges.src, edges.dst, False) if isinstance(edges, EdgeBatch) else rows_of(edges, ordered)
@@ -136,7 +136,7 @@ def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_delete
     k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
 
 
-def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float) -> tuple[Located, bool, Array]:
+def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float) -> tuple[SearchResult, bool, Array]:
     """Find the edges of a batch that are there; raw ones keep how many there are where all of them are.
 
     Parameters
@@ -154,16 +154,16 @@ def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float
         The slots of the edges that are there.
     """
     if batch.search is not None:
-        found: tuple[Located, bool, Array] = batch.search
+        found: tuple[SearchResult, bool, Array] = batch.search
         return found
-    if max(slots.num_slots, slots.num_vertices) > MOST_NUMBERED:
+    if max(slots.num_slots, slots.num_vertices) > MAX_NUMBERED:
         return _find_among_many(backend, slots, batch.materialized(), bound)
     return _find(backend, slots, batch, bound, -1, None).present()
 
 
 def _find_among_many(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float
-) -> tuple[Located, bool, Array]:
+) -> tuple[SearchResult, bool, Array]:
     """Do as :func:`find_present` for each edge once, whatever the number of slots and vertices."""
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
     there = states == PRESENT
@@ -174,7 +174,7 @@ def _find_among_many(
     words = left[positions[there] >> 5]
     counts = unpack_bits(backend, words, 32 * int(words.shape[0])).reshape(-1, 32).sum(axis=1)
     loops = int((there & (batch.src == batch.dst)).sum())
-    return Located(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
+    return SearchResult(positions, states, int(there.sum()), loops), bool((counts < bound).any()), valid ^ left
 
 
 def delete_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float, most: int) -> Found | None:

@@ -66,10 +66,10 @@ def d_leaves_sparse(valid, position, wanted, before, bound):
 def d_note_row(positions, states, i, position, is_there, before):
     """Write where a row's edge is, and PRESENT if it is there and no row has told it; return whether that is so."""
     bit = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1)
-    told = is_there and bit == 0
+    marked = is_there and bit == 0
     positions[np.uint64(i)] = position
-    states[np.uint64(i)] = PRESENT if told else ABSENT
-    return told
+    states[np.uint64(i)] = PRESENT if marked else ABSENT
+    return marked
 
 
 @device
@@ -77,15 +77,15 @@ def d_find_few(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
 ):  # fmt: skip
     """``SEARCHERS`` neighbouring lanes have a row, which the first of them tells; returns what ``d_find_many`` does."""
-    i, tells, told = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
+    i, tells, marked = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
     row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
     position, state = d_find_edge_together(offsets, dst, valid, row, column)
     is_there = (state == PRESENT) & tells
     before = d_mark_slot(marks, position, is_there)
     if tells and i < num_rows:
-        told = d_note_row(positions, states, i, position, is_there, before)
+        marked = d_note_row(positions, states, i, position, is_there, before)
     is_sparse = d_leaves_sparse(valid, position, is_there, before, bound)
-    return np.int32(told), np.int32(told and row == column), (i < num_rows) & (state != PRESENT), is_sparse
+    return np.int32(marked), np.int32(marked and row == column), (i < num_rows) & (state != PRESENT), is_sparse
 
 
 @device
@@ -109,12 +109,12 @@ def d_find_many(
         is_there, other_is_there = state == PRESENT, other_state == PRESENT
         before = d_mark_slot(marks, position, is_there)
         other_before = d_mark_slot(marks, other_position, other_is_there)
-        told = d_note_row(positions, states, i, position, is_there, before)
-        other_told = False
+        marked = d_note_row(positions, states, i, position, is_there, before)
+        other_marked = False
         if other_exists:
-            other_told = d_note_row(positions, states, other, other_position, other_is_there, other_before)
-        found += np.int32(told) + np.int32(other_told)
-        loops += np.int32(told and row == column) + np.int32(other_told and other_row == other_column)
+            other_marked = d_note_row(positions, states, other, other_position, other_is_there, other_before)
+        found += np.int32(marked) + np.int32(other_marked)
+        loops += np.int32(marked and row == column) + np.int32(other_marked and other_row == other_column)
         missing |= (not is_there) | (other_exists & (not other_is_there))
         sparse |= d_leaves_sparse(valid, position, is_there, before, bound)
         sparse |= d_leaves_sparse(valid, other_position, other_is_there, other_before, bound)

@@ -14,18 +14,18 @@ from dynstore.cuda.memory import COPY_ALIGNMENT, d_await_copies
 from dynstore.stores.pma.cuda.delete_rows import d_leave_found
 from dynstore.stores.pma.cuda.tiles import (
     HELD,
-    PIECE_LEAVES,
-    TOLD,
-    d_claim_piece,
-    d_find_in_piece,
+    MARKED,
+    TILE_LEAVES,
+    d_claim_tile,
+    d_find_in_tile,
     d_first_leaf,
     d_first_slot,
-    d_hold_piece,
+    d_hold_tile,
     d_hold_words,
-    d_is_of_piece,
-    d_next_piece,
+    d_is_of_tile,
+    d_next_tile,
     d_read_bounds,
-    d_rows_of_piece,
+    d_rows_of_tile,
 )
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
@@ -38,19 +38,19 @@ MAX_REGISTERS = 40
 
 
 @device
-def d_tell_present(words, told, at, is_there):
+def d_mark_present(words, marked, at, is_there):
     """Set an edge's bit in ``told``, shared; return whether it is there, not dead, and whether no row had told it."""
-    told_now, word, bit = False, np.uint32(at >> np.uint32(5)), np.uint32(1) << np.uint32(at & np.uint32(31))
+    marked_now, word, bit = False, np.uint32(at >> np.uint32(5)), np.uint32(1) << np.uint32(at & np.uint32(31))
     if is_there:
         is_there = words[word] & bit != 0
     if is_there:
-        told_now = np.uint32(cuda.atomic.or_(told, word, bit)) & bit == 0
-    return is_there, told_now
+        marked_now = np.uint32(cuda.atomic.or_(marked, word, bit)) & bit == 0
+    return is_there, marked_now
 
 
 @device
 def d_find_rows(
-    offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, positions, states
+    offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, positions, states
 ):  # fmt: skip
     """Threads stride over the rows that a piece's are among, and tell each edge that is there once.
 
@@ -58,18 +58,18 @@ def d_find_rows(
     self-loops among them, and whether one was not there.
     """
     found, loops, missing = np.int32(0), np.int32(0), False
-    first_slot = d_first_slot(piece)
+    first_slot = d_first_slot(tile)
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
             missing, positions[j], states[j] = True, 0, ABSENT
-        elif d_is_of_piece(offsets, dst, row, column, piece, shift):
-            at, is_there = d_find_in_piece(held, low, high, column, piece)
-            is_there, told_now = d_tell_present(words, told, at, is_there)
-            positions[j], states[j] = np.int32(first_slot + at), PRESENT if told_now else ABSENT
+        elif d_is_of_tile(offsets, dst, row, column, tile, shift):
+            at, is_there = d_find_in_tile(held, low, high, column, tile)
+            is_there, marked_now = d_mark_present(words, marked, at, is_there)
+            positions[j], states[j] = np.int32(first_slot + at), PRESENT if marked_now else ABSENT
             missing |= not is_there
-            found = np.int32(found + np.int32(told_now))
-            loops = np.int32(loops + np.int32(told_now and row == column))
+            found = np.int32(found + np.int32(marked_now))
+            loops = np.int32(loops + np.int32(marked_now and row == column))
         j = np.uint32(j + np.uint32(THREADS))
         if j < end:
             pair, low, high = d_read_bounds(offsets, ordered, j)
@@ -77,7 +77,7 @@ def d_find_rows(
 
 
 @device
-def d_is_left_sparse(words, told, bound):
+def d_is_left_sparse(words, marked, bound):
     """Return whether the thread's leaf has fewer than ``bound`` edges without those told, if any were.
 
     That in a piece's first slot is told by a row of the piece before, which looks at the leaf for it. Here it does not
@@ -85,30 +85,30 @@ def d_is_left_sparse(words, told, bound):
     been deleted there meanwhile, the other piece has looked at, too, without that slot.
     """
     is_sparse, thread = False, np.uint32(cuda.threadIdx.x)
-    if thread < PIECE_LEAVES and told[thread] != 0:
-        others = np.uint32(told[thread] | np.uint32(thread == 0))
+    if thread < TILE_LEAVES and marked[thread] != 0:
+        others = np.uint32(marked[thread] | np.uint32(thread == 0))
         is_sparse = cuda.popc(words[thread] & ~others) < bound
-    if thread == 0 and told[PIECE_LEAVES] != 0:
-        is_sparse |= cuda.popc(words[PIECE_LEAVES] & ~told[PIECE_LEAVES]) < bound
+    if thread == 0 and marked[TILE_LEAVES] != 0:
+        is_sparse |= cuda.popc(words[TILE_LEAVES] & ~marked[TILE_LEAVES]) < bound
     return is_sparse
 
 
 @device
-def d_delete_told(valid, piece, words, told):
+def d_delete_marked(valid, tile, words, marked):
     """A thread has a leaf: what has been told are no edges any more. First leaves take an atomic and."""
-    leaf, thread = d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
-    if 0 < thread < PIECE_LEAVES and told[thread] != 0:
-        valid[np.uint32(leaf + thread)] = words[thread] & ~told[thread]
+    leaf, thread = d_first_leaf(tile), np.uint32(cuda.threadIdx.x)
+    if 0 < thread < TILE_LEAVES and marked[thread] != 0:
+        valid[np.uint32(leaf + thread)] = words[thread] & ~marked[thread]
     elif thread == 0:
-        if told[0] != 0:
-            cuda.atomic.and_(valid, leaf, ~told[0])
-        if told[PIECE_LEAVES] != 0:
-            cuda.atomic.and_(valid, np.uint32(leaf + np.uint32(PIECE_LEAVES)), ~told[PIECE_LEAVES])
+        if marked[0] != 0:
+            cuda.atomic.and_(valid, leaf, ~marked[0])
+        if marked[TILE_LEAVES] != 0:
+            cuda.atomic.and_(valid, np.uint32(leaf + np.uint32(TILE_LEAVES)), ~marked[TILE_LEAVES])
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_find_pieces(
-    offsets, dst, valid, shift, num_pieces, bound, deletes, ticket, starts, ordered, positions, states, control, mailbox
+    offsets, dst, valid, shift, num_tiles, bound, deletes, ticket, starts, ordered, positions, states, control, mailbox
 ):  # fmt: skip
     """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
 
@@ -116,33 +116,33 @@ def k_find_pieces(
     where it may not be, who reads the totals has ``k_mark_found`` take that back. No block waits for another.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
-    words = cuda.shared.array(TOLD, np.uint32)
-    told = cuda.shared.array(TOLD, np.uint32)
+    words = cuda.shared.array(MARKED, np.uint32)
+    marked = cuda.shared.array(MARKED, np.uint32)
     following = cuda.shared.array(2, np.int64)
     board = cuda.shared.array(BOARD, np.int64)
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
-    piece, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
-    while piece < num_pieces:
-        claimed = d_claim_piece(control, CLAIMED)  # waited for at the end
-        begin, end = d_rows_of_piece(starts, piece, shift)
+    tile, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
+    while tile < num_tiles:
+        claimed = d_claim_tile(control, CLAIMED)  # waited for at the end
+        begin, end = d_rows_of_tile(starts, tile, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
             # Before the piece, so that both reads wait together.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
-            d_hold_piece(dst, piece, held)
-            d_hold_words(valid, piece, words, told)
+            d_hold_tile(dst, tile, held)
+            d_hold_words(valid, tile, words, marked)
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
-                offsets, dst, ordered, j, end, pair, low, high, piece, shift, held, words, told, positions, states
+                offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, positions, states
             )
             found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
             missing |= some_missing
             cuda.syncthreads()
-            sparse |= d_is_left_sparse(words, told, bound)
+            sparse |= d_is_left_sparse(words, marked, bound)
             if deletes:
-                d_delete_told(valid, piece, words, told)
-        piece, turn = d_next_piece(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
+                d_delete_marked(valid, tile, words, marked)
+        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
     d_reset_when_last(control, ARRIVALS + 1)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
     from dynstore.typing import Array
 
 __all__ = ["Merging", "merge", "plan_merge", "plan_spread"]
@@ -249,7 +249,7 @@ def k_write_bits_and_rows(offsets, valid, before, new_src, num_elements, num_slo
 
 
 def plan_merge(
-    backend: Backend, old: SlotArrays, batch: Batch, located: Located | None, reserve: Callable[[], SlotArrays]
+    backend: Backend, old: SlotArrays, batch: Batch, located: SearchResult | None, reserve: Callable[[], SlotArrays]
 ) -> tuple[SlotArrays, Merging]:
     """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch.
 
@@ -258,7 +258,7 @@ def plan_merge(
     listed, num_new = (None, 0) if located is None else (located.listed, batch.count_edges() - located.found)
     num_leaves, dtype = old.num_slots >> 5, old.src.dtype
     weights = old.src[:0] if old.weights is None else old.weights
-    control, before, places, *added = backend.empty_together(
+    control, before, places, *added = backend.empty_arena(
         (CONTROL_SIZE, np.int64), (((num_leaves + 31) >> 5) + 1, np.int64), (num_new, np.int64), (num_new, dtype),
         (num_new, dtype), (0 if old.weights is None else num_new, weights.dtype), zeroed=1,
     )  # fmt: skip
@@ -287,7 +287,7 @@ def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
 
 
 def merge(
-    backend: Backend, old: SlotArrays, batch: Batch, located: Located | None, add: bool, new: SlotArrays,
+    backend: Backend, old: SlotArrays, batch: Batch, located: SearchResult | None, add: bool, new: SlotArrays,
     plan: Merging,
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""

@@ -12,15 +12,15 @@ from dynstore.cuda.compiler import cuda, device
 from dynstore.cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore.stores.pma.cuda.windows import d_change_counts
 from dynstore.stores.table.cuda.search import FOUND_EACH, d_find_edge, d_find_edges
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 from dynstore.typing import MAX_INT32
 
-__all__ = ["FOUND_LOOPS", "STRANGE", "d_list_keys", "d_locate_keys"]
+__all__ = ["FOUND_LOOPS", "INVALID_ID", "d_list_keys", "d_locate_keys"]
 
 # Row of the sums behind those of the three states.
 FOUND_LOOPS = 3
 # Behind those of windows and runs: whether some id is no vertex.
-STRANGE = 10
+INVALID_ID = 10
 
 
 @device
@@ -39,7 +39,7 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
             row, column = np.int64(edge_src[at]), np.int64(edge_dst[at])
             rows[k], columns[k] = np.uint32(row if 0 <= row < num_vertices else num_vertices), np.int32(column)
             if min(row, column) < 0 or max(row, column) >= num_vertices:
-                control[STRANGE] = 1
+                control[INVALID_ID] = 1
         d_find_edges(offsets, dst, valid, rows, columns, found, ends)
         for k in range(FOUND_EACH):
             i = base + k * cuda.blockDim.x
@@ -61,22 +61,24 @@ def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, 
         for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
             row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
             if min(row, column) < 0 or max(row, column) >= num_vertices:
-                control[STRANGE] = 1
+                control[INVALID_ID] = 1
             positions[i], states[i] = d_find_edge(offsets, dst, valid, num_vertices, row, column)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what the thread has written itself
         state = states[i]
         absent += state == ABSENT
-        dead += state == DEAD
+        dead += state == TOMBSTONE
         present += state == PRESENT
         loops += state == PRESENT and edge_src[i] == edge_dst[i]
     d_leave_sum(control, ABSENT, absent, board)
-    d_leave_sum(control, DEAD, dead, board)
+    d_leave_sum(control, TOMBSTONE, dead, board)
     d_leave_sum(control, PRESENT, present, board)
     d_leave_sum(control, FOUND_LOOPS, loops, board)
 
 
 @device
-def d_list_keys(positions, states, count, inserting, block_counts, keys, places, leaves, dead_leaves, control, board):
+def d_list_keys(
+    positions, states, count, inserting, block_counts, keys, places, leaves, tombstone_leaves, control, board
+):
     """List the keys that change a leaf, in order.
 
     An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves
@@ -86,8 +88,8 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
     first, end = d_chunk(count)
     listed = ABSENT if inserting else PRESENT
     rank = d_sum_blocks_before(control, listed, board)
-    dead_rank = d_sum_blocks_before(control, DEAD, board)
-    some_change = control[DEAD if inserting else PRESENT] > 0  # the same in all threads
+    dead_rank = d_sum_blocks_before(control, TOMBSTONE, board)
+    some_change = control[TOMBSTONE if inserting else PRESENT] > 0  # the same in all threads
     base = first
     while base < end:
         i = base + cuda.threadIdx.x
@@ -96,9 +98,9 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
             state, position = np.int64(states[i]), positions[i]
         if some_change:
             d_change_counts(
-                block_counts, position, 1 if inserting else -1, state == (DEAD if inserting else PRESENT), control
+                block_counts, position, 1 if inserting else -1, state == (TOMBSTONE if inserting else PRESENT), control
             )
-        before, total, dead_before, dead_total = d_scan_two(state == listed, state == DEAD, board)
+        before, total, dead_before, dead_total = d_scan_two(state == listed, state == TOMBSTONE, board)
         if state == listed:
             if inserting:
                 keys[rank + before] = i
@@ -106,8 +108,8 @@ def d_list_keys(positions, states, count, inserting, block_counts, keys, places,
                 leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
             else:
                 leaves[rank + before] = position >> 5
-        if inserting and state == DEAD:
-            dead_leaves[dead_rank + dead_before] = position >> 5
+        if inserting and state == TOMBSTONE:
+            tombstone_leaves[dead_rank + dead_before] = position >> 5
         rank += total
         dead_rank += dead_total
         base += cuda.blockDim.x

@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["FEWEST_ROWS", "PIECE_BITS", "STRANGE_ROWS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
+__all__ = ["INVALID_ID_ROWS", "MIN_ROWS", "TILE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
 # Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
 # difference at 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
-FEWEST_ROWS = 1 << 18
+MIN_ROWS = 1 << 18
 # How many rows a thread keeps in registers, and how many ranges there are at most, as a power of two. The threads of a
 # block are as many as there can be: the fewer blocks, the fewer add to what each range has.
 ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 13)
 BLOCK = WARP if SIMULATED else 1024
 # The slots of a piece, as a power of two: those that a block holds in its shared memory (``pieces``).
-PIECE_BITS = 8 if SIMULATED else 13
+TILE_BITS = 8 if SIMULATED else 13
 MAX_REGISTERS = 1 << 16 >> 10  # of a thread, for a block of 1024
 RANGES, TILE, STEP = 1 << RANGE_BITS, np.uint32(ROWS_EACH * BLOCK), np.uint32(BLOCK)
 # Smaller batches are for all blocks, too, with as many rows a thread.
-FEWEST_EACH = 2
+MIN_EACH = 2
 # Two ranges share a word of ``totals``. Behind their counters a block has one a lane: for rows that are not there,
 # so that counting knows no branch.
 WORDS = (RANGES + 1) // 2
@@ -52,7 +52,7 @@ WORDS_EACH = -(-WORDS // BLOCK)
 HALF, FIRST_RUN = np.uint32(16), np.uint32(0xFFFF)
 # Entries of ``control``: how many blocks have counted; how many have read the totals; whether some id of the batch is
 # no vertex, for the kernels that follow: that is said anew by each launch.
-COUNTED, LEFT, STRANGE_ROWS, CONTROL = 0, 1, 2, 3
+COUNTED, LEFT, INVALID_ID_ROWS, CONTROL = 0, 1, 2, 3
 
 
 @device
@@ -153,7 +153,7 @@ def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs
 
 
 @device
-def d_is_any_strange(pairs):
+def d_is_any_invalid_id(pairs):
     """Return whether one of the thread's rows has an id that is no vertex; those past the end repeat the last one."""
     signs = np.int32(0)
     for k in range(ROWS_EACH):
@@ -271,22 +271,22 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     first, end = d_share_rows(np.uint32(d_count_rows(edge_src, mirrored)))
     i = np.uint32(first + np.uint32(cuda.threadIdx.x))
     tiles = max(np.int32(np.uint32(end - first + TILE - np.uint32(1)) // TILE), np.int32(1))
-    is_strange, left = False, np.int64(0)
+    is_invalid_id, left = False, np.int64(0)
     for at in range(cuda.threadIdx.x, COUNTERS, BLOCK):
         counts[at] = 0
     for _ in range(tiles):
         d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
-        is_strange |= d_is_any_strange(pairs)
+        is_invalid_id |= d_is_any_invalid_id(pairs)
         cuda.syncthreads()  # so that places of the last tile are behind those of all others
         d_take_places(counts, ranges, places)
         i = np.uint32(i + TILE)
     cuda.syncthreads()
     d_add_counts(counts, totals)
     if cuda.grid(1) == 0:
-        control[STRANGE_ROWS] = 0
+        control[INVALID_ID_ROWS] = 0
     d_sync_grid(control, 1, COUNTED)
-    if is_strange:
-        control[STRANGE_ROWS] = 1
+    if is_invalid_id:
+        control[INVALID_ID_ROWS] = 1
     d_add_starts(counts, totals, starts, board)
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
@@ -327,7 +327,7 @@ class Ordered:
 
 def _choose_shift(slots: SlotArrays) -> int:
     """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
-    return max((slots.num_slots - 1).bit_length() - RANGE_BITS, PIECE_BITS)
+    return max((slots.num_slots - 1).bit_length() - RANGE_BITS, TILE_BITS)
 
 
 def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered | None:
@@ -337,15 +337,15 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
     vertices and slots.
     """
     num_rows = batch.num_rows
-    if not FEWEST_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
+    if not MIN_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
         return None
-    ordered = slots.take_scratch(
+    ordered = slots.acquire_scratch(
         backend, KIND, Ordered,
         ((CONTROL, np.int64), (WORDS, np.int64), (2 * WORDS + 1, np.int32), (with_room(num_rows), np.int64)), 2,
     )  # fmt: skip
     ordered.shift = _choose_shift(slots)
     k_order_rows.launch_resident(
-        -(-num_rows // FEWEST_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, ordered.shift,
+        -(-num_rows // MIN_EACH), slots.offsets, slots.dst, *batch.columns, batch.mirrored, ordered.shift,
         ordered.written,
     )  # fmt: skip
     slots.scratch.leave_clear(KIND)

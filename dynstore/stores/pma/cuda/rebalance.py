@@ -68,7 +68,7 @@ class Writing:
     def with_scratch(self, backend: Backend, slots: SlotArrays, num_leaves: int) -> Writing:
         """Return the same with scratch for so many leaves: what the last update had, if it wanted as much."""
         twin = copy(self)  # who keeps this one keeps no scratch by that
-        twin.scratch = slots.take_scratch(backend, KIND, _pack_columns, scratch_parts(slots, num_leaves), 0)
+        twin.scratch = slots.acquire_scratch(backend, KIND, _pack_columns, scratch_parts(slots, num_leaves), 0)
         twin.num_scratch_leaves = num_leaves
         return twin
 
@@ -137,5 +137,5 @@ def write_windows(
 def reserve_windows(backend: Backend, slots: SlotArrays, writing: Writing, totals: list[int]) -> Writing:
     """Reserve what writing planned windows needs, now that the host knows how many there are."""
     num_windows, num_leaves, num_scratch_leaves = (totals[row] for row in (NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES))
-    scratch = Packed(*backend.empty_together(*scratch_parts(slots, num_scratch_leaves)))
+    scratch = Packed(*backend.empty_arena(*scratch_parts(slots, num_scratch_leaves)))
     return writing.resized(num_windows, num_leaves, num_scratch_leaves, scratch)

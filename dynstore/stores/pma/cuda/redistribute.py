@@ -9,7 +9,7 @@ from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = [
     "d_bound_places",
@@ -131,7 +131,7 @@ def d_set_located(weights, valid, positions, states, new_weights, add, i):
                 weights[slot] += new_weights[i]
             else:
                 weights[slot] = new_weights[i]
-        if states[i] == DEAD:
+        if states[i] == TOMBSTONE:
             cuda.atomic.or_(valid, slot >> 5, np.uint32(1) << np.uint32(slot & 31))
 
 

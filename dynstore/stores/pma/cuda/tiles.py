@@ -13,106 +13,106 @@ import numpy as np
 
 from dynstore.cuda.compiler import SIMULATED, THREADS, cuda, device
 from dynstore.cuda.memory import COPIED, d_start_copy
-from dynstore.stores.pma.cuda.partition import PIECE_BITS, d_choose_range
+from dynstore.stores.pma.cuda.partition import TILE_BITS, d_choose_range
 
 if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
 
 __all__ = [
     "HELD",
-    "MOST_ABSENT",
-    "PIECE_LEAVES",
-    "TOLD",
-    "count_pieces",
-    "d_claim_piece",
-    "d_find_in_piece",
+    "MARKED",
+    "MAX_ABSENT",
+    "TILE_LEAVES",
+    "count_tiles",
+    "d_claim_tile",
+    "d_find_in_tile",
     "d_first_leaf",
     "d_first_slot",
-    "d_hold_piece",
+    "d_hold_tile",
     "d_hold_words",
-    "d_is_of_piece",
-    "d_next_piece",
+    "d_is_of_tile",
+    "d_mark_marks",
+    "d_next_tile",
     "d_read_bounds",
-    "d_rows_of_piece",
-    "d_tell_marks",
-    "fits_pieces",
+    "d_rows_of_tile",
+    "fits_tiles",
 ]
 
-PIECE_SLOTS, PIECE_LEAVES = 1 << PIECE_BITS, 1 << (PIECE_BITS - 5)
-assert PIECE_LEAVES <= THREADS, "a thread has a leaf"
+TILE_SLOTS, TILE_LEAVES = 1 << TILE_BITS, 1 << (TILE_BITS - 5)
+assert TILE_LEAVES <= THREADS, "a thread has a leaf"
 # Entries of the arrays that a block holds a piece in, with the first slot behind it: destinations, and words whose bits
 # say of which slots' edges some row has told.
-HELD, TOLD = PIECE_SLOTS + 1, PIECE_LEAVES + 1
+HELD, MARKED = TILE_SLOTS + 1, TILE_LEAVES + 1
 # The most rows of a piece whose edges are not there. A batch that has more a piece on average, with some room for
 # chance, or fewer than one for so many slots, is searched in the slots' own memory.
-MOST_ABSENT = 64 if SIMULATED else 512
+MAX_ABSENT = 64 if SIMULATED else 512
 SLOTS_INSERTED, SLOTS_DELETED = 180, 90
 
 
-def fits_pieces(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
+def fits_tiles(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
     """Return whether a batch of so many rows is searched piece by piece.
 
     On one H200 that was faster from a row in 186 slots on for insertions (0.20 ms in place of 0.24), from one in 91 on
     for deletions, which have less to do for each row (0.148 in place of 0.151).
     """
-    a_piece, each = num_rows * PIECE_SLOTS, SLOTS_INSERTED if inserting else SLOTS_DELETED
-    return num_rows * each >= slots.num_slots and 4 * a_piece <= 3 * MOST_ABSENT * slots.num_slots
+    a_tile, each = num_rows * TILE_SLOTS, SLOTS_INSERTED if inserting else SLOTS_DELETED
+    return num_rows * each >= slots.num_slots and 4 * a_tile <= 3 * MAX_ABSENT * slots.num_slots
 
 
-def count_pieces(slots: SlotArrays) -> int:
+def count_tiles(slots: SlotArrays) -> int:
     """Return how many pieces the slots are, the last of which may be shorter."""
-    return -(-slots.num_slots // PIECE_SLOTS)
+    return -(-slots.num_slots // TILE_SLOTS)
 
 
 @device
-def d_first_leaf(piece):
+def d_first_leaf(tile):
     """Return the number of a piece's first leaf; uint32."""
-    return np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS - 5))
+    return np.uint32(np.uint32(tile) << np.uint32(TILE_BITS - 5))
 
 
 @device
-def d_first_slot(piece):
+def d_first_slot(tile):
     """Return the number of a piece's first slot; uint32."""
-    return np.uint32(np.uint32(piece) << np.uint32(PIECE_BITS))
+    return np.uint32(np.uint32(tile) << np.uint32(TILE_BITS))
 
 
 @device
-def d_rows_of_piece(starts, piece, shift):
+def d_rows_of_tile(starts, tile, shift):
     """Return the first and the last + 1 of the rows that a piece's are among: those of its range."""
-    at = np.uint32(np.uint32(piece) >> np.uint32(shift - PIECE_BITS))
+    at = np.uint32(np.uint32(tile) >> np.uint32(shift - TILE_BITS))
     return np.uint32(starts[at]), np.uint32(starts[np.uint32(at + np.uint32(1))])
 
 
 @device
-def d_hold_piece(dst, piece, held):
+def d_hold_tile(dst, tile, held):
     """Start to read the destinations of a piece's slots, and of the one behind it; wait with ``d_await_copies``.
 
     What is behind all slots is undefined.
     """
-    base, last = d_first_slot(piece), np.uint32(dst.shape[0] - 1)
+    base, last = d_first_slot(tile), np.uint32(dst.shape[0] - 1)
     at, last_copy = np.uint32(np.uint32(COPIED) * np.uint32(cuda.threadIdx.x)), np.uint32(dst.shape[0] - COPIED)
-    for _ in range(PIECE_SLOTS // (COPIED * THREADS)):
+    for _ in range(TILE_SLOTS // (COPIED * THREADS)):
         d_start_copy(held, at, dst, min(np.uint32(base + at), last_copy))
         at = np.uint32(at + np.uint32(COPIED * THREADS))
     if cuda.threadIdx.x == 0:
-        held[PIECE_SLOTS] = dst[min(np.uint32(base + np.uint32(PIECE_SLOTS)), last)]
+        held[TILE_SLOTS] = dst[min(np.uint32(base + np.uint32(TILE_SLOTS)), last)]
 
 
 @device
-def d_hold_words(valid, piece, words, told):
+def d_hold_words(valid, tile, words, marked):
     """Read which of a piece's slots have edges, and of the one behind it; let nothing be told yet."""
-    first, thread, last = d_first_leaf(piece), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
-    if thread < PIECE_LEAVES:
-        words[thread], told[thread] = valid[min(np.uint32(first + thread), last)], 0
+    first, thread, last = d_first_leaf(tile), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
+    if thread < TILE_LEAVES:
+        words[thread], marked[thread] = valid[min(np.uint32(first + thread), last)], 0
     if thread == 0:
-        words[PIECE_LEAVES] = valid[min(np.uint32(first + np.uint32(PIECE_LEAVES)), last)]
-        told[PIECE_LEAVES] = 0
+        words[TILE_LEAVES] = valid[min(np.uint32(first + np.uint32(TILE_LEAVES)), last)]
+        marked[TILE_LEAVES] = 0
 
 
 @device
-def d_is_of_piece(offsets, dst, row, column, piece, shift):
+def d_is_of_tile(offsets, dst, row, column, tile, shift):
     """Return whether a row of a piece's range is of the piece."""
-    return shift == PIECE_BITS or d_choose_range(offsets, dst, row, column, PIECE_BITS) == np.uint32(piece)
+    return shift == TILE_BITS or d_choose_range(offsets, dst, row, column, TILE_BITS) == np.uint32(tile)
 
 
 @device
@@ -124,14 +124,14 @@ def d_read_bounds(offsets, ordered, j):
 
 
 @device
-def d_find_in_piece(held, low, high, column, piece):
+def d_find_in_tile(held, low, high, column, tile):
     """Return the first slot of a piece, from its first on, whose destination is not below, within a row's slots.
 
     And whether it has that edge, dead or not. It may be the slot behind the piece. ``low``, ``high``: of all slots.
     """
-    base = d_first_slot(piece)
+    base = d_first_slot(tile)
     behind = np.uint32(high - base)
-    low, high = np.uint32(max(low, base) - base), min(behind, np.uint32(PIECE_SLOTS))
+    low, high = np.uint32(max(low, base) - base), min(behind, np.uint32(TILE_SLOTS))
     while low < high:
         middle = np.uint32(np.uint32(low + high) >> np.uint32(1))
         if held[middle] < column:
@@ -142,23 +142,23 @@ def d_find_in_piece(held, low, high, column, piece):
 
 
 @device
-def d_tell_marks(told, piece, marks, wanted):
+def d_mark_marks(marked, tile, marks, wanted):
     """A thread has a leaf: if wanted, set the bits in ``marks`` of the slots that the piece's rows have told.
 
     Of the slot behind the piece, another one's first, too: so the words of first leaves take an atomic or.
     """
-    leaf, thread = d_first_leaf(piece), np.uint32(cuda.threadIdx.x)
-    if 0 < thread < PIECE_LEAVES and wanted and told[thread] != 0:
-        marks[np.uint32(leaf + thread)] = told[thread]
+    leaf, thread = d_first_leaf(tile), np.uint32(cuda.threadIdx.x)
+    if 0 < thread < TILE_LEAVES and wanted and marked[thread] != 0:
+        marks[np.uint32(leaf + thread)] = marked[thread]
     elif thread == 0:
-        if wanted and told[0] != 0:
-            cuda.atomic.or_(marks, leaf, told[0])
-        if told[PIECE_LEAVES] != 0:
-            cuda.atomic.or_(marks, np.uint32(leaf + np.uint32(PIECE_LEAVES)), told[PIECE_LEAVES])
+        if wanted and marked[0] != 0:
+            cuda.atomic.or_(marks, leaf, marked[0])
+        if marked[TILE_LEAVES] != 0:
+            cuda.atomic.or_(marks, np.uint32(leaf + np.uint32(TILE_LEAVES)), marked[TILE_LEAVES])
 
 
 @device
-def d_claim_piece(counter, index):
+def d_claim_tile(counter, index):
     """Thread 0 of the block claims the next piece that nobody has; others get 0. Beyond the first of each block."""
     claimed = np.int64(0)
     if cuda.threadIdx.x == 0:
@@ -167,7 +167,7 @@ def d_claim_piece(counter, index):
 
 
 @device
-def d_next_piece(following, turn, claimed):
+def d_next_tile(following, turn, claimed):
     """Wait for the block; return the piece that thread 0 has claimed. ``following``: shared, an entry for each turn.
 
     Turns are 0 and 1 by turns: who is slow to read one need not be waited for before it is written again.

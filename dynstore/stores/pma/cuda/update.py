@@ -13,7 +13,7 @@ import numpy as np
 from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.launch import Packed
 from dynstore.stores.pma.cuda.build_keys import Building, plan_keys, spread_keys
-from dynstore.stores.pma.cuda.compact import start_packing
+from dynstore.stores.pma.cuda.compact import start_compaction
 from dynstore.stores.pma.cuda.delete import find_present, lowest_count
 from dynstore.stores.pma.cuda.full_merge import Merging, merge, plan_merge, plan_spread
 from dynstore.stores.pma.cuda.rebalance import (
@@ -29,7 +29,7 @@ from dynstore.stores.pma.cuda.windows import (
     no_windows,
 )
 from dynstore.stores.table.cuda.arguments import with_weights
-from dynstore.stores.table.slots import Located
+from dynstore.stores.table.slots import SearchResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ __all__ = [
 
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
-) -> tuple[Located, Writing | None]:
+) -> tuple[SearchResult, Writing | None]:
     """Find the keys of a batch and choose the windows to pack once the present ones are gone.
 
     ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
@@ -66,7 +66,7 @@ def plan_delete(
         return located, Writing(no_windows(empty), empty, empty, empty, empty, Packed(), empty)
     num_rows = int(located.positions.shape[0])
     size = min(num_rows, slots.num_slots >> 5)
-    plan = start_packing(backend, slots, marks, num_rows, limits, None, size)
+    plan = start_compaction(backend, slots, marks, num_rows, limits, None, size)
     return located, reserve_windows(backend, slots, plan.writing, plan.mailbox.read(backend, plan.ticket))
 
 
@@ -85,7 +85,9 @@ def plan_build(
     return new, plan_spread(backend, new, columns) if edges.num_rows else None
 
 
-def delete_in_place(backend: Backend, slots: SlotArrays, batch: Batch, located: Located, plan: Writing | None) -> None:
+def delete_in_place(
+    backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Writing | None
+) -> None:
     """Clear the bits of the present keys and pack the windows that became too empty."""
     if plan is None or not plan.num_leaves:
         k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)
@@ -93,7 +95,7 @@ def delete_in_place(backend: Backend, slots: SlotArrays, batch: Batch, located: 
         write_windows(slots, _no_columns(slots), located.positions, located.states, plan, False, False)
 
 
-def clear_copy(backend: Backend, slots: SlotArrays, located: Located) -> Array:
+def clear_copy(backend: Backend, slots: SlotArrays, located: SearchResult) -> Array:
     """Return a copy of the validity words without the bits of the present keys."""
     words = backend.empty(slots.valid.shape, np.uint32)
     words[:] = slots.valid

@@ -164,19 +164,19 @@ def d_count_windows(valid, leaf, num_leaves, counts):
 
 
 @device
-def d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change):
+def d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
     """Count the items that change what the leaves [first, end) hold; ``i``, ``change``: as in ``d_count_changed``."""
     wide, items = end - first > 32, np.int64(0)
     if change > 0 or (change < 0 and not wide):
         items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
-    if change > 0 and not wide and num_dead > 0:
-        low = d_find_lower_bound(dead_leaves, np.int64(0), num_dead, first)
-        items += d_find_lower_bound(dead_leaves, low, num_dead, end) - low
+    if change > 0 and not wide and num_tombstones > 0:
+        low = d_find_lower_bound(tombstone_leaves, np.int64(0), num_tombstones, first)
+        items += d_find_lower_bound(tombstone_leaves, low, num_tombstones, end) - low
     return items
 
 
 @device
-def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change):
+def d_count_changed(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
     """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
 
     ``change``: by how much each item changes its leaf's count, 1, -1, or 0 where ``valid`` is what is left already.
@@ -184,7 +184,7 @@ def d_count_changed(valid, before, leaves, num_items, dead_leaves, num_dead, i, 
     """
     wide = end - first > 32
     count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
-    return count + change * d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change)
+    return count + change * d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change)
 
 
 @device
@@ -278,7 +278,9 @@ def d_limit(low, high, height, top, num_leaves):
 
 
 @device
-def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low, high, top, num_leaves, change, marks):
+def d_climb_leaves(
+    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, low, high, top, num_leaves, change, marks
+):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
     All lanes of a warp call it. Returns the greatest height that a leaf of this thread's climbs to.
@@ -302,7 +304,9 @@ def d_climb_leaves(valid, before, leaves, num_items, dead_leaves, num_dead, low,
                     count = before[(end + 31) >> 5] - before[first >> 5]
                 else:  # one that the last leaf cuts off is that of its block
                     count = np.int64(counts[min(height, np.int64(BLOCK_HEIGHT))])
-                count += change * d_count_items(leaves, num_items, dead_leaves, num_dead, i, first, end, change)
+                count += change * d_count_items(
+                    leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change
+                )
                 bound = d_limit(low, high, height, top, end - first)
                 if (change > 0 and count <= bound) or (change <= 0 and count >= bound):
                     break
@@ -351,7 +355,7 @@ def d_cover_leaves(leaves, num_items, num_leaves, top, highest, marks, heights, 
 
 @device
 def d_collect_windows(
-    valid, before, leaves, num_items, dead_leaves, num_dead, num_leaves, change, heights, control, board,
+    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, num_leaves, change, heights, control, board,
     out_first, out_end, low, high, start, count,
 ):  # fmt: skip
     """Items that lead write their window to its rank."""
@@ -380,7 +384,7 @@ def d_collect_windows(
             start[window] = place + offset
             if end - first > 1:
                 count[window] = d_count_changed(
-                    valid, before, leaves, num_items, dead_leaves, num_dead, i, first, end, change
+                    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change
                 )
         rank += windows
         place += scratch

@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.batches.sorted import EdgeBatch
-    from dynstore.stores.table.slots import Located, SlotArrays
+    from dynstore.stores.table.slots import SearchResult, SlotArrays
 
 __all__ = ["delete_one_by_one", "insert_one_by_one", "locate_batch"]
 
 
-def insert_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: Located, limits: np.ndarray, add: bool) -> None:
+def insert_one_by_one(
+    slots: SlotArrays, batch: EdgeBatch, located: SearchResult, limits: np.ndarray, add: bool
+) -> None:
     """Write an insertion that the root has room for; allocates nothing.
 
     ``limits``: the density that no segment of each height may pass.
@@ -30,7 +32,7 @@ def insert_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: Located, lim
     )  # fmt: skip
 
 
-def delete_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: Located, limits: np.ndarray) -> None:
+def delete_one_by_one(slots: SlotArrays, batch: EdgeBatch, located: SearchResult, limits: np.ndarray) -> None:
     """Write a deletion after which the root is dense enough; ``limits``: the lowest density of each height."""
     delete_keys(
         slots.src, slots.dst, or_none(slots.weights), slots.valid, slots.offsets, limits,

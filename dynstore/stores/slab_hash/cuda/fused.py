@@ -48,9 +48,9 @@ LEFT, TURNS = HUNG + 1, 16
 BAD = LEFT + TURNS
 CONTROL_WORDS = BAD + TURNS
 # How many places a thread tries in a turn, and lanes of a warp that try those of one slab.
-MOST_TRIES = 8
+MAX_TRIES = 8
 # An update is planned where a turn leaves more edges than this, and has done away with fewer than one in so many.
-MANY_LEFT, LEAST_SHARE = 64 if SIMULATED else 4096, 16
+MANY_LEFT, MIN_SHARE = 64 if SIMULATED else 4096, 16
 # What stands for an edge in ``places``: -1 for one that nothing was written for, 0 for one that met its key, and
 # WRITTEN - (4 * place + bits) for others.
 UNWRITTEN, MET, WRITTEN = -1, 0, -2
@@ -156,7 +156,7 @@ def d_enter_keys(
             slab = slab_there
         if lacks and slab != END:
             target, spare = slab, np.uint32((1 << keys) - 1)
-    tries = MOST_TRIES if absent and rank < MOST_TRIES else 0
+    tries = MAX_TRIES if absent and rank < MAX_TRIES else 0
     while tries > 0 and spare != 0:
         tries -= 1
         at = target * words + np.int64(cuda.ffs(spare)) - 1
@@ -299,7 +299,7 @@ def k_insert_batch(
         turn = np.int32(turn + 1)
         d_sync_grid(control, turn)
         left, is_bad = np.int32(control[LEFT + turn - 1]), control[BAD + turn - 1] != 0  # the same in all threads
-        crowded = left > MANY_LEFT and LEAST_SHARE * (num_left - left) < num_left
+        crowded = left > MANY_LEFT and MIN_SHARE * (num_left - left) < num_left
         refused = bool(is_bad or crowded or (turn == TURNS and left > 0))
         num_left = left
     if refused:

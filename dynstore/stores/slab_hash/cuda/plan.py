@@ -249,7 +249,7 @@ def plan_update(backend: Backend, table: SlabTable, batch: Batch, max_chain: int
     src, dst, count, repeats, counts_loops = read_edges(batch)
     inserting = max_chain > 0
     num_slots = 1 << (2 * count - 1).bit_length() if count else 1
-    control, slots, places, listed = backend.empty_together(
+    control, slots, places, listed = backend.empty_arena(
         (CONTROL_SIZE, np.int64),
         (num_slots * (repeats + inserting), np.int64),
         (count, np.int64),

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["try_delete", "try_insert"]
 
 # The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
-MOST_ID, MOST_TASKS = MAX_INT32 - 1, 1 << 30
+MAX_ID, MAX_TASKS = MAX_INT32 - 1, 1 << 30
 
 
 class _Scratch:
@@ -110,14 +110,14 @@ def try_insert(
         it was, where the batch has to be planned.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
-    if count > min(most, MOST_TASKS):
+    if count > min(most, MAX_TASKS):
         return Reason.TOO_LARGE
     room = with_room(count)
-    scratch = table.take_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
+    scratch = table.acquire_scratch(backend, "insert", _Scratch, _scratch_parts("insert", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_insert_batch.launch_resident(
         max(count, 1), _pack_table(table), table.words, table.keys, reuse, max_chain, src, dst, count,
-        min(last_id, MOST_ID), repeats, counts_loops, ticket, scratch.packed,
+        min(last_id, MAX_ID), repeats, counts_loops, ticket, scratch.packed,
     )  # fmt: skip
     scratch.turn_over()
     totals = _read_totals(backend, batch, scratch, ticket)
@@ -132,13 +132,13 @@ def try_delete(backend: Backend, table: SlabTable, batch: Batch, last_id: int) -
     A reason, and nothing is deleted, where an id is below 0 or above ``last_id``.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
-    if count > MOST_TASKS:
+    if count > MAX_TASKS:
         return Reason.TOO_LARGE
     room = with_room(count)
-    scratch = table.take_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
+    scratch = table.acquire_scratch(backend, "delete", _Scratch, _scratch_parts("delete", room, repeats))
     ticket = scratch.mailbox.next_ticket()
     k_delete_batch.launch_resident(
-        max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MOST_ID), repeats,
+        max(count, 1), _pack_table(table), table.words, table.keys, src, dst, count, min(last_id, MAX_ID), repeats,
         counts_loops, ticket, scratch.packed,
     )  # fmt: skip
     scratch.turn_over()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numba import njit
 
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -53,7 +53,7 @@ def _locate(offsets, dst, valid, edge_src, edge_dst, positions, states):
             position = low[lane] + below
             state = ABSENT
             if position < end[lane] and dst[position] == key:
-                state = PRESENT if (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1) else DEAD
+                state = PRESENT if (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1) else TOMBSTONE
             positions[first + lane], states[first + lane] = position, state
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane
-from dynstore.stores.table.slots import ABSENT, DEAD, PRESENT
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -59,7 +59,7 @@ def d_find_edge(offsets, dst, valid, num_vertices, row, key):
         end = np.int64(offsets[row + 1])
         position = d_find_lower_bound(dst, np.int64(offsets[row]), end, key)
         if position < end and dst[position] == key:
-            state = PRESENT if d_test_bit(valid, position) else DEAD
+            state = PRESENT if d_test_bit(valid, position) else TOMBSTONE
     return position, state
 
 
@@ -95,7 +95,7 @@ def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
     is_valid = (word >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0
     other_is_valid = (other_word >> np.uint32(other_slot & np.uint32(31))) & np.uint32(1) != 0
     is_there, other_is_there = (low < end) & (found == key), (other_low < other_end) & (other_found == other_key)
-    state, other_state = PRESENT if is_valid else DEAD, PRESENT if other_is_valid else DEAD
+    state, other_state = PRESENT if is_valid else TOMBSTONE, PRESENT if other_is_valid else TOMBSTONE
     return low, state if is_there else ABSENT, other_low, other_state if other_is_there else ABSENT
 
 
@@ -126,7 +126,7 @@ def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
         slot = min(positions[k], last_slot)
         is_there = (positions[k] < ends[k]) & (dst[slot] == keys[k])
         is_valid = (valid[np.uint32(slot >> np.uint32(5))] >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0
-        rows[k] = np.uint32((PRESENT if is_valid else DEAD) if is_there else ABSENT)
+        rows[k] = np.uint32((PRESENT if is_valid else TOMBSTONE) if is_there else ABSENT)
 
 
 @device
@@ -152,7 +152,7 @@ def d_find_edge_together(offsets, dst, valid, row, key):
     slot = np.uint32(min(low, last_slot))
     found, word = dst[slot], valid[np.uint32(slot >> np.uint32(5))]
     is_valid = (word >> np.uint32(slot & np.uint32(31))) & np.uint32(1) != 0
-    state = PRESENT if is_valid else DEAD
+    state = PRESENT if is_valid else TOMBSTONE
     return low, state if (low < end) & (found == key) else ABSENT
 
 
