@@ -43,7 +43,7 @@ def mixed_batches(bench: Bench) -> None:
         low = len(bench.ring) // 2
         whole = bench.built(0, low)
         whole.insert_vertices([bench.ring.num_vertices - 1])  # all of them can be asked for
-        for row, answer in ((CUT, _cut), (TOGETHER, _arena)):
+        for row, answer in ((CUT, _cut), (TOGETHER, _together)):
             graph, high = whole.copy(), low
             most = min(bench.job.steps, (len(bench.ring) - low) // size - 1)
             for step in bench.steps(most, paper, row):
@@ -96,7 +96,7 @@ def _cut(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
     return xp.concatenate(there), xp.concatenate(found)
 
 
-def _arena(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
+def _together(graph: DynamicGraph, batch: _Mixed) -> tuple[Array, Array]:
     """Ask the graph as it was and, up to each query's time, the batch's own edges; then insert them all at once."""
     xp = graph.backend.xp
     keys = _pack(batch.src, batch.dst)

@@ -112,11 +112,11 @@ class _Lab:
 
     def run(self, progress: Progress, finished: Finished) -> PapersResult:
         parts = [
-            (name, arena, contestants)
+            (name, together, contestants)
             for name in self.names
             for directed in (True, False)
-            for arena, contestants in self.plan
-            if name in arena[0].data and arena[0].directed == directed and contestants
+            for together, contestants in self.plan
+            if name in together[0].data and together[0].directed == directed and contestants
         ]
         if not parts:
             raise InputError("bench: nothing to run; no store of these experiments is in this build")
@@ -124,8 +124,8 @@ class _Lab:
         made: tuple[str, bool] | None = None
         done, total = 0, sum(len(contestants) for _, _, contestants in parts)
         try:
-            for name, arena, contestants in parts:
-                what, directed = f"{name_together(arena)} {name}", arena[0].directed
+            for name, together, contestants in parts:
+                what, directed = f"{name_together(together)} {name}", together[0].directed
                 if self._is_over():
                     self.result.note(NOT_RUN, what)
                     continue
@@ -142,7 +142,7 @@ class _Lab:
                     if self._is_over():
                         self.result.note(NOT_RUN, f"{what} ({contestant.label})")
                     else:
-                        self._measure(arena, ring, contestant)
+                        self._measure(together, ring, contestant)
                 figures = self.result.figures[before:]
                 self.result.finish(figures)
                 finished(self.result, figures)
@@ -164,12 +164,12 @@ class _Lab:
             self.result.sets[name] = ring.label, ring.num_vertices, len(ring)
         return ring
 
-    def _measure(self, arena: Sequence[Experiment], ring: Ring, contestant: Contestant) -> None:
-        before, name = len(self.result.figures), name_together(arena)
+    def _measure(self, together: Sequence[Experiment], ring: Ring, contestant: Contestant) -> None:
+        before, name = len(self.result.figures), name_together(together)
         try:
-            self._warm_up(contestant, arena[0].directed)
+            self._warm_up(contestant, together[0].directed)
             with quiet():
-                arena[0].measure(Bench(self, arena, ring, contestant))
+                together[0].measure(Bench(self, together, ring, contestant))
         except (OutOfMemoryError, LimitError) as error:
             self.result.note(f"{name}: {contestant.label} does not fit", f"{ring.name} ({error})")
         except DynstoreError as error:

@@ -45,7 +45,7 @@ MOVED, MOVED_TWICE, LEFT = "segments_moved", "segments_saved", "segments_left_by
 # Kinds of claims that compare rows of one contestant: which, and what of their times.
 OF_ROWS: dict[str, tuple[tuple[str, ...], Callable[..., float]]] = {
     "transfer": ((FROM_DEVICE, FROM_HOST), lambda device, host: 1 - device / host),
-    "mixed": ((TOGETHER, CUT), lambda arena, cut: cut / arena),
+    "mixed": ((TOGETHER, CUT), lambda together, cut: cut / together),
     "hidden": ((IN_TURN, BESIDE, COPIES), lambda in_turn, beside, copies: (in_turn - beside) / copies),
 }
 SHARES = ("saved", "left", "transfer", "hidden")  # kinds of claims that are shares

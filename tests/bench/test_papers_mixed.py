@@ -61,7 +61,7 @@ def test_both_ways_are_one_operation_after_the_other(
     last = one_by_one(set(zip(src.tolist(), dst.tolist(), strict=True)), batch)
     assert wanted[0] != last[0]
     assert wanted[1] != last[1]
-    for answer in (mixed._cut, mixed._arena):
+    for answer in (mixed._cut, mixed._together):
         graph = DynamicGraph(store=store, device="cpu")
         graph.insert_edges((src[:150], dst[:150]))
         there, found = answer(graph, batch)
@@ -78,10 +78,10 @@ def test_the_experiment_has_both_rows() -> None:
 
 
 def test_answers_of_another_time_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    arena = mixed._arena
+    together = mixed._together
 
     def late(graph: DynamicGraph, batch: Any) -> Any:
-        return arena(graph, batch._replace(row_times=batch.row_times * 0))
+        return together(graph, batch._replace(row_times=batch.row_times * 0))
 
     monkeypatch.setattr(mixed, "_together", late)
     result = run_experiments(lpma.EXPERIMENTS, replace(JOB, shrink=200, stores=("gpma+",)), ignore)

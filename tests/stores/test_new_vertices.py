@@ -145,7 +145,7 @@ def test_new_vertices_share_the_scratch_of_the_last_ones(device, monkeypatch):
     from dynstore.backend import Backend
 
     made, arena = [], Backend.arena
-    monkeypatch.setattr(Backend, "together", lambda *args, **kwargs: (made.append(args), arena(*args, **kwargs))[1])
+    monkeypatch.setattr(Backend, "arena", lambda *args, **kwargs: (made.append(args), arena(*args, **kwargs))[1])
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph(device=device, merge_cost=0.0)
     graph.insert_edges((graph.backend.asarray(src), graph.backend.asarray(dst)))
