@@ -67,10 +67,9 @@ class Tracked:
         """Look up what a batch is about to change, where somebody wants to know."""
         return read_change(self._out, batch, inserting) if self._logs else None
 
-    def _tell(self, change: Change | None) -> None:
-        """Hand a change to all who follow; None for one of everything."""
-        if self._logs:
-            most = max(MIN_KEPT, int(MAX_SHARE * self._out.num_edges))
-            for log in [reference() for reference in list(self._logs)]:  # one may end meanwhile
-                if log is not None:
-                    log.add(change, most)
+    def _record(self, change: Change | None) -> None:
+        """Add a change to all logs; None for one of everything."""
+        most = max(MIN_KEPT, int(MAX_SHARE * self._out.num_edges))
+        for log in [reference() for reference in list(self._logs)]:  # one may end meanwhile
+            if log is not None:
+                log.add(change, most)

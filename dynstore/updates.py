@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.delta import Change
     from dynstore.ids.base import IdPlan, Names
@@ -63,10 +62,6 @@ class Request(NamedTuple):
     edges: Any
     names: Names
     weight_dtype: np.dtype | None
-
-    def on(self, backend: Backend) -> Request:
-        """Return the request with edges that can be read twice, columns of NumPy on the device."""
-        return self._replace(edges=bring_columns(self.caller, backend, self.edges))
 
 
 class Operation(Protocol):
@@ -133,9 +128,9 @@ class Updates(Orientations, Tracked):
 
     def _insert(self, request: Request, on_duplicate: OnDuplicate) -> UpdateReport:
         with MemoryChecked(request.caller):
-            request = request.on(self.backend)
-            before, speculates = self.number_of_vertices(), self._supports_speculation
-            columns, naming = self._read(request, before, validate=not speculates or self._expects_new_ids)
+            request = request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+            before, speculates = self._out.num_vertices, self._supports_speculation
+            columns, naming = self.ids.plan_edges(*request, before, not speculates or self._expects_new_ids)
             batch = self._batch(columns, on_duplicate)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
@@ -156,8 +151,8 @@ class Updates(Orientations, Tracked):
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller):
-            request = request.on(self.backend)
-            before, speculates = self.number_of_vertices(), self._supports_speculation
+            request = request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+            before, speculates = self._out.num_vertices, self._supports_speculation
             columns = self.ids.find_edges(*request, before, not speculates)
             batch = self._batch(columns, "replace", weighted=False)
             with Uninterrupted():
@@ -182,9 +177,6 @@ class Updates(Orientations, Tracked):
         """Whether the stores may write before they plan; not where a log follows the update."""
         both = self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
         return both and not self._logs
-
-    def _read(self, request: Request, num_vertices: int, validate: bool) -> tuple[EdgeColumns, IdPlan]:
-        return self.ids.plan_edges(*request, num_vertices, validate)
 
     def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate, weighted: bool = True) -> Batch:
         weights = columns.weights if weighted else None
@@ -288,7 +280,8 @@ class Updates(Orientations, Tracked):
         lease.ended_by = lease.version + 1
         self._lease = Lease(lease.ended_by)
         self._views = {}
-        self._tell(change)
+        if self._logs:
+            self._record(change)
 
 
 def _taken_by(store: Store, batch: Batch) -> Batch:

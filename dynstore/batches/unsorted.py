@@ -90,10 +90,14 @@ class UnsortedBatch(Batch):
         return self._materialize() if edges is None else edges
 
     def count_edges(self) -> int:
-        return self._count()[0]
+        return (self._findings.counts or self._count())[0]
 
     def count_loops(self) -> int:
-        return self._count()[1]
+        return (self._findings.counts or self._count())[1]
+
+    def num_edges(self, directed: bool) -> int:
+        edges, loops = self._findings.counts or self._count()
+        return edges if directed else (edges + loops) // 2
 
     def in_order(self) -> UnsortedBatch:
         """Return the same edges for a plan that sorts them."""
@@ -121,9 +125,9 @@ class UnsortedBatch(Batch):
         return twin
 
     def _count(self) -> tuple[int, int]:
-        if self._findings.counts is None:
-            edges = self.materialized()
-            self._findings.counts = edges.num_rows, edges.num_loops
+        """Count the edges and the self-loops, and keep that."""
+        edges = self.materialized()
+        self._findings.counts = edges.num_rows, edges.num_loops
         return self._findings.counts
 
     @abstractmethod
@@ -185,9 +189,9 @@ class RawEdges(UnsortedBatch):
         return self.sort_keys()
 
     def _count(self) -> tuple[int, int]:
-        if self._findings.edges is None and self._findings.counts is None:
+        if self._findings.edges is None:
             self.distinct_keys()
-        return super()._count()
+        return self._findings.counts or super()._count()
 
     def renumbered(self, src: Array, dst: Array) -> RawEdges:
         twin = RawEdges(self._backend, src, dst, self.mirrored)

@@ -59,7 +59,8 @@ class GPMAPlusStore(WindowedStore):
         if reason is not None or num_vertices > MAX_INT32:
             return Refused(reason or Reason.TOO_LARGE, batch)
         slots = self.slots.with_vertices(self.backend, num_vertices)
-        limits, most, add = self._upper_limits, self._most_in_place, on_duplicate == "add"
+        limits, add = self._upper_limits, on_duplicate == "add"
+        most = _most_in_place(slots.num_slots, self.options.merge_cost)
         outcome: Attempt | Reason = Reason.OVERFLOW
         if isinstance(batch, RawEdges) and not batch.needs_order:
             outcome = self._try_buckets(slots, batch, limits, most)
@@ -125,13 +126,9 @@ class GPMAPlusStore(WindowedStore):
 
         return Plan(found, found_loops, commit, False, "in-place")
 
-    @property
-    def _most_in_place(self) -> int:
-        """For up to how many leaves a merge is not cheaper."""
-        return _most_in_place(self.slots.num_slots, self.options.merge_cost)
-
 
 def _most_in_place(num_slots: int, cost: float) -> int:
+    """Return for up to how many leaves a merge of everything is not cheaper."""
     num_leaves = num_slots // LEAF
     return int(num_leaves / cost) if cost > 1 else num_leaves
 

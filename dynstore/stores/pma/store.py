@@ -171,21 +171,17 @@ class PackedArrayStore(Store):
     @property
     def _upper_limits(self) -> np.ndarray:
         """The densities that an insertion lets no segment of each height pass."""
-        return self._limits(self.options.leaf_upper, self.options.root_upper)
+        return linear_limits(self.slots.num_slots, self.options.leaf_upper, self.options.root_upper)
 
     @property
     def _lower_limits(self) -> np.ndarray:
         """The densities below which a deletion leaves no segment of each height."""
-        return self._limits(self.options.leaf_lower, self.options.root_lower)
-
-    def _limits(self, leaf: float, root: float) -> np.ndarray:
-        """Return the densities of heights 0 to the root's, linear in the height (the paper's figure 3)."""
-        return linear_limits(self.slots.num_slots, leaf, root)
+        return linear_limits(self.slots.num_slots, self.options.leaf_lower, self.options.root_lower)
 
 
 @lru_cache(maxsize=64)
 def linear_limits(num_slots: int, leaf: float, root: float) -> np.ndarray:
-    """Return the densities of heights 0 to the root's of so many slots, linear in the height."""
+    """Return the densities of heights 0 to the root's of so many slots, linear in the height (the paper's figure 3)."""
     height = (num_slots // LEAF - 1).bit_length()
     if height == 0:
         return np.array([root])
