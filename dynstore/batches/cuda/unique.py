@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import (
     ARRIVALS,
     CONTROL_SIZE,
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 # Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
-RUNS, RUN_LOOPS = 8, 9
+RUNS, RUN_LOOPS = declare("sorted plan", RUNS=8, RUN_LOOPS=9)
 
 
 # Keys that a thread has of a tile: even, and at most as many as a warp has lanes.

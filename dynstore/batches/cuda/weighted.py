@@ -10,6 +10,7 @@ from dynstore.batches.cuda.sort import MAX_MERGED, sort_keys, sort_rows
 from dynstore.batches.cuda.unique import RUN_LOOPS, RUNS, d_count_runs, d_ends_run
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, CONTROL_SIZE, d_chunk, d_sum_blocks_before, d_sync_grid, read_totals
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 from dynstore.input.cuda import d_leave_bounds
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["keep_rows", "sort_weighted", "start_keeping"]
 
 # Where blocks arrive that wait for each other: another kernel on the same ``control`` has the usual entry.
-KEEPING_ARRIVALS = ARRIVALS + 1
+(KEEPING_ARRIVALS,) = declare("sorted plan", KEEPING_ARRIVALS=ARRIVALS + 1)
 # Rows that a thread packs, so that fewer warps have bounds to tell.
 ROWS_EACH = 4
 # Rows of one edge that a thread sums by itself; a warp shares more.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.cuda.compiler import SIMULATED, cuda, device
+from dynstore.cuda.control import declare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,8 +82,13 @@ assert MAX_GIANT_HEIGHT < 1 << HEIGHT_BITS
 # keys, how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves
 # merged by themselves whose first or last row has changed, whether some group of leaves is too dense, how many blocks
 # have planned all of theirs, and how many narrow windows warps have taken beyond the first of each.
-RESTORED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = range(12)
-FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = range(13, 20)
+RESTORED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = declare(
+    "buckets", RESTORED=0, ADDED=1, LISTED=2, TOO_WIDE=3, WIDE=4, GIANT=5, LEAVES=6, STOPPED=7, FOUND=8, FOUND_LOOPS=9,
+    OTHER_LOOPS=10, ROWS=11,
+)  # fmt: skip
+FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = declare(
+    "buckets", FULL=13, GIANT_ARRIVALS=14, NARROW=15, MOVED=16, FAR=17, POST_ARRIVALS=18, TAKEN=19
+)
 # Why planning stopped.
 OVERFLOW, INVALID_ID = 1, 2
 # Rows of the table: of each list its leaf, its first key and the last + 1; leaves that cannot take their keys; windows

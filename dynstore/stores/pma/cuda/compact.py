@@ -9,6 +9,7 @@ import numpy as np
 
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import (
     ANY_NUMBER,
     CONTROL_SIZE,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Compaction", "start_compaction"]
 
 # Row of the sums beside those of windows: leaves that are left too empty.
-SPARSE = 0
+(SPARSE,) = declare("compaction", SPARSE=0)
 # Leaves that a thread looks at together.
 SHARE = 8
 # Of a thread: four blocks are then on a multiprocessor.

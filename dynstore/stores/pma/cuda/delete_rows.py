@@ -7,17 +7,28 @@ import numpy as np
 from dynstore.batches.cuda.rows import d_count_rows, d_read_edge
 from dynstore.cuda.block import BOARD, d_sum_block
 from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore.cuda.mailbox import d_post_totals
 from dynstore.cuda.warp import d_lane
 from dynstore.stores.table.cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["FOUND", "FOUND_LOOPS", "MISSING", "SPARSE", "d_leave_found", "d_may_delete", "k_find_present"]
+__all__ = [
+    "FOUND",
+    "FOUND_LOOPS",
+    "MISSING",
+    "RESET_ARRIVALS",
+    "SPARSE",
+    "d_leave_found",
+    "d_may_delete",
+    "k_find_present",
+]
 
 # Rows of the totals: edges that are there, each once; self-loops among them; then flags: whether the edge of some row
 # is not there, maybe because of an id that no vertex can have; whether some leaf would be left too empty.
-FOUND, FOUND_LOOPS, MISSING, SPARSE = range(4)
+FOUND, FOUND_LOOPS, MISSING, SPARSE = declare("deletion", FOUND=0, FOUND_LOOPS=1, MISSING=2, SPARSE=3)
+(RESET_ARRIVALS,) = declare("deletion", RESET_ARRIVALS=ARRIVALS + 1)
 
 
 @device
@@ -153,4 +164,4 @@ def k_find_present(
             if state == PRESENT:
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
                 marks[slot >> 5] = 0  # all bits of the word are of edges that are deleted here
-        d_reset_when_last(control, ARRIVALS + 1)
+        d_reset_when_last(control, RESET_ARRIVALS)

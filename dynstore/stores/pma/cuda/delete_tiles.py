@@ -8,10 +8,11 @@ import numpy as np
 
 from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import THREADS, cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, d_reset_when_last
 from dynstore.cuda.mailbox import d_post_when_last
 from dynstore.cuda.memory import COPY_ALIGNMENT, d_await_copies
-from dynstore.stores.pma.cuda.delete_rows import d_leave_found
+from dynstore.stores.pma.cuda.delete_rows import RESET_ARRIVALS, d_leave_found
 from dynstore.stores.pma.cuda.tiles import (
     HELD,
     MARKED,
@@ -32,7 +33,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT
 __all__ = ["k_find_pieces", "k_mark_found"]
 
 # The entry of ``control`` that counts the pieces which blocks have claimed.
-CLAIMED = ARRIVALS + 2
+(CLAIMED,) = declare("deletion", CLAIMED=ARRIVALS + 2)
 # Six blocks have room in a multiprocessor's shared memory, and then in its registers.
 MAX_REGISTERS = 40
 
@@ -145,7 +146,7 @@ def k_find_pieces(
         tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
     d_leave_found(control, found, loops, missing, sparse, board)
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
-    d_reset_when_last(control, ARRIVALS + 1)
+    d_reset_when_last(control, RESET_ARRIVALS)
 
 
 @kernel

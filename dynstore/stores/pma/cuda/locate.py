@@ -9,6 +9,7 @@ import numpy as np
 
 from dynstore.cuda.block import d_scan_two
 from dynstore.cuda.compiler import cuda, device
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore.stores.pma.cuda.windows import d_change_counts
 from dynstore.stores.table.cuda.search import FOUND_EACH, d_find_edge, d_find_edges
@@ -18,9 +19,9 @@ from dynstore.typing import MAX_INT32
 __all__ = ["FOUND_LOOPS", "INVALID_ID", "d_list_keys", "d_locate_keys"]
 
 # Row of the sums behind those of the three states.
-FOUND_LOOPS = 3
+(FOUND_LOOPS,) = declare("sorted plan", ABSENT=ABSENT, TOMBSTONE=TOMBSTONE, PRESENT=PRESENT, FOUND_LOOPS=3)[3:]
 # Behind those of windows and runs: whether some id is no vertex.
-INVALID_ID = 10
+(INVALID_ID,) = declare("sorted plan", INVALID_ID=10)
 
 
 @device

@@ -14,6 +14,7 @@ import numpy as np
 
 from dynstore.cuda.block import d_scan_tile, d_scan_two
 from dynstore.cuda.compiler import MAX_RESIDENT_BLOCKS, cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, SUMS, d_chunk, d_leave_sum, d_sum_blocks_before
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 from dynstore.stores.table.cuda.search import d_find_lower_bound
@@ -53,12 +54,12 @@ __all__ = [
     "one_window",
 ]
 
-# Rows of a plan's sums, behind those of the states and the self-loops (``located``).
-NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS = 4, 5, 6, 7
-# Behind all others: whether the plan is granted.
-GRANTED = 11
-# Behind the totals, which the host reads: the greatest height that a leaf has climbed to.
-HIGHEST = ARRIVALS + 2
+# Entries of `control`, behind those of the states and the self-loops (``locate.py``). GRANTED: whether the plan is
+# granted. HIGHEST: the greatest height that a leaf has climbed to; the host does not read it.
+for _kind in ("sorted plan", "compaction"):
+    NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS, GRANTED, HIGHEST = declare(
+        _kind, NUM_WINDOWS=4, NUM_LEAVES=5, NUM_SCRATCH_LEAVES=6, COUNTS=7, GRANTED=11, HIGHEST=ARRIVALS + 2
+    )
 # What of a plan is granted, so that it may be written, all 0 where nothing is: windows, leaves of those with scratch,
 # pending keys, and located rows of the batch. Behind them is what a grid-wide wait needs.
 WINDOWS, SCRATCH_LEAVES, KEYS, ROWS = range(4)

@@ -18,10 +18,20 @@ import numpy as np
 
 from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, d_sync_grid
 from dynstore.cuda.mailbox import d_post_totals, d_post_when_last
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
-from dynstore.stores.slab_hash.cuda.plan import FOUND, KEYS, d_edge, d_end_claim, d_tally, d_try_claim
+from dynstore.stores.slab_hash.cuda.plan import (
+    FOUND,
+    FOUND_LOOPS,
+    KEYS,
+    LOOPS,
+    d_edge,
+    d_end_claim,
+    d_tally,
+    d_try_claim,
+)
 from dynstore.stores.slab_hash.cuda.probe import (
     d_find_bucket,
     d_mix,
@@ -39,11 +49,14 @@ __all__ = ["CONTROL_WORDS", "REFUSED", "REPEATED", "REPEATED_LOOPS", "k_delete_b
 # insertion KEYS counts edges that were entered or met, FOUND those that were met; of a deletion all edges, and those
 # deleted. REPEATED are those to be taken off, since another edge of the batch is the same. Slabs taken from the stack,
 # and new ones. Whether all was taken back.
-REPEATED, REPEATED_LOOPS, POPPED, FRESH, REFUSED = range(5, 10)
+declare("hash update", KEYS=KEYS, LOOPS=LOOPS, FOUND=FOUND, FOUND_LOOPS=FOUND_LOOPS)
+REPEATED, REPEATED_LOOPS, POPPED, FRESH, REFUSED = declare(
+    "hash update", REPEATED=5, REPEATED_LOOPS=6, POPPED=7, FRESH=8, REFUSED=9
+)
 COUNTS = FRESH + 1  # the first ones are counted by blocks before
 # Behind the totals: blocks that are done, slabs that were hung on, then for each turn how many edges are left for the
 # next one, and whether the update is to be planned.
-DONE, HUNG = ARRIVALS + 1, ARRIVALS + 2
+DONE, HUNG = declare("hash update", DONE=ARRIVALS + 1, HUNG=ARRIVALS + 2)
 LEFT, TURNS = HUNG + 1, 16
 BAD = LEFT + TURNS
 CONTROL_WORDS = BAD + TURNS

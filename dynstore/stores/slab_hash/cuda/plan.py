@@ -16,6 +16,7 @@ import numpy as np
 from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle
 from dynstore.stores.slab_hash.cuda.probe import d_find_bucket, d_mix, d_probe_chains, d_read_head, d_touch_slab
@@ -47,8 +48,10 @@ __all__ = [
 # What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
 # rows a deletion has emptied, short ones and (behind) long ones. Last, how often the deletion's blocks have come to a
 # barrier (``grid``).
-KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE = range(9)
-SHORT_ROWS = 10
+KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE, SHORT_ROWS = declare(
+    "hash plan", KEYS=0, LOOPS=1, FOUND=2, FOUND_LOOPS=3, NEEDED=4, SPILLED=5, OVERLONG=6, POOL_USED=7, POOL_FREE=8,
+    SHORT_ROWS=10,
+)  # fmt: skip
 TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
 # What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
 # the batch has; a free place p that an absent key gets is NOT_PLACED - p.
