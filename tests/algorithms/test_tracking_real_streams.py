@@ -41,7 +41,7 @@ def columns(edges: Edges) -> tuple[np.ndarray, ...]:
 
 
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
-@pytest.mark.parametrize("batch", [200, 5000])
+@pytest.mark.parametrize("batch", [200, pytest.param(5000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("source", [caida, mathoverflow])
 def test_a_real_stream(source, batch: int, directed: bool, device: str) -> None:
     stream = source(batch, directed)

@@ -33,7 +33,7 @@ def test_the_file_has_its_counts(events: EventTable) -> None:
 
 
 @pytest.mark.parametrize("store", sorted(STORES))
-@pytest.mark.parametrize("batch", [1_000, 100_000])
+@pytest.mark.parametrize("batch", [pytest.param(1_000, marks=pytest.mark.thorough), 100_000])
 def test_replayed_to_the_end_it_leaves_the_published_edges(events: EventTable, store: str, batch: int) -> None:
     first = 36_304 + 200_000
     stream = cut_stream(events, first / len(events), batch, (len(events) - first) // batch, weighted=True)
