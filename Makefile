@@ -15,7 +15,7 @@ PTX_STAMP := $(PTX_VENV)/.stamp
 CHECKED := dynstore algorithms adapters benchmarks tests examples
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-gpu lint ptx clean
+.PHONY: help demo test test-thorough test-gpu mutations lint ptx clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ test-thorough: lint ## The same with all variants of all stores and many more ra
 
 test-gpu: ## Run the tests with CUDA for real; uses the packages of PYTHON, makes no .venv
 	DYNSTORE_TEST_DEVICES=cuda $(PYTHON) -m pytest $(PYTEST_ARGS)
+
+mutations: $(TEST_STAMP) ## Put thirty bugs into copies of the tree: do the tests find them?
+	$(RUN) -m tests.mutations.run
 
 lint: $(TEST_STAMP) ## Run ruff check, ruff format --check and mypy
 	$(RUN) -m ruff check $(wildcard $(CHECKED))

@@ -16,9 +16,9 @@ import pytest
 
 import dynstore
 from dynstore.datasets import rmat
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.graph import DynamicGraph
-from dynstore.testing.pair import ID_KINDS
+from dynstore.testing.pair import ID_KINDS, Pair
 from dynstore.testing.parity import check_parity
 
 DEVICES = ("cpu", "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim")
@@ -62,6 +62,25 @@ def test_exports_outlive_a_reordering() -> None:
     graph.insert_edges((["a"], ["a"]))
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, before[name])
+
+
+@pytest.mark.parametrize("back", [1, 3, 7])
+def test_a_deleted_vertex_that_comes_back_keeps_its_number(backend_name: str, back: int) -> None:
+    """Whichever of the deleted ones it is: a new id takes the number of another."""
+    pair = Pair(renumber=True, reuse_ids=True, device=backend_name)
+    pair.insert([3, 1, 7], [1, 7, 3])
+    pair.update("delete_vertices", [1, 3, 7])
+    pair.insert([back], [20])
+    assert pair.graph.number_of_vertices() == 3
+    pair.check_queries()
+
+
+def test_the_largest_id_is_that_before_the_largest_int64(backend_name: str) -> None:
+    pair = Pair(renumber=True, device=backend_name)
+    pair.insert([2**63 - 2, 0], [0, 2**63 - 2])
+    for columns in (([2**63 - 1], [0]), ([0], [2**63 - 1])):
+        pair.refuse(LimitError, "insert_edges", columns, match=str(2**63 - 1))
+    assert pair.graph.vertex_ids().tolist() == [0, 2**63 - 2]
 
 
 def test_the_callers_arrays_are_neither_kept_nor_written() -> None:

@@ -122,6 +122,7 @@ def test_strings_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatc
     assert pair.graph.has_edges((["a", "x", "f"], ["b", "b", "gg"])).tolist() == [True, False, True]
     pair.update("delete_vertices", ["a", "dd", "hhh"])
     pair.insert(["i", "jj"], ["k", "i"])
+    assert pair.graph.vertex_numbers(["a", "dd", "hhh"]).tolist() == [-1, -1, -1]
     pair.check_queries()
     other = pair.copy()
     pair.update("delete_vertices", ["i", "b"])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dynstore.updates
 from dynstore.interrupts import Uninterrupted
 from dynstore.testing.pair import Pair
 
@@ -84,6 +85,20 @@ def test_ctrl_c_while_an_update_is_written(monkeypatch, method: str, transposed:
     kernels = pair.graph.backend.kernels("dynstore.stores.gpma_plus", "update")
     name = {"insert_edges": "insert_in_place", "delete_edges": "delete_in_place"}[method]
     assert interrupt(monkeypatch, pair, kernels, name, method, batch) > 0
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("method", "args"), [("insert_vertices", ([50],)), ("delete_vertices", ([3, 4],)), ("reorder", ()), ("clear", ())]
+)
+def test_ctrl_c_before_an_update_has_its_version(
+    monkeypatch, method: str, args: tuple[Any, ...], transposed: bool
+) -> None:
+    """Edges and ids are written by then."""
+    pair = Pair(device="cpu", renumber=True, reuse_ids=True, transposed=transposed)
+    pair.insert([3, 3, 4, 5], [4, 5, 5, 6])
+    pair.insert([9, 9, 9, 9], [3, 4, 5, 6])
+    assert interrupt(monkeypatch, pair, dynstore.updates, "Lease", method, *args) == 1
 
 
 def test_an_interrupt_is_handled_once_at_the_end_of_the_outermost_block() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynstore
+from tests.algorithms.kites import host
 from tests.algorithms.streams import Stream, compare
 
 STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 4}
@@ -43,3 +44,15 @@ def test_sssp_of_a_random_stream(
             what = stream.step()
         compare(monitor.result(), dynstore.sssp(stream.twin, source, **params), f"step {number}: {what}")
         assert monitor.path == "incremental"
+
+
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+def test_a_vertex_turns_to_a_parent_that_is_lost_with_the_old_one(backend_name: str, name: str) -> None:
+    """Vertex 5 hangs on 2, then on 3: that loses its own parent, 1, when 5 loses 2."""
+    edges = [0, 0, 1, 4, 2, 3, 5], [1, 4, 3, 2, 5, 5, 6], [1.0] * 7
+    graph = dynstore.DynamicGraph.from_edges(edges, weighted=True, device=backend_name)
+    monitor = graph.track(name, **({"start": 0} if name == "bfs" else {"source": 0}))
+    graph.delete_edges(([0, 4], [1, 2]))
+    compare(monitor.result(), getattr(dynstore, name)(graph, 0), name)
+    assert monitor.path == "incremental"
+    assert (host(monitor.result())["distance"] < 10).tolist() == [True, False, False, False, True, False, False]

@@ -62,6 +62,20 @@ def test_both_forms_of_gpma_plus_keep_the_same_edges(
     check_graph(graphs[1])
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_begin_at_the_edges_of_many_windows(device: str) -> None:
+    """More windows of a level than a warp has lanes; every other row is new."""
+    rows = np.repeat(2 * np.arange(450), 2)
+    edges = rows, np.arange(900) % 2
+    graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, store="gpma_level")
+    new = 2 * np.arange(0, 449, 3) + 1
+    assert graph.insert_edges((new, new)).path == "in-place"
+    check_graph(graph)
+    assert live_edges(graph.snapshot()) == live_edges(
+        DynamicGraph.from_edges((np.r_[rows, new], np.r_[edges[1], new]), device="cpu").snapshot()
+    )
+
+
 @pytest.mark.skipif(DEVICES[-1] == "cpu", reason="counts launches")
 @pytest.mark.parametrize(("vertex_dtype", "weighted"), [("int32", False), ("int64", True)])
 @pytest.mark.parametrize("kind", ["warp", "block", "device"])

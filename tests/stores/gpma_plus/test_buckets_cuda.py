@@ -73,6 +73,26 @@ def test_leaves_that_are_too_full_make_windows_of_several(device, directed, inse
         assert (report.path, was_sorted) == ("in-place", False)
 
 
+@pytest.mark.parametrize("overflow", [(4, 5), (4, 5, 8, 9, 10, 11)])
+def test_leaves_that_are_too_full_share_a_window(device, overflow, insert_into_both, monkeypatch):
+    """It is listed once, also where the window of others is wider than their group, and all are listed anew."""
+    windows, read = [], insert_buckets._keep_found
+
+    def spy(batch, plan, totals, most_new):
+        windows.append((totals[bucket_layout.WIDE], totals[bucket_layout.GIANT]))
+        return read(batch, plan, totals, most_new)
+
+    monkeypatch.setattr(insert_buckets, "_keep_found", spy)
+    columns = 4 * np.arange(400)
+    graph = DynamicGraph.from_edges((columns // 40, columns % 40), device=device, merge_cost=0.0)
+    leaves = [columns[20 * leaf : 20 * leaf + 20] for leaf in overflow]
+    batch = np.concatenate([leaf[3:17] + 1 for leaf in leaves])
+    report, was_sorted = insert_into_both(graph, graph.copy(), (batch // 40, batch % 40))
+    assert (report.inserted, report.path, was_sorted) == (len(batch), "in-place", False)
+    if device == "cuda-sim":  # where windows are narrow
+        assert windows == [(1, len(overflow) // 6)] * 2
+
+
 @pytest.mark.parametrize("overflow", [None, 0, 1, 4])
 @pytest.mark.parametrize("num_leaves", [1, 2, 5])
 def test_pairs_of_windows_have_one_of_several_leaves_or_none(device, num_leaves, overflow, insert_into_both):

@@ -124,6 +124,45 @@ def test_weighted_updates_are_written_before_the_host_looks_too(twins, update_bo
         update_both(graph, twin, "delete_edges", batch)
 
 
+def test_edges_that_come_back_count_against_the_root(twins, update_both):
+    """With them all is merged; the new edges alone would fit in place."""
+    graph, twin = twins(weighted=True)
+    gone = np.divmod(240 * np.arange(200, dtype=np.int32), 400)  # few of each leaf, which none has packed
+    update_both(graph, twin, "delete_edges", gone)
+    most_new = graph._out.slots.room_at(graph._out._upper_limits[-1])
+    added = np.divmod(np.arange(most_new - 100, dtype=np.int32), 9)
+    batch = np.r_[gone[0], added[0]], np.r_[gone[1], 40 * added[1] + 1]
+    num_edges = 1000 + len(batch[0])
+    weights = np.arange(len(batch[0]), dtype=np.float32)
+    assert "k_merge_all" in update_both(graph, twin, "insert_edges", (*batch, weights))
+    assert graph.number_of_edges() == num_edges
+    assert graph.edge_weights(batch).tolist() == weights.tolist()
+
+
+def test_edges_come_back_in_a_window_of_more_leaves_than_a_block(twins, update_both):
+    """Its edges are counted by blocks, in which they are already."""
+    graph, twin = twins(weighted=True)
+    gone = np.divmod(400 * np.arange(60, dtype=np.int32), 400)  # one of some twenty
+    update_both(graph, twin, "delete_edges", gone)
+    column = np.setdiff1d(np.arange(230, dtype=np.int32), 40 * np.arange(6))
+    batch = np.r_[gone[0], np.full_like(column, 3)], np.r_[gone[1], column]
+    weights = np.arange(len(batch[0]), dtype=np.float32)
+    started = update_both(graph, twin, "insert_edges", (*batch, weights))
+    assert started == [*SORTING_ROWS, *WRITING]
+    assert graph.number_of_edges() == 1200 + len(column)
+    assert graph.edge_weights(batch).tolist() == weights.tolist()
+
+
+def test_a_window_of_more_leaves_than_a_block_is_packed(twins, update_both):
+    """Most edges of its first half go; what is left is counted by blocks."""
+    graph, twin = twins(leaf_lower=0.2, root_lower=0.3)
+    edges = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
+    gone, left = tuple(end[:620] for end in edges), tuple(end[620:] for end in edges)
+    assert update_both(graph, twin, "delete_edges", gone) == PACKING
+    assert graph.number_of_edges() == 580
+    assert graph.has_edges(left).all()
+
+
 @pytest.mark.parametrize("options", [{}, {"weighted": True}, {"directed": False}], ids=str)
 def test_a_sorted_attempt_may_end_in_a_merge(twins, update_both, options):
     """Where the root would be too dense; the edges that it has sorted and found are merged."""

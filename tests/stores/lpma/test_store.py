@@ -310,6 +310,20 @@ def test_any_sequence_of_operations_in_a_dense_array(strategy: str) -> None:
     run_state_machine_as_test(make_machine("lpma", "cpu", strategy=strategy, **DENSE))
 
 
+@pytest.mark.parametrize("device", ["cpu", "cuda" if ON_GPU else "cuda-sim"])
+def test_a_root_may_be_as_dense_as_its_limit(device: str) -> None:
+    """One edge more, and a level is appended."""
+    limits = {"leaf_upper": 1.0, "root_upper": 0.75, "build_density": 0.5, "root_lower": 0.25}
+    graph = make((np.zeros(32, int), np.arange(32)), device=device, **limits)
+    for added, num_slots in ((16, 2 * SEGMENT), (1, 4 * SEGMENT)):
+        columns = np.ones(added, int), np.arange(added) + graph.number_of_edges()
+        graph.insert_edges(columns)
+        assert graph.snapshot().num_slots == num_slots
+        assert graph.has_edges(columns).all()
+        check_graph(graph)
+    assert graph.number_of_edges() == 49
+
+
 # ---------------------------------------------------------------------- the snapshot, queries
 
 
