@@ -108,7 +108,7 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
     root = paths[0].parent.parent
     options = ["-p", "dynstore.testing.cugraph_plugin", "-p", "no:cacheprovider", "-c", os.devnull, "-q", "--tb=short"]
     options += ["--continue-on-collection-errors", f"--rootdir={root}", "-m", "not mg and not slow", "-W", "ignore"]
-    options += ["-n", str(jobs), "--dist", "worksteal", f"--max-worker-restart={RESTARTS}"]
+    options += ["-n", str(jobs), "--dist", "load", f"--max-worker-restart={RESTARTS}"]
     if any(importlib.util.find_spec(name) is None for name in NEEDED_BY_CONFTEST):
         options.append("--noconftest")
     chosen = [str(root / name) for name in names] or [str(path) for path in paths]
