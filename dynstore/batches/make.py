@@ -1,4 +1,4 @@
-"""A batch of edges as the stores want it, made of columns as they came."""
+"""A batch of edges for the stores, made of columns as they came."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def make_batch(
     on_duplicate: OnDuplicate = "replace",
     max_id: int | None = -1,
 ) -> Batch:
-    """Sort a raw batch and resolve its duplicates; an undirected one is mirrored, self-loops are not.
+    """Make a batch whose duplicates are resolved, now or once materialized; mirror undirected edges, except loops.
 
-    A weighted undirected batch is brought to (min, max) first, so that (u, v) and (v, u) are the same edge and
-    the two directions cannot get different weights. int64 ids that fit are sorted as int32 ones, by one key.
+    A weighted undirected batch is first brought to (min, max), so that (u, v) and (v, u) are the same edge and both
+    directions get the same weight. int64 ids that fit are sorted as int32 ones, by one key.
 
-    ``max_id``: the highest id, -1 where it is not known; None where the ids are not validated, which is left to the
-    kernel that tries them then (:meth:`~dynstore.stores.base.Store.try_insert`).
+    ``max_id``: the highest id, -1 if it is not known; None if the ids are not validated, which is then left to the
+    kernel that tries them (:meth:`~dynstore.stores.base.Store.try_insert`).
     """
     xp, dtype = backend.xp, src.dtype
     if len(src) and (max_id is None or dtype.itemsize == 4):

@@ -23,10 +23,10 @@ class Batch(ABC):
     Attributes
     ----------
     num_rows : int
-        How many keys whoever takes the batch as it is has to look at.
+        The keys of the batch as it is, before repeated ones are dropped.
     has_weights : bool
     search : object or None
-        What a search for these edges has found in the store's slots, for the plan of a deletion to use.
+        What a search for these edges has found in the store's slots, for the plan of a deletion.
     """
 
     num_rows: int
@@ -35,11 +35,11 @@ class Batch(ABC):
 
     @abstractmethod
     def materialized(self) -> EdgeBatch:
-        """Return the edges sorted, each once; sorts them where that has not been done."""
+        """Return the edges sorted, each once; sorts them if that has not been done."""
 
     @abstractmethod
     def known(self) -> Batch:
-        """Return the sorted edges where they are known already, else the batch as it is; sorts nothing."""
+        """Return the sorted edges if they are known already, else the batch as it is; sorts nothing."""
 
     @abstractmethod
     def count_edges(self) -> int:
@@ -56,7 +56,7 @@ class Batch(ABC):
 
     @abstractmethod
     def transposed(self, backend: Backend) -> Batch:
-        """Return the batch with every edge turned round."""
+        """Return the batch with every edge reversed."""
 
     def with_search(self, search: Any) -> Self:
         """Return the same batch with what a search for it has found."""

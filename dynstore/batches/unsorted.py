@@ -1,7 +1,7 @@
 """The edges of one update as they came, on CUDA: in any order, any of them several times.
 
-They are sorted when a method that needs it is called. What is found out about them on the way, how many there are or
-which, is kept beside them and shared by all forms of the batch, so that nothing is found out twice.
+They are sorted when a method needs it. What is found out about them meanwhile, such as their number, is kept beside
+them and shared by all forms of the batch, so that it is found out once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ __all__ = ["RawEdges", "UnsortedBatch", "WeightedRows"]
 
 @dataclass(slots=True)
 class _Findings:
-    """What is known about a batch: its sorted edges; how many there are, and self-loops among them; sorted keys.
+    """What is known about a batch: its sorted edges; the numbers of edges and of self-loops; sorted keys.
 
-    ``packed``: keys that are not sorted yet; ``counting``: totals on the device, and what waits for them.
+    ``packed``: keys that are not sorted yet; ``counting``: totals on the device, and a function that waits for them.
     """
 
     edges: EdgeBatch | None = None
@@ -39,7 +39,7 @@ class _Findings:
     keys_are_distinct: bool = False
     counting: tuple[Array, Callable[[], tuple[Array, int]]] | None = None
     rows: tuple[Array, Array] | None = None
-    bound: int = 0  # of the ids that ``rows`` has keys for
+    bound: int = 0  # of the ids for which ``rows`` has keys
     bounds: Array | None = None
 
 
@@ -49,18 +49,18 @@ class UnsortedBatch(Batch):
     Parameters
     ----------
     backend : Backend
-        One of CUDA, whose kernels sort them.
+        A CUDA backend, whose kernels sort them.
     src, dst : array, shape (N,), vertex dtype
         int64 ids may not have been validated yet.
     mirrored : bool
-        Whether each edge stands for its mirror image, too; of an undirected graph.
+        Whether each edge stands for its mirror image, too, as in an undirected graph.
 
     Attributes
     ----------
     needs_order : bool
         Whether a plan has to sort these edges.
     num_rows : int
-        How many keys there are, mirror images included, before each is kept once.
+        The number of keys, mirror images included, before repeated ones are dropped.
     """
 
     needs_order = False
@@ -73,12 +73,12 @@ class UnsortedBatch(Batch):
         self._findings = _Findings()
 
     def keep_edges(self, src: Array, dst: Array, num_loops: int, weights: Array | None = None) -> EdgeBatch:
-        """Keep the sorted edges that a plan has found in passing; return them."""
+        """Keep the sorted edges that a plan has found; return them."""
         self._findings.edges = EdgeBatch(src, dst, weights, num_loops if self.mirrored else 0)
         return self._findings.edges
 
     def keep_counts(self, num_edges: int, num_loops: int) -> None:
-        """Keep how many edges a plan has counted in passing, and how many self-loops among them."""
+        """Keep the numbers of edges and of self-loops that a plan has counted."""
         self._findings.counts = num_edges, num_loops if self.mirrored else 0
 
     def known(self) -> Batch:
@@ -109,9 +109,9 @@ class UnsortedBatch(Batch):
 
     @abstractmethod
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
-        """Return the lowest and the highest id of each column, where 0 is always counted as there.
+        """Return the lowest and the highest id of each column; 0 is always counted as present.
 
-        By a kernel that packs the keys in passing. With ``sorting`` they are being sorted when this returns.
+        A kernel finds them while it packs the keys. With ``sorting`` these are being sorted when this returns.
         """
 
     @abstractmethod
@@ -146,7 +146,7 @@ class RawEdges(UnsortedBatch):
     def sort_keys(self) -> Array:
         """Return all keys, sorted; int64: source in the high half, destination in the low one.
 
-        A key is -1 where an id does not fit.
+        A key is -1 if an id does not fit.
         """
         findings = self._findings
         if findings.keys is None:
@@ -155,7 +155,7 @@ class RawEdges(UnsortedBatch):
 
     def find_bounds(self, sorting: bool) -> tuple[int, ...]:
         packed, read_bounds = self._kernels("unique").pack_and_bound(self._backend, *self.columns, self.mirrored)
-        if self._findings.keys is None:  # else there is nothing left to sort
+        if self._findings.keys is None:  # else nothing is left to sort
             self._findings.packed = packed
             if sorting:
                 self.sort_keys()
@@ -170,7 +170,7 @@ class RawEdges(UnsortedBatch):
         return sorted_keys
 
     def start_counting(self) -> Array:
-        """Start to count the distinct keys; return totals on the device (``cuda/unique.py``), empty where all are."""
+        """Start to count the distinct keys; return totals on the device (``cuda/unique.py``), empty if all are."""
         findings = self._findings
         if findings.keys_are_distinct:
             return self._backend.nothing(np.int64)
@@ -179,7 +179,7 @@ class RawEdges(UnsortedBatch):
         return findings.counting[0]
 
     def distinct_keys(self) -> Array:
-        """Return :meth:`sort_keys`, of which each is there once from then on; counts the edges in passing."""
+        """Return :meth:`sort_keys`, which from then on has each key once; also counts the edges."""
         self.start_counting()
         findings = self._findings
         if findings.counting is not None:
@@ -195,7 +195,7 @@ class RawEdges(UnsortedBatch):
 
     def renumbered(self, src: Array, dst: Array) -> RawEdges:
         twin = RawEdges(self._backend, src, dst, self.mirrored)
-        twin.needs_order = self.needs_order  # most have the numbers that they had
+        twin.needs_order = self.needs_order  # most edges keep their numbers
         return twin
 
     def _materialize(self) -> EdgeBatch:
@@ -205,12 +205,12 @@ class RawEdges(UnsortedBatch):
 class WeightedRows(UnsortedBatch):
     """Weighted edges. An edge of several rows has the weight of the last one, or the sum of all.
 
-    The rows of an edge and of its mirror image are the same, and are taken in the same order: their weights are equal.
+    The rows of an edge and of its mirror image are the same, in the same order: their weights are equal.
 
     Parameters
     ----------
     row_weights : array, shape (N,), weight dtype
-        There may be NaN among them, which counts as an id that does not fit.
+        They may include NaN, which counts as an id that does not fit.
     adding : bool
         Whether weights are summed, in float64.
     """
@@ -226,14 +226,15 @@ class WeightedRows(UnsortedBatch):
         self.adding = adding
 
     def sort_below(self, num_vertices: int = MAX_INT32 + 1) -> tuple[Array, Array]:
-        """Return all keys, sorted, as :meth:`RawEdges.sort_keys`, and of each the row that it is of; both int64.
+        """Return all keys, sorted, as :meth:`RawEdges.sort_keys` does, and the row of each; both int64.
 
-        With ``mirrored``: twice the row, and one more for a mirror image. Equal keys have ascending rows. A key may be
-        -1 where an id is ``num_vertices`` or more: that may be quicker. Later calls for no more ids return the same.
+        With ``mirrored``: twice the row, and one more for a mirror image. Equal keys have ascending
+        rows. A key may be -1 if an id is ``num_vertices`` or more, which may be faster. Later calls for no more ids
+        return the same.
         """
         findings = self._findings
         if findings.rows is None or findings.bound < min(num_vertices, MAX_INT32 + 1):
-            findings.rows = None  # to free it before the next is made
+            findings.rows = None  # free them before the next are made
             keys, order, findings.bounds, findings.bound = self._kernels("weighted").sort_weighted(
                 self._backend, self, num_vertices
             )

@@ -1,7 +1,7 @@
-"""How the ids that users write and the numbers that stores hold translate.
+"""The translation between the ids that users write and the numbers that stores hold.
 
 :class:`DenseIds`: an id is its number. :class:`dynstore.ids.mapped.MappedIds` (``renumber=True``): any integers or
-strings, through a map. Both plan first, like the stores: a plan reads and reserves, and may raise; its commit
+strings, through a map. Both plan first, like the stores: a plan reads and reserves, and may raise; its commit only
 writes, and cannot fail.
 """
 
@@ -46,8 +46,8 @@ class IdPlan:
     commit : callable
         Writes the new ids; cannot fail.
     arrange : callable or None
-        For the first edges of an empty graph: gets the batch, under numbers given so far, and returns it under
-        the numbers that it shall have.
+        For the first edges of an empty graph: gets the batch under the numbers given so far, and returns it under its
+        final numbers.
     """
 
     num_vertices: int
@@ -57,7 +57,7 @@ class IdPlan:
 
 @dataclass(frozen=True, slots=True)
 class Rearrangement:
-    """Numbers in order of falling degree, and how far the present ones are from it.
+    """Numbers in order of falling degree, and how far the present ones are from that order.
 
     Attributes
     ----------
@@ -85,8 +85,8 @@ class VertexIds(ABC):
     renumbered : bool
         Whether ids and numbers differ.
     epoch : int
-        Changes when all numbers may mean other vertices than before: by reordering and clearing. That a new id takes
-        over one number does not change it.
+        Changes when all numbers may mean other vertices than before: by reordering and clearing. It does not change
+        when a new id takes over one number.
     """
 
     renumbered: bool
@@ -114,15 +114,15 @@ class VertexIds(ABC):
 
     @abstractmethod
     def plan_deletion(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
-        """Read vertices to delete; return the numbers of those that there are, and the commit."""
+        """Read vertices to delete. Return the numbers of those in the graph, and the commit."""
 
     @abstractmethod
     def plan_clear(self) -> Callable[[], None]:
-        """Plan to forget all ids."""
+        """Plan the removal of all ids."""
 
     @abstractmethod
     def plan_order(self, degrees: Array) -> Rearrangement:
-        """Plan to number the vertices by falling degree, of equal ones the lowest id first.
+        """Plan to number the vertices by falling degree, equal degrees by id.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class VertexIds(ABC):
         num_vertices: int,
         validate: bool = True,
     ) -> EdgeColumns:
-        """Read edges to look for, as numbers; ids that there are not get numbers of their own from V on.
+        """Read edges to look for, as numbers; unknown ids get numbers of their own from V on.
 
         ``validate=False``: see :func:`~dynstore.input.columns.read_edges`.
         """
@@ -158,11 +158,11 @@ class VertexIds(ABC):
 
     @abstractmethod
     def of(self, numbers: Array, num_vertices: int) -> Array:
-        """Return the ids of vertices; a number below 0 stands for none: -1, or None among strings."""
+        """Return the ids of vertices; a negative number stands for none: -1, or None among strings."""
 
     @abstractmethod
     def all(self, num_vertices: int) -> Array:
-        """Return the ids of all vertices in the order of their numbers, as an array of the caller's own."""
+        """Return the ids of all vertices in the order of their numbers, in an array that the caller may keep."""
 
     def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
         """Return the number of one vertex.
@@ -170,7 +170,7 @@ class VertexIds(ABC):
         Raises
         ------
         InputError
-            Where it is no vertex, or not one.
+            If it is no vertex, or not a single one.
         """
         numbers, stranger = self.find(caller, vertex, num_vertices)
         if numbers.shape[0] != 1:
@@ -243,7 +243,7 @@ class DenseIds(VertexIds):
         return self.backend.xp.arange(num_vertices, dtype=self.dtype)
 
     def copy(self) -> VertexIds:
-        return self  # it holds nothing of a graph's own
+        return self  # it holds no data of a graph
 
     def _known(self, num_vertices: int) -> str:
         return f"; ids go to {num_vertices - 1}"

@@ -19,7 +19,7 @@ __all__ = ["KeyColumns", "Keys", "StringKeys", "read_key_edges", "read_keys"]
 
 @dataclass(frozen=True, slots=True)
 class StringKeys:
-    """Strings on the host; row ``i`` holds ``values[codes[i]]``, or ``values[i]`` where there are no codes."""
+    """Strings on the host; row ``i`` holds ``values[codes[i]]``, or ``values[i]`` if there are no codes."""
 
     values: np.ndarray
     codes: np.ndarray | None = None
@@ -64,12 +64,12 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     Returns
     -------
     array, shape (B,), on the device; or StringKeys
-        Integers keep their dtype, and may be negative: who looks them up sees that in passing.
+        Integers keep their dtype, and may be negative: the look-up finds negative ones.
 
     Raises
     ------
     InputError
-        Naming the column and the first bad row: a null, what is neither integer nor string.
+        Naming the column and the first bad row: a null, or what is neither integer nor string.
     """
     if isinstance(column, str):
         column = [column]
@@ -143,7 +143,7 @@ def _categories(caller: str, backend: Backend, name: str, codes: np.ndarray, cat
 
 
 def _checked(caller: str, name: str, values: np.ndarray) -> StringKeys:
-    """Refuse what is no string, naming the first row."""
+    """Refuse values that are no strings, naming the first row."""
     import pandas
 
     if values.shape[0] and pandas.api.types.infer_dtype(values, skipna=False) != "string":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EMPTY", "LARGEST_KEY", "MULTIPLIER", "REMOVED", "HashTable", "Unknown"]
 
-# What stands for a key in a slot without one; keys themselves are not negative.
+# The keys of slots without a key; keys themselves are not negative.
 EMPTY, REMOVED = -1, -2
 LARGEST_KEY = 2**63 - 2
 
@@ -24,15 +24,15 @@ MIN_SLOTS = 64
 
 
 class Unknown(NamedTuple):
-    """Rows of one or two columns whose key is in no slot, in any order.
+    """Rows of one or two columns whose key is not in the table, in any order.
 
     Attributes
     ----------
     keys : array, shape (N,), int64
     places : array, shape (N,), int64
-        Their rows; those of a second column are counted on from the first's.
+        Their rows; those of a second column are numbered on from the first.
     new : array, int64
-        The keys each once, in any order, where the device tells that in passing; else the same as ``keys``.
+        Each key once, in any order, if the device finds that out meanwhile; else the same as ``keys``.
     """
 
     keys: Array
@@ -42,14 +42,14 @@ class Unknown(NamedTuple):
 
 @dataclass
 class HashTable:
-    """Linear probing over a power of two of slots; a key is in the first slot from its home on that is free or its own.
+    """Linear probing over a power of two of slots, from a key's home slot on to the first free one.
 
     Attributes
     ----------
     cells : array, shape (2 S,), int64
         Key and number of each slot, side by side, so that a hit costs one cache line.
     filled : int
-        Slots that are not EMPTY; those of removed keys count until the table is built anew.
+        Slots that are not EMPTY; those of removed keys count until the table is rebuilt.
     """
 
     cells: Array
@@ -73,7 +73,7 @@ class HashTable:
         return 65 - self.num_slots.bit_length()
 
     def takes(self, num_keys: int) -> bool:
-        """Whether so many keys can be added without filling more than 5 slots of 8."""
+        """Whether ``num_keys`` can be added without filling more than 5 slots of 8."""
         return 8 * (self.filled + num_keys) <= 5 * self.num_slots
 
     def copy(self, backend: Backend) -> HashTable:

@@ -1,7 +1,7 @@
 """Vertices of any ids: an incremental map from the users' ids to the numbers 0 .. V-1 of the rows.
 
-A new id gets the next number, several new ones in ascending order, and keeps it. The first edges of an empty graph
-are numbered by falling degree, as cuGraph numbers vertices, because its kernels are fastest then.
+A new id gets the next number and keeps it; several new ones are numbered in ascending order. The first edges of an
+empty graph are numbered by falling degree, as in cuGraph, whose kernels are fastest then.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ INT64 = np.dtype(np.int64)
 
 
 class MappedIds(VertexIds):
-    """Integers or strings as ids; which of the two, the first ids decide.
+    """Integers or strings as ids; the first ids decide which.
 
     Parameters
     ----------
     backend : Backend
     dtype : numpy.dtype
-        Of the numbers.
+        The dtype of the numbers.
     max_vertices : int or None
-        The most ids that there may be.
+        The most ids allowed.
     reuse_ids : bool
         Whether a new id may take over the number of a deleted vertex, which then is no vertex any more.
     """
@@ -48,7 +48,7 @@ class MappedIds(VertexIds):
         super().__init__(backend, dtype, max_vertices)
         self.reuse_ids = reuse_ids
         self._table: IdTable | None = None
-        # Which numbers belong to deleted vertices, bool, shape (V or less,); None where there are none.
+        # Which numbers belong to deleted vertices, bool, shape (V or less,); None if there are none.
         self._gone: Array | None = None
 
     # ------------------------------------------------------------------ updates
@@ -117,7 +117,7 @@ class MappedIds(VertexIds):
         )
 
     def _plan(self, caller: str, table: IdTable, match: Match, num_vertices: int, arranging: bool) -> IdPlan:
-        """Number the new ids as they come next; with ``arranging``, the first ones by degree."""
+        """Give the new ids the next numbers; with ``arranging``, number the first ids by degree."""
         xp, columns, ids = self.backend.xp, match.columns, match.new
         count = int(ids.shape[0])
         if count == 0:
@@ -145,7 +145,7 @@ class MappedIds(VertexIds):
         return plan
 
     def _arrange(self, table: IdTable, ids: Any, batch: Batch, plan: IdPlan) -> EdgeBatch:
-        """Renumber the first batch by falling degree; until now a number was an id's place among the sorted ids."""
+        """Renumber the first batch by falling degree; before, a number is an id's place among the sorted ids."""
         backend, xp, count = self.backend, self.backend.xp, plan.num_vertices
         edges = batch.materialized()
         degrees = xp.bincount(edges.src, minlength=count) + xp.bincount(edges.dst, minlength=count)
@@ -164,7 +164,7 @@ class MappedIds(VertexIds):
         return EdgeBatch(*columns, edges.num_loops)
 
     def _free(self, columns: list[Array], num_vertices: int, wanted: int) -> Array:
-        """Return at most so many numbers of deleted vertices, ascending, without those that a column names."""
+        """Return at most ``wanted`` numbers of deleted vertices, ascending, without those that a column names."""
         xp = self.backend.xp
         if self._gone is None:
             return self.backend.nothing(np.int64)
@@ -174,7 +174,7 @@ class MappedIds(VertexIds):
         return xp.nonzero(gone)[0][:wanted]
 
     def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None]:
-        """Plan to make deleted vertices that are named again ordinary ones."""
+        """Plan to restore deleted vertices that are named again."""
         if self._gone is None:
             return _nothing
         gone = self._flags(num_vertices)
@@ -251,7 +251,7 @@ class MappedIds(VertexIds):
         return twin
 
     def _start_match(self, keys: KeyColumns) -> EdgeColumns | None:
-        """Return the numbers of edges that nobody waits for, -1 for unknown ids; None where one has to."""
+        """Return edges as numbers that a kernel is still writing, -1 for unknown ids; None if the host has to wait."""
         usual = self._gone is None and self.dtype == np.int32
         if self._table is None or not usual or not keys.src.shape[0]:
             return None

@@ -35,7 +35,7 @@ class Match:
     columns : list of arrays
         The number of each row; -1 for ids that are not in the table.
     new : array
-        These ids, distinct and ascending, as the table keeps ids.
+        The unknown ids, distinct and ascending, in the form in which the table keeps ids.
     number : callable
         Gets a number for each new id, int64, and writes it to the rows of that id.
     """
@@ -46,7 +46,7 @@ class Match:
 
 
 class IdTable(ABC):
-    """Ids by number, and numbers by id; nothing is written but by what :meth:`plan_write` returns."""
+    """Ids by number, and numbers by id; only what :meth:`plan_write` returns writes to them."""
 
     kind: str
 
@@ -61,37 +61,37 @@ class IdTable(ABC):
         Raises
         ------
         InputError
-            Naming the column and the first row that has what is no id.
+            Naming the column and the first row with an invalid id.
         """
 
     def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:
-        """Return two columns as numbers that a kernel is still writing, -1 for what is unknown or no id.
+        """Return two columns as numbers that a kernel is still writing, -1 for unknown or invalid ids.
 
-        They are valid until the next call. None where somebody would have to wait for them.
+        They are valid until the next call. None if the host would have to wait for them.
         """
         return None
 
     @abstractmethod
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
-        """Plan to give ids, distinct and new, their numbers, V becoming ``count``.
+        """Plan to give ids, distinct and new, their numbers; V becomes ``count``.
 
         Parameters
         ----------
         replacing : bool
-            Whether some of the numbers belong to ids, which are then forgotten.
+            Whether some of the numbers belong to ids, which are then removed.
         """
 
     @abstractmethod
     def of(self, numbers: Array, holes: bool) -> Array:
-        """Return the ids of numbers; where there are ``holes``, numbers below 0 mean none."""
+        """Return the ids of numbers; with ``holes``, negative numbers stand for none."""
 
     @abstractmethod
     def all(self) -> Array:
-        """Return all ids by number; not to be written."""
+        """Return all ids by number; read-only."""
 
     @abstractmethod
     def order(self, ranks: Array) -> Array:
-        """Return all numbers by falling rank, of equal ones the lowest id first."""
+        """Return all numbers by falling rank, equal ranks by id."""
 
     @abstractmethod
     def take(self, ids: Any, order: Array) -> Any:
@@ -225,10 +225,10 @@ class IntegerTable(IdTable):
 
 
 class StringTable(IdTable):
-    """Strings on the host: a table of their 64-bit hashes, and the strings by number.
+    """Strings on the host: a table of their 63-bit hashes, and the strings by number.
 
-    A hash that is found counts only if the string is the same. Strings whose hash another string had first are in a
-    dictionary of their own, which is empty but by a chance of V**2 / 2**64; the table of hashes does not have them.
+    A hash that is found counts only if the strings are equal. A string whose hash belongs to another string is in a
+    dictionary of its own, and not in the table of hashes; the dictionary is empty except with probability V**2 / 2**64.
     """
 
     kind = "string"
@@ -296,7 +296,7 @@ class StringTable(IdTable):
         return commit
 
     def _unshared(self, ids: np.ndarray, places: np.ndarray, replacing: bool) -> tuple[np.ndarray, dict[str, int]]:
-        """Return the hashes of new strings, REMOVED for those that another string had first, and these strings."""
+        """Return the hashes of new strings, REMOVED for hashes that belong to another string, and these strings."""
         hashes = hash_strings(ids)
         _, first = np.unique(hashes, return_index=True)
         shared = np.ones(hashes.shape[0], np.bool_)
@@ -342,7 +342,7 @@ class StringTable(IdTable):
 
 
 def _rank_strings(texts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct strings, ascending, and where each row's is among them."""
+    """Return the distinct strings, ascending, and the place of each row's string among them."""
     import pandas
 
     codes, found = pandas.factorize(texts)

@@ -1,4 +1,4 @@
-"""The one door in: frames, arrays and lists become checked arrays of one device.
+"""All input: frames, arrays and lists become checked arrays of one device.
 
 Nothing is imported to recognise a type: an object can only be a polars frame if polars is loaded already.
 """
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
-# Marks a table made by to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
+# Marks a table of to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
 GAPS_MARK = "dynstore.gaps"
 # kDLCPU and kDLCUDAHost
 DLPACK_HOST = (1, 3)
@@ -46,7 +46,7 @@ Bounds = tuple[int, ...]
 class EdgeColumns:
     """Columns of equal length: ids of the vertex dtype, weights of the weight dtype or None.
 
-    ``max_id`` is None where nobody has looked yet whether the ids are such.
+    ``max_id`` is None if the ids are not validated yet.
     """
 
     src: Array
@@ -70,27 +70,26 @@ def read_edges(
     Parameters
     ----------
     caller : str
-        The caller, for messages.
+        The calling function, for messages.
     backend : Backend
-        Where the arrays shall be.
+        The backend on whose device the arrays are returned.
     edges : frame or tuple
         A pandas, pyarrow, polars or cuDF frame, or ``(src, dst)`` or ``(src, dst, weights)``.
     names : tuple
         The frame's columns: source, destination, and weight or None.
     vertex_dtype, weight_dtype : numpy.dtype
-        What to return; ``weight_dtype=None`` ignores weights.
+        The dtypes to return; ``weight_dtype=None`` ignores weights.
     validate : bool
-        False leaves ids on the device for CUDA kernels to be looked at by a kernel that reads them anyway; those that
-        are none of the vertex dtype become -1. Weights that are of the weight dtype already are left so, too: there may
-        be NaN among them.
+        False leaves the validation of ids on a CUDA device to a kernel that reads them anyway; those that do not fit
+        the vertex dtype become -1. Weights of the weight dtype are not validated either: they may include NaN.
     bounds : tuple of int, optional
-        What such a kernel has found: the lowest and the highest id of each column, and 0. Not of other dtypes, whose
-        columns are looked at once more.
+        What such a kernel has found: the lowest and the highest id of each column, and 0. It is not used for ids of
+        other dtypes, whose columns are read once more.
 
     Returns
     -------
     EdgeColumns
-        ``max_id`` is -1 for an empty batch, None for ids that nobody has looked at.
+        ``max_id`` is -1 for an empty batch, None for ids that are not validated.
 
     Raises
     ------
@@ -120,9 +119,9 @@ def read_edges(
 
 
 def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
-    """Whether edges are two columns that kernels take as they are, so that small batches are looked at but once.
+    """Whether edges are two columns that kernels take as they are, so that small batches are examined only once.
 
-    On the device, of the dtype, of one length above 0 and one dimension, without gaps.
+    They are on the device, of the dtype, of one dimension and one length above 0, without gaps.
     """
     if backend.family != "cuda" or type(edges) is not tuple or len(edges) != 2:
         return False
@@ -134,7 +133,7 @@ def _are_as_wanted(backend: Backend, edges: Any, dtype: np.dtype) -> bool:
 
 
 def _was_there(given: Any, array: Array) -> bool:
-    """Whether a column was on the device already; of our own arrays none is asked, which would take a while."""
+    """Whether a column was on the device already. Our own arrays are not tested for attributes, which takes time."""
     return given is array or hasattr(given, "__cuda_array_interface__")
 
 
@@ -142,7 +141,7 @@ def read_weights(
     caller: str, backend: Backend, columns: list[tuple[str, Any]], src: Any, dst: Any, weight_dtype: np.dtype | None,
     validate: bool = True,
 ) -> Array | None:  # fmt: skip
-    """Read the weights of a split batch, None where it has none or none are wanted; check that all lengths agree.
+    """Read the weights of a split batch, None if it has none or none are wanted; check that all lengths agree.
 
     ``validate``: see :func:`read_edges`.
     """
@@ -177,7 +176,7 @@ def _is_frame(edges: Any) -> bool:
 
 
 def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
-    """Return the columns of a frame or a tuple by name, each as it came; refuse what is neither."""
+    """Return the columns of a frame or a tuple by name, each as it came; refuse all else."""
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
             raise InputError(
@@ -215,7 +214,7 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
 
 
 def open_stream(caller: str, edges: Any) -> Any:
-    """Return what hands out tables as an Arrow stream, maybe only once, as a pyarrow table, all else as it is."""
+    """Return an Arrow stream, which may be readable only once, as a pyarrow table; return all else as it is."""
     if isinstance(edges, tuple) or _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
         return edges
     try:
@@ -232,9 +231,9 @@ def open_stream(caller: str, edges: Any) -> Any:
 
 
 def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
-    """Return edges that may be read twice: a stream is read, and of a tuple NumPy's integer ids are on the GPU.
+    """Return edges that may be read twice: a stream is read, and NumPy's integer ids in a tuple are copied to the GPU.
 
-    All else, and what is no column, is returned as it is; see :func:`open_stream`.
+    All else is returned as it is, even if it is no column; see :func:`open_stream`.
     """
     if not isinstance(edges, tuple):
         return open_stream(caller, edges)
@@ -250,7 +249,7 @@ def _bring(backend: Backend, column: Any) -> Any:
 
 
 def _without_gaps(edges: Any, wanted: list[str]) -> Any:
-    """Drop the rows of a table of our own that are null in all columns wanted; other tables stay as they are."""
+    """Drop the rows of a table made by dynstore that are null in all wanted columns; other tables stay as they are."""
     if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
         if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
             return edges
@@ -293,12 +292,12 @@ def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     )
     if column.ndim != 1:
         raise InputError(f"{caller}: `{name}` has {column.ndim} dimensions; wanted one")
-    # What is no number stays where it is: the caller refuses it, and a GPU has no such arrays.
+    # Values that are no numbers stay on the host: the caller refuses them, and a GPU has no such arrays.
     return backend.asarray(column) if column.dtype.kind in "biuf" else column
 
 
 def _open_dlpack(column: Any) -> Any:
-    """Return an array that speaks DLPack and nothing else as a NumPy or CuPy array, all else as it is."""
+    """Return an array that supports only DLPack as a NumPy or CuPy array; return all else as it is."""
     protocols = ("__array__", "__array_interface__", "__cuda_array_interface__")
     if not hasattr(column, "__dlpack__") or any(hasattr(column, protocol) for protocol in protocols):
         return column
@@ -392,7 +391,7 @@ def _weights(caller: str, backend: Backend, name: str, column: Any, dtype: np.dt
 
 
 def as_signed(backend: Backend, column: Array) -> Array:
-    """Return a column of integers that int64 holds; what it does not hold becomes its largest."""
+    """Return a column of integers that fit int64; larger ones become its largest."""
     if column.dtype != np.uint64:
         return column
     return backend.xp.minimum(column, np.uint64(np.iinfo(np.int64).max)).astype(np.int64)

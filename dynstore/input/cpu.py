@@ -12,6 +12,6 @@ __all__ = ["find_bounds"]
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
-    """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
+    """Return the lowest and highest of each of two integer columns; 0 is always counted as present."""
     low_first, high_first = int(first.min(initial=0)), int(first.max(initial=0))
     return low_first, high_first, int(second.min(initial=0)), int(second.max(initial=0))

@@ -19,10 +19,10 @@ __all__ = ["convert_ids", "d_leave_bounds", "find_bounds"]
 
 @device
 def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
-    """Merge what the warp's lanes saw; the first lane puts it to the whole (atomic min, max).
+    """Merge the bounds of the warp's lanes; the first lane adds them to those of all (atomic min, max).
 
-    The plain read only saves atomics, all of which are on the same four words: what it may miss is a bound that has
-    gone further meanwhile.
+    The plain reads only save atomics, all of which are on the same four words: a read may be out of date, if the bound
+    has gone further meanwhile.
     """
     low_first, high_first, low_second, high_second = d_bound_lanes(low_first, high_first, low_second, high_second)
     if d_lane() == 0:
@@ -38,7 +38,7 @@ def d_leave_bounds(bounds, low_first, high_first, low_second, high_second):
 
 @kernel
 def k_find_bounds(first, second, bounds):
-    """Threads stride over two columns; ``bounds``: the lowest and the highest value of each, from zeros."""
+    """Threads stride over two columns; ``bounds``: the lowest and the highest value of each, starting from zeros."""
     i = np.int64(cuda.grid(1))
     low_first, high_first, low_second, high_second = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     while i < max(first.shape[0], second.shape[0]):
@@ -53,7 +53,7 @@ def k_find_bounds(first, second, bounds):
 
 
 def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int, int, int]:
-    """Return the lowest and highest of each of two integer columns, where 0 is always counted as there."""
+    """Return the lowest and highest of each of two integer columns; 0 is always counted as present."""
     columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
     bounds = backend.zeros(4, np.int64)
     k_find_bounds.launch_strided(max(first.shape[0], second.shape[0]), *columns, bounds)
@@ -63,7 +63,7 @@ def find_bounds(backend: Backend, first: Array, second: Array) -> tuple[int, int
 
 @kernel
 def k_convert_ids(first, second, highest, converted_first, converted_second):
-    """One thread owns a row of two columns of one length: its ids in another dtype, -1 for what is none up to there."""
+    """One thread owns a row of two columns of one length: convert its ids, -1 for ids below 0 or above ``highest``."""
     i = cuda.grid(1)
     if i < first.shape[0]:
         one, other = np.int64(first[i]), np.int64(second[i])
@@ -72,7 +72,7 @@ def k_convert_ids(first, second, highest, converted_first, converted_second):
 
 
 def convert_ids(backend: Backend, first: Array, second: Array, dtype: np.dtype) -> list[Array]:
-    """Return two columns of ids in a vertex dtype as soon as a kernel is started: -1 for what is none."""
+    """Start a kernel and return two columns of ids in a vertex dtype: -1 for ids that do not fit."""
     columns = [backend.xp.ascontiguousarray(as_signed(backend, column)) for column in (first, second)]
     count, highest = int(first.shape[0]), int(np.iinfo(dtype).max) - 1
     converted = backend.empty_arena((count, dtype), (count, dtype))

@@ -1,4 +1,4 @@
-"""The one door out for tables: pandas on the host, cuDF on CUDA where it is installed, else pandas."""
+"""Output of tables: pandas on the host, cuDF on CUDA if it is installed, else pandas."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def make_frame(backend: Backend, columns: Mapping[str, Array]) -> Any:
 
 
 def make_cudf_frame(cudf: Any, columns: Mapping[str, Any]) -> Any:
-    """Make a cuDF frame of equally long columns: over the memory of packed arrays of numbers, without a copy.
+    """Make a cuDF frame of equally long columns: over the memory of contiguous arrays of numbers, without a copy.
 
     Such arrays go through pylibcudf, which takes a third of the time of ``cudf.DataFrame``.
     """

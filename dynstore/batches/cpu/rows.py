@@ -1,4 +1,4 @@
-"""Sorting a raw batch on the host."""
+"""Sorting an unsorted batch on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a raw batch on CUDA, and of its mirror image."""
+"""The rows of an unsorted batch on CUDA, and of its mirror image."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def d_read_row(edge_src, edge_dst, mirrored, i):
 
 @device
 def d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices):
-    """Return source and destination of a row, and whether there is one, of vertices; else the source has no edges."""
+    """Return source and destination of a row, and whether it exists with valid ids; else the source has no edges."""
     row, column = d_read_row(edge_src, edge_dst, mirrored, min(np.int64(i), num_rows - 1))
     known = (np.int64(i) < num_rows) & (min(row, column) >= 0) & (max(row, column) < num_vertices)
     return np.int32(row if known else num_vertices), np.int32(column), known
@@ -42,5 +42,5 @@ def d_count_rows(edge_src, mirrored):
 
 
 def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> RawEdges:
-    """Return int32 edges as a batch that is sorted when that is needed; ``mirrored``: in both directions."""
+    """Return int32 edges as a batch that is sorted only when needed; ``mirrored``: in both directions."""
     return RawEdges(backend, src, dst, mirrored)

@@ -1,10 +1,10 @@
 """Sorting int64 keys on CUDA: many by CuPy; fewer by merging, in one launch.
 
-CuPy has the host launch several kernels and, where rows are asked for, gather the keys: 1e5 keys with their rows take
-it 115 us, and 137 until the GPU is idle, longer than all else that such an update does. Here it is 31 and 73 (an H200),
-and the host is free meanwhile. A block sorts each tile of keys in its shared memory; then several sorted runs at a time
-become one. A key finds its place by binary searches in the others of these, of which neighbouring keys take nearly the
-same steps.
+For a CuPy sort the host launches several kernels and, if rows are wanted, gathers the keys. 1e5 keys with their rows
+take the host 115 us, and 137 until the GPU is idle: longer than all else in such an update. Here it is 31 and 73 (an
+H200), and the host is free meanwhile. A block sorts each tile of keys in its shared memory; then several sorted runs at
+a time become one. A key finds its place by binary searches in the other runs; neighbouring keys take nearly the same
+steps.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 __all__ = ["merge_rows", "sort_keys", "sort_rows"]
 
-# So many keys are merged: 3e5 with their rows took 128 us where CuPy's sort took 152, but 1e6 361 where it took 222.
+# The most keys that are merged: 3e5 with their rows took 128 us where CuPy's sort took 152, but 1e6 361 instead of 222.
 MAX_MERGED = 600 if SIMULATED else 300_000
-# Keys of a tile that a thread has, and runs that it searches at a time: their reads wait together.
+# Keys of a tile that a thread owns, and runs that it searches at a time: their reads overlap.
 EACH = 4
 TILE = EACH * THREADS
 TILE_BITS = TILE.bit_length() - 1
-# The binary logarithm of how many runs become one at most.
+# The binary logarithm of the most runs that become one.
 MAX_BITS = 2 if SIMULATED else 4
-# Behind all keys; one more is an int64, too.
+# Above all keys; one more is an int64, too.
 NO_KEY = np.int64(np.iinfo(np.int64).max - 1)
 ONE = np.uint32(1)
 
 
 @device
 def d_sort_tile(held, numbers):
-    """Sort a tile of keys in shared memory, stably, and move their numbers along: runs of 1, 2, 4 ... are paired."""
+    """Sort a tile of keys in shared memory, stably, with their numbers: runs of 1, 2, 4 ... are merged in pairs."""
     keys, bounds = cuda.local.array(EACH, np.int64), cuda.local.array(EACH, np.int64)
     moved, lows = cuda.local.array(EACH, np.int32), cuda.local.array(EACH, np.uint32)
     thread, run = np.uint32(cuda.threadIdx.x), ONE
@@ -46,7 +46,7 @@ def d_sort_tile(held, numbers):
         for j in range(EACH):
             i = np.uint32(thread + j * THREADS)
             keys[j], moved[j] = held[i], numbers[i]
-            # Of equal keys those of the first run come first. The search is in the other one, from its start.
+            # Of equal keys those of the first run come first. The search is in the other run, from its start.
             bounds[j] = keys[j] + np.int64((i & run) != 0)
             lows[j] = np.uint32((i ^ run) & ~np.uint32(run - ONE))
         half = np.uint32(run >> ONE)
@@ -61,7 +61,7 @@ def d_sort_tile(held, numbers):
         cuda.syncthreads()
         for j in range(EACH):
             i = np.uint32(thread + j * THREADS)
-            # The starts of both runs come to that of the pair, twice, and a run.
+            # The starts of both runs add up to that of the pair, twice, plus a run.
             place = np.uint32(lows[j] + (i & np.uint32(run + run - ONE)) - run)
             held[place], numbers[place] = keys[j], moved[j]
         run = np.uint32(run + run)
@@ -70,7 +70,7 @@ def d_sort_tile(held, numbers):
 
 @device
 def d_sort_tiles(keys, to_keys, to_rows):
-    """Blocks stride over the tiles; what is behind the last key is sorted as if there were some."""
+    """Blocks stride over the tiles; the last tile is filled up with ``NO_KEY``."""
     held = cuda.shared.array(TILE, np.int64)
     numbers = cuda.shared.array(TILE, np.int32)
     size, begin, thread = np.int64(keys.shape[0]), np.int64(cuda.blockIdx.x) * TILE, np.int64(cuda.threadIdx.x)
@@ -86,15 +86,15 @@ def d_sort_tiles(keys, to_keys, to_rows):
                 to_keys[begin + i] = held[i]
                 if to_rows.shape[0] > 0:
                     to_rows[begin + i] = begin + numbers[i]
-        cuda.syncthreads()  # what was held has been written
+        cuda.syncthreads()  # the sorted tile has been written
         begin += np.int64(cuda.gridDim.x) * TILE
 
 
 @device
 def d_merge_runs(keys, rows, to_keys, to_rows, run_bits, bits):
-    """Merge sorted runs of ``1 << run_bits`` keys, but for the last one, ``1 << bits`` at a time; a thread owns a key.
+    """Merge sorted runs of ``1 << run_bits`` keys, except the last one, ``1 << bits`` at a time; a thread owns a key.
 
-    Behind the last key its run is searched as if that were there again and again.
+    Behind the last key its run is searched as if that key were repeated.
     """
     bounds = cuda.local.array(EACH, np.int64)
     starts, lows = cuda.local.array(EACH, np.uint32), cuda.local.array(EACH, np.uint32)
@@ -129,10 +129,10 @@ def d_merge_runs(keys, rows, to_keys, to_rows, run_bits, bits):
 
 @kernel
 def k_merge_keys(keys, spare_rows, sorted_keys, rows, num_levels, bits, control):
-    """Sort stably: tiles, then so many levels at which ``1 << bits`` runs become one, each after a grid-wide wait.
+    """Sort stably: tiles, then ``num_levels`` levels at which ``1 << bits`` runs become one, each after a grid wait.
 
-    ``keys`` is written, too. ``rows``, if they have room for any, become the numbers of the keys; then the spare ones
-    have as much. ``control``: from zeros.
+    ``keys`` is written, too. If ``rows`` has a length, it gets the numbers of the keys; ``spare_rows`` has the same
+    length. ``control`` starts as zeros.
     """
     from_keys, from_rows, to_keys, to_rows = keys, spare_rows, sorted_keys, rows
     if num_levels & 1 == 0:
@@ -152,7 +152,7 @@ def merge_rows(backend: Backend, keys: Array, num_rows: int) -> tuple[Array, Arr
     control, spare_rows, sorted_keys, rows = backend.empty_arena(
         (ARRIVALS + 1, np.int64), (num_rows, np.int64), (size, np.int64), (num_rows, np.int64), zeroed=1
     )
-    runs = (max(size - 1, 0) // TILE).bit_length()  # as many as 2 to this at most
+    runs = (max(size - 1, 0) // TILE).bit_length()  # the binary logarithm of the runs, rounded up
     num_levels = -(-runs // MAX_BITS)
     bits = -(-runs // max(num_levels, 1))
     k_merge_keys.launch_resident(size, keys, spare_rows, sorted_keys, rows, num_levels, bits, control)
@@ -171,7 +171,7 @@ def sort_keys(backend: Backend, keys: Array) -> Array:
 
 
 def sort_rows(backend: Backend, keys: Array) -> tuple[Array, Array]:
-    """Return int64 keys below 2^63 - 2 in ascending order and the row that each was in, ascending among equal ones.
+    """Return int64 keys below 2^63 - 2 in ascending order, and the row that each was in, ascending among equal keys.
 
     Both are int64. ``keys`` may be written.
     """

@@ -39,11 +39,12 @@ __all__ = [
     "start_keeping",
 ]
 
-# Rows of the sums, behind those of a plan (``located``, ``windows``), of which this may be a phase.
+# Entries of ``control``, behind those of a plan (``pma/cuda/locate.py``, ``pma/cuda/windows.py``) that has this as a
+# phase.
 RUNS, RUN_LOOPS = declare("sorted plan", RUNS=8, RUN_LOOPS=9)
 
 
-# Keys that a thread has of a tile: even, and at most as many as a warp has lanes.
+# Keys of a tile that a thread owns: even, and at most as many as a warp has lanes.
 KEYS_EACH = 4 if SIMULATED else 16
 # Indices are unsigned, which saves a test for negative ones, and so are the steps between them.
 ONE, STEP = np.uint64(1), np.uint64(THREADS)
@@ -51,9 +52,9 @@ ONE, STEP = np.uint64(1), np.uint64(THREADS)
 
 @device
 def d_tell_run(keys, i):
-    """Return whether sorted key ``i``, not the very last, is the last of its run, and whether it is a self-loop's, too.
+    """Return whether sorted key ``i``, not the very last, is the last of its run, and if so whether it is a self-loop.
 
-    Nothing is read behind a branch, so that a thread's reads of several keys wait together.
+    No read is behind a branch, so that a thread's reads of several keys overlap.
     """
     key, following = keys[i], keys[i + ONE]
     return following != key, following != key and (key >> 32) == (key & 0xFFFFFFFF)
@@ -61,7 +62,7 @@ def d_tell_run(keys, i):
 
 @device
 def d_ends_run(keys, i, end):
-    """Return whether a sorted key, if it is before ``end``, is the last of its run; nothing is read behind a branch."""
+    """Return whether a sorted key, if it is before ``end``, is the last of its run; no read is behind a branch."""
     final = np.uint64(keys.shape[0] - 1)
     key, following = keys[min(i, final)], keys[min(i + ONE, final)]
     return (i < end) & ((i == final) | (following != key))
@@ -91,10 +92,10 @@ def d_count_runs(keys, control, board):
 
 @device
 def d_keep_runs(keys, kept, src, dst, control, board):
-    """Write the last of each run to its rank: to ``kept`` if that has room, else its halves to ``src`` and ``dst``.
+    """Write the last key of each run to its rank: to ``kept`` if that has room, else its halves to ``src``, ``dst``.
 
-    Blocks have counted their shares. A warp has neighbouring rows of a tile, a key a lane in each, and reads two rows
-    at a time: lane ``r`` keeps which keys of row ``r`` are the last of their run.
+    Blocks have counted their shares. A warp owns neighbouring rows of a tile, a key a lane in each, and reads two rows
+    at a time: lane ``r`` keeps which keys of row ``r`` end their run.
     """
     place = np.uint64(d_sum_blocks_before(control, RUNS, board))
     first, stop = d_chunk(np.int64(keys.shape[0]))
@@ -132,7 +133,7 @@ def d_keep_runs(keys, kept, src, dst, control, board):
 
 @device
 def d_write_key(keys, count, at, row, column, mirrored):
-    """Write the key of edge ``at`` of ``count``, or -1 for none, and its mirror image's behind those of all edges."""
+    """Write the key of edge ``at`` of ``count``, -1 if an id does not fit; its mirror image's goes behind all edges."""
     row, column = np.int64(row), np.int64(column)
     fits = min(row, column) >= 0 and max(row, column) <= 0x7FFFFFFF
     keys[at] = (row << 32) | column if fits else np.int64(-1)
@@ -142,15 +143,15 @@ def d_write_key(keys, count, at, row, column, mirrored):
 
 @kernel
 def k_pack_keys(src, dst, mirrored, keys, control, mailbox, ticket):
-    """Threads stride over the edges: the key of each, source in the high half; ``mirrored``: its mirror image's, too.
+    """Threads stride over the edges: pack each key, source in the high half; if ``mirrored``, its mirror image's, too.
 
-    The lowest and the highest source and destination, from zeros, become the first totals, and are posted if there is
-    a mailbox.
+    The lowest and the highest source and destination, starting from zeros, become the first totals. They are posted if
+    there is a mailbox.
     """
     low_row, high_row, low_column, high_column = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     step, count = np.uint64(cuda.gridsize(1)), np.uint64(src.shape[0])
     base = np.uint64(cuda.grid(1))
-    while base < count:  # the reads of four edges wait together
+    while base < count:  # the reads of four edges overlap
         at0, last = base, count - np.uint64(1)
         at1 = min(at0 + step, last)
         at2 = min(at1 + step, last)
@@ -173,9 +174,9 @@ def k_pack_keys(src, dst, mirrored, keys, control, mailbox, ticket):
 
 @kernel
 def k_keep_runs(keys, kept, src, dst, control, mailbox, ticket):
-    """Each of sorted keys is kept once, see ``d_keep_runs``; blocks count their share first, and wait.
+    """Keep each of sorted keys once, see ``d_keep_runs``; blocks first count their shares, then wait (one grid wait).
 
-    The totals are posted then. Nothing is written to ``kept`` where all keys are distinct.
+    Then the totals are posted. Nothing is written to ``kept`` if all keys are distinct.
     """
     board = cuda.shared.array(BOARD, np.int64)
     d_count_runs(keys, control, board)
@@ -189,7 +190,7 @@ def k_keep_runs(keys, kept, src, dst, control, mailbox, ticket):
 def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array:
     """Return the keys of edges, int64, source in the high half; ``mirrored``: in both directions.
 
-    A key is -1 where an id is negative, or no int32.
+    A key is -1 if an id is negative, or no int32.
     """
     return _pack(backend, src, dst, mirrored, backend.nothing(np.int64), 0)
 
@@ -197,9 +198,9 @@ def pack_keys(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Array
 def pack_and_bound(
     backend: Backend, src: Array, dst: Array, mirrored: bool
 ) -> tuple[Array, Callable[[], tuple[int, ...]]]:
-    """Return what :func:`pack_keys` does, and what waits for the ids' bounds, but not for work that is started later.
+    """Return what :func:`pack_keys` does, and a function that waits for the ids' bounds, but not for later work.
 
-    These are the lowest and the highest source and destination, where 0 is always counted as there.
+    The bounds are the lowest and the highest source and destination; 0 is always counted as present.
     """
     mailbox = Mailbox(backend)
     ticket = mailbox.next_ticket()
@@ -237,10 +238,10 @@ def start_keeping(backend: Backend, keys: Array) -> tuple[Array, Callable[[], tu
     Returns
     -------
     totals : array
-        On the device; ``totals[RUNS]`` are distinct.
+        On the device; ``totals[RUNS]`` is the number of distinct keys.
     finish : callable
-        Waits for these, but not for work that is started later; returns the distinct keys, the same array where all
-        are, and how many of them have equal halves.
+        Waits for the totals, but not for later work. Returns the distinct keys, in the same array if all are distinct,
+        and how many of them have equal halves.
     """
     count = int(keys.shape[0])
     control, kept = backend.empty_arena((CONTROL_SIZE, np.int64), (count, np.int64), zeroed=1)
@@ -257,7 +258,7 @@ def start_keeping(backend: Backend, keys: Array) -> tuple[Array, Callable[[], tu
 def _start(
     backend: Backend, keys: Array, kept: Array, first: Array, second: Array, control: Array
 ) -> Callable[[], tuple[int, int]]:
-    """Start the kernel; return what waits for how many keys are distinct, and how many of these have equal halves."""
+    """Start the kernel. Return a function that waits for the numbers of distinct keys and of self-loops."""
     if not keys.shape[0]:
         return lambda: (0, 0)
     mailbox = Mailbox(backend)

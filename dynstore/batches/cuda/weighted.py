@@ -1,4 +1,4 @@
-"""Weighted edges of unsorted rows on CUDA: keys that remember their rows, and each edge once with its weight."""
+"""Weighted edges of unsorted rows on CUDA: keys that carry their rows, and each edge once with its weight."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["keep_rows", "sort_weighted", "start_keeping"]
 
-# Where blocks arrive that wait for each other: another kernel on the same ``control`` has the usual entry.
+# Where blocks of these kernels arrive: another kernel on the same ``control`` uses the standard entry.
 (KEEPING_ARRIVALS,) = declare("sorted plan", KEEPING_ARRIVALS=ARRIVALS + 1)
-# Rows that a thread packs, so that fewer warps have bounds to tell.
+# Rows that a thread packs, so that fewer warps have to add their bounds.
 ROWS_EACH = 4
-# Rows of one edge that a thread sums by itself; a warp shares more.
+# The most rows of one edge that a thread sums alone; a warp shares more.
 FEW_ROWS = 32
 
 
 class _Layout(NamedTuple):
-    """What a key is packed of: source and destination, of ``id_bits`` each, and its row's number in the lowest bits.
+    """The parts of a key: source and destination, of ``id_bits`` each, and its row's number in the lowest bits.
 
-    Ids are below ``bound``. ``flip``: what the bits are changed by (exclusive or), so that int64 has their order.
+    Ids are below ``bound``. The bits are changed by exclusive or with ``flip``, so that their order is that of int64.
     """
 
     bound: int
@@ -43,14 +43,14 @@ class _Layout(NamedTuple):
     flip: int
 
 
-# Without the row, which is sorted along.
+# Without the row, which is sorted along with the key.
 WIDE = _Layout(1 << 31, 32, 0, 0)
 
 
 def _choose_layout(num_vertices: int, num_rows: int) -> _Layout:
-    """Return how keys are packed with their rows, if these and ids of vertices fit 64 bits, else without.
+    """Return a layout of keys with their rows, if two ids and a row fit into 64 bits, else one without rows.
 
-    No row's number has all bits set, so a key that has is none.
+    No row's number has all bits set, so a key of set bits alone is no edge.
     """
     id_bits, row_bits = max(num_vertices - 1, 1).bit_length(), num_rows.bit_length()
     return _Layout(1 << id_bits, id_bits, row_bits, -1 << 63) if 2 * id_bits + row_bits <= 64 else WIDE
@@ -64,10 +64,10 @@ def d_pack_key(row, column, number, id_bits, row_bits):
 
 @kernel
 def k_pack_rows(src, dst, weights, mirrored, bound, id_bits, row_bits, flip, keys, bounds):
-    """Threads stride over the rows: the key of each, see ``_Layout``, all bits where an id or the weight is none.
+    """Threads stride over the rows: pack each key, see ``_Layout``; all bits are set if an id does not fit or for NaN.
 
-    ``mirrored``: of row i at 2 i, and of its mirror image behind that. ``bounds``: the lowest and the highest source
-    and destination, from zeros.
+    ``mirrored``: row i goes to 2 i, its mirror image behind it. ``bounds``: the lowest and the highest source and
+    destination, starting from zeros.
     """
     i = np.int64(cuda.grid(1))
     low_row, high_row, low_column, high_column = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -86,7 +86,7 @@ def k_pack_rows(src, dst, weights, mirrored, bound, id_bits, row_bits, flip, key
 
 @kernel
 def k_unpack_rows(keys, id_bits, row_bits, flip, order):
-    """Threads stride over keys packed with rows: they become keys without, -1 for none; the rows go to ``order``."""
+    """Threads stride over keys packed with rows: leave keys without rows, -1 for no edge; the rows go to ``order``."""
     id_mask, row_mask = (np.int64(1) << id_bits) - 1, (np.int64(1) << row_bits) - 1
     for i in range(cuda.grid(1), keys.shape[0], cuda.gridsize(1)):
         key = keys[i] ^ flip
@@ -112,9 +112,9 @@ def d_list_runs(keys, ends, control, board):
 
 @device
 def d_sum_rows(order, shift, weights, first, apart, begin, stride, count):
-    """Return the float64 sum of every ``stride``-th of ``count`` rows of a run, from the one numbered ``begin`` on.
+    """Return the float64 sum of every ``stride``-th of ``count`` rows of a run, from number ``begin`` on.
 
-    The first is at ``first``, the others 1 or, with ``apart`` 1, 2 apart.
+    The first row is at ``first``; the others follow at a distance of 1, or of 2 if ``apart`` is 1.
     """
     total, i = np.float64(0.0), begin
     while i < count:
@@ -125,10 +125,9 @@ def d_sum_rows(order, shift, weights, first, apart, begin, stride, count):
 
 @device
 def d_sum_run(order, shift, weights, first, apart, count):
-    """Return the sum of the ``count`` rows of the lane's run; those of long ones are summed by the whole warp.
+    """Return the sum of the ``count`` rows of the lane's run; the whole warp sums those of long runs.
 
-    Which row is added to which depends on their number alone, so the sums of an edge and of its mirror image are equal.
-    All lanes call it.
+    The order of additions depends on ``count`` alone, so an edge and its mirror image have equal sums. All lanes call.
     """
     is_long = count > FEW_ROWS
     total = d_sum_rows(order, shift, weights, first, apart, np.int64(0), np.int64(1), np.int64(0) if is_long else count)
@@ -150,7 +149,7 @@ def d_sum_run(order, shift, weights, first, apart, count):
 def d_resolve_runs(keys, order, mirrored, weights, adding, ends, count, out_src, out_dst, out_weights):
     """Write the edge of each of ``count`` runs, and its weight: the last row's, or the sum of all.
 
-    A self-loop is its own mirror image: both are there, next to each other, and the second is left out of the sum.
+    A self-loop is its own mirror image: both are in the run, next to each other, and the second is left out of the sum.
     """
     base, end = d_chunk(count)
     shift = np.int64(1) if mirrored else np.int64(0)
@@ -176,9 +175,9 @@ def d_resolve_runs(keys, order, mirrored, weights, adding, ends, count, out_src,
 
 @kernel
 def k_keep_rows(keys, order, mirrored, weights, adding, ends, out_src, out_dst, out_weights, control):
-    """Each of sorted keys is kept once, with its weight; a grid-wide wait after each phase.
+    """Keep each of sorted keys once, with its weight; two grid waits, one between any two phases.
 
-    How many there are, and how many self-loops, is left in ``control``.
+    Leaves the numbers of keys and of self-loops in ``control``.
     """
     board = cuda.shared.array(BOARD, np.int64)
     d_count_runs(keys, control, board)
@@ -189,24 +188,24 @@ def k_keep_rows(keys, order, mirrored, weights, adding, ends, out_src, out_dst, 
 
 
 def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tuple[Array, Array, Array, int]:
-    """Sort the keys of weighted rows, with each row's mirror image behind it if there are such.
+    """Sort the keys of weighted rows, with each row's mirror image behind it if there are any.
 
-    Many are sorted with their rows in the lowest bits, where there is room: CuPy takes less time for keys alone.
+    Many keys are sorted with their rows in the lowest bits, if there is room: CuPy takes less time for keys alone.
 
     Parameters
     ----------
     num_vertices : int
-        Any int32 is below that, or ids that are not are no vertices.
+        Above all int32, unless ids from it on are no vertices.
 
     Returns
     -------
     keys, order : array, int64
-        As ``WeightedRows.sort_below`` returns them. A key is -1 where an id is negative, or
-        from ``bound`` on, or the weight is NaN; where these are, and of which row they are, is open.
+        As ``WeightedRows.sort_below`` returns them. A key is -1 if an id is negative or from ``bound`` on, or if the
+        weight is NaN; the place and the row of such keys are undefined.
     bounds : array, shape (4,), int64
-        The lowest and the highest source and destination, where 0 is always counted as there.
+        The lowest and the highest source and destination; 0 is always counted as present.
     bound : int
-        Above all vertices and at most 2^31; higher than it need be where that takes no more bits.
+        Above all vertices and at most 2^31; higher than needed if that takes no more bits.
     """
     src, dst = rows.columns
     count = int(src.shape[0])
@@ -233,7 +232,8 @@ def start_keeping(
 ) -> None:
     """Start the kernel that writes each edge once, with its weight, to arrays that have room for all rows.
 
-    ``keys``, ``order``: as sorted; ``control``: see ``grid``; gets the numbers of edges and of self-loops.
+    ``keys``, ``order``: as sorted; ``control``: see ``dynstore/cuda/grid.py``; gets the numbers of edges and
+    self-loops.
     """
     k_keep_rows.launch_resident(
         rows.num_rows,
@@ -242,7 +242,7 @@ def start_keeping(
 
 
 def keep_rows(backend: Backend, rows: WeightedRows) -> tuple[Array, Array, Array, int]:
-    """Return the distinct edges of weighted rows, sorted, and their weights; and how many of them are self-loops."""
+    """Return the distinct edges of weighted rows, sorted, their weights, and how many of them are self-loops."""
     count, dtype = rows.num_rows, rows.columns[0].dtype
     control, ends, src, dst, weights = backend.empty_arena(
         (CONTROL_SIZE, np.int64), (count, number_dtype(count)), (count, dtype), (count, dtype),

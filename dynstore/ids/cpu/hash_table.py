@@ -32,14 +32,14 @@ HALF = np.uint64(32)
 
 @njit(cache=True, inline="always")
 def _home(key, shift):
-    """Return the slot that a key's search begins with."""
+    """Return the home slot of a key, where its search begins."""
     bits = np.uint64(key)
     return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
 
 
 @njit(cache=True)
 def _look_up(cells, shift, keys, numbers):
-    """Read the home slots of LANES keys without a branch on what is there, then go on with those that are elsewhere."""
+    """Read the home slots of LANES keys without branches on their contents, then search for keys that are elsewhere."""
     mask = cells.shape[0] // 2 - 1
     slots, rest = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     for first in range(0, keys.shape[0], LANES):
@@ -91,7 +91,7 @@ def _write(ids, keys, numbers):
 
 
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
-    """Return the number of each key, -1 where it is not in the table; shape (B,), ``dtype``."""
+    """Return the number of each key, -1 if it is not in the table; shape (B,), ``dtype``."""
     numbers = backend.empty(keys.shape[0], dtype)
     _look_up(table.cells, table.shift, keys, numbers)
     return numbers
@@ -100,9 +100,9 @@ def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtyp
 def match_keys(
     backend: Backend, table: HashTable, parts: list[Array], dtype: np.dtype
 ) -> tuple[list[Array], Unknown | None]:
-    """Return the numbers of one or two columns of integers, -1 for unknown keys, and what these are.
+    """Return the numbers of one or two columns of integers, -1 for unknown keys, and these keys.
 
-    The latter is None where a row has what is no key: a negative number, or one above LARGEST_KEY.
+    The latter is None if a row has an invalid key: a negative number, or one above LARGEST_KEY.
     """
     first, second = (parts[0], parts[-1])
     low_first, high_first, low_second, high_second = find_bounds(backend, first, second)
@@ -125,7 +125,7 @@ def sort_ids(backend: Backend, keys: Array) -> Array:
 
 
 def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
-    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    """Give the rows of unknown keys the number at their key's place in ``ids``, which has all, ascending."""
     # A search in the sorted ids would take several times as long.
     table = HashTable.allocate(backend, ids.shape[0])
     insert_keys(backend, table, ids, numbers)
@@ -137,7 +137,7 @@ def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Arra
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+    """Add keys that are distinct, absent and no more than the table takes; negative ones are skipped.
 
     The caller counts them in ``table.filled``.
     """
@@ -145,10 +145,10 @@ def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
-    """Take out keys, which are distinct and present; negative ones are passed over."""
+    """Remove keys that are distinct and present; negative ones are skipped."""
     _remove(table.cells, table.shift, keys)
 
 
 def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
-    """Write each key to its number's place in ``ids``; allocates nothing."""
+    """Write each key to its number's place in ``ids``. Allocates nothing."""
     _write(ids, keys, numbers)

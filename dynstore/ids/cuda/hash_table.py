@@ -38,7 +38,7 @@ if SIMULATED:
     # Plain integers: NumPy warns of every product that overflows.
     @device
     def d_find_home(key, shift):
-        """Return the slot that a key's search begins with."""
+        """Return the home slot of a key, where its search begins."""
         bits = int(key)
         return (((bits ^ (bits >> 32)) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF) >> int(shift)
 
@@ -46,14 +46,14 @@ else:
 
     @device
     def d_find_home(key, shift):
-        """Return the slot that a key's search begins with."""
+        """Return the home slot of a key, where its search begins."""
         bits = np.uint64(key)
         return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
 
 
 @device
 def d_look_up(cells, shift, key):
-    """Return the number of a key that is not negative, -1 where it is not in the table."""
+    """Return the number of a key that is not negative, -1 if it is not in the table."""
     mask = cells.shape[0] // 2 - 1
     slot = d_find_home(key, shift)
     found = cells[2 * slot]
@@ -73,7 +73,7 @@ def k_look_up_keys(cells, shift, keys, numbers):
 
 @device
 def d_is_first(seen, shift, key):
-    """Put a key + 1 into a table that was all 0 (64-bit compare and swap); return whether nobody had come with it."""
+    """Put a key + 1 into a table that was all 0 (64-bit compare and swap); return whether this thread was the first."""
     mask, wanted = seen.shape[0] - 1, np.int64(key) + 1
     slot = d_find_home(key, shift)
     there = np.int64(seen[slot])
@@ -92,11 +92,11 @@ def d_is_first(seen, shift, key):
 def k_match_keys(
     cells, shift, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
 ):
-    """One thread owns one row of two columns, the second after the first: its number, -1 for an unknown key.
+    """One thread owns one row of two columns, the second after the first: write its number, -1 for an unknown key.
 
-    Where there is ``seen``, unknown keys are listed in no order, with their rows, and each once in ``new``. ``record``:
-    how many keys are new, and how many rows have what is no key and an unknown key; one atomic add each a warp, or a
-    row of the second kind.
+    If ``seen`` has a length, unknown keys are listed in no order, with their rows, and each once in ``new``. ``record``
+    gets the numbers of new keys, of rows with an invalid key, and of rows with an unknown key: one atomic add a warp
+    for the first and the last, one a row for the second.
     """
     i = np.int64(cuda.grid(1))
     row = i - first.shape[0]
@@ -126,7 +126,7 @@ def k_match_keys(
 
 @kernel
 def k_rank_keys(keys, ranked):
-    """A warp owns one of a few distinct keys: it counts how many are lower, and writes the key to that place."""
+    """A warp owns one of a few distinct keys: it counts the lower ones, and writes the key to that place."""
     lane, i = d_lane(), np.int64(cuda.grid(1)) >> 5
     if i < keys.shape[0]:
         key, lower = keys[i], np.int32(0)
@@ -139,7 +139,7 @@ def k_rank_keys(keys, ranked):
 
 @kernel
 def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
-    """One thread owns one unknown key: the number of its place in ``ids`` goes to its row."""
+    """One thread owns one unknown key: write the number at its place in ``ids`` to its row."""
     i = cuda.grid(1)
     if i < keys.shape[0]:
         number = numbers[d_find_lower_bound(ids, np.int64(0), np.int64(ids.shape[0]), keys[i])]
@@ -154,7 +154,7 @@ def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
 def k_insert_keys(cells, shift, keys, numbers):
     """One thread owns one key, distinct and absent; it claims an EMPTY slot by a 64-bit compare and swap.
 
-    Which slots keys get depends on who comes first; what a search finds does not.
+    The slots of keys depend on the order of threads; the results of searches do not.
     """
     i = cuda.grid(1)
     if i < keys.shape[0]:
@@ -188,7 +188,7 @@ def k_write_keys(ids, keys, numbers):
 
 
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
-    """Return the number of each key, -1 where it is not in the table; shape (B,), ``dtype``."""
+    """Return the number of each key, -1 if it is not in the table; shape (B,), ``dtype``."""
     numbers = backend.empty(keys.shape[0], dtype)
     k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
     return numbers
@@ -227,14 +227,14 @@ def sort_ids(backend: Backend, keys: Array) -> Array:
 
 
 def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Array, columns: list[Array]) -> None:
-    """Give the rows of unknown keys the number of their key's place in ``ids``, which has them all, ascending."""
+    """Give the rows of unknown keys the number at their key's place in ``ids``, which has all, ascending."""
     count = unknown.keys.shape[0]
     _, _, first, second = _pair(columns, columns)
     k_number_unknown.launch(count, unknown.keys, unknown.places, ids, numbers, first, second)
 
 
 def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array, Array]:
-    """Return two parts and their columns; where there is one, an empty one stands after it."""
+    """Return two parts and their columns; if there is only one, the second is empty."""
     return (
         parts[0],
         parts[1] if len(parts) > 1 else parts[0][:0],
@@ -244,7 +244,7 @@ def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array
 
 
 def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys, which are distinct, absent and no more than the table takes; negative ones are passed over.
+    """Add keys that are distinct, absent and no more than the table takes; negative ones are skipped.
 
     The caller counts them in ``table.filled``.
     """
@@ -252,10 +252,10 @@ def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
-    """Take out keys, which are distinct and present; negative ones are passed over."""
+    """Remove keys that are distinct and present; negative ones are skipped."""
     k_remove_keys.launch(keys.shape[0], table.cells, table.shift, keys)
 
 
 def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
-    """Write each key to its number's place in ``ids``; allocates nothing."""
+    """Write each key to its number's place in ``ids``. Allocates nothing."""
     k_write_keys.launch(keys.shape[0], ids, keys, numbers)

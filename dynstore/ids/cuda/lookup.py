@@ -1,4 +1,4 @@
-"""Looking ids of the user's own up on CUDA without a wait: what an update does first where all are known."""
+"""Looking up mapped ids on CUDA without a wait: the first step of an update whose ids are all known."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["start_match"]
 
 
 class _Numbers:
-    """Columns of numbers that a look-up nobody waits for writes, and how its kernel is passed them."""
+    """Columns of numbers that a look-up writes without a wait, and the arguments of its kernel."""
 
     def __init__(self, _: Backend, record: Array, nothing: Array, first: Array, second: Array) -> None:
         self.first, self.second = first, second
@@ -31,9 +31,9 @@ class _Numbers:
 def start_match(
     backend: Backend, table: HashTable, first: Array, second: Array, dtype: np.dtype, scratch: ScratchCache
 ) -> tuple[Array, Array]:
-    """Return two columns of integers as numbers, -1 for what is unknown or no id, once their kernel is started.
+    """Start a kernel; return two columns of integers as numbers, -1 for unknown or invalid ids.
 
-    They are valid until the next call with this ``scratch``, where they lie.
+    In ``scratch``, valid until the next call with it.
     """
     first, second = (backend.xp.ascontiguousarray(as_signed(backend, part)) for part in (first, second))
     count = int(first.shape[0])

@@ -28,8 +28,8 @@ class GPMAOptions(DensityOptions):
     Attributes
     ----------
     deletion : {"lazy", "pack"}
-        "lazy" clears bits, which later insertions use again (section 6.1 of the paper, for windows); "pack" also packs
-        the segments that became too sparse. A root that is too sparse makes the array shrink in either case.
+        "lazy" clears bits; later insertions use the slots again (section 6.1 of the paper, for windows). "pack" also
+        compacts the segments that became too sparse. In either case the array shrinks if the root is too sparse.
     """
 
     caller = "store 'gpma'"

@@ -1,4 +1,4 @@
-"""GPMA+ as its paper has it: level by level, the windows of each written by a warp, a block or the whole device.
+"""GPMA+ as in its paper: level by level, each window written by a warp, a block or the whole device.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5.2,
 algorithm 4. The windows are those of ``store="gpma+"``, which chooses them all at once and writes each once.
@@ -15,7 +15,7 @@ __all__ = ["GPMALevelOptions", "GPMALevelStore"]
 
 @dataclass(frozen=True)
 class GPMALevelOptions(WindowOptions):
-    """The options of a windowed store; ``merge_cost=0`` never merges for the sake of speed, as in the paper."""
+    """The options of a windowed store; ``merge_cost=0`` never merges everything to save time, as in the paper."""
 
     caller = "store 'gpma_level'"
 

@@ -1,8 +1,8 @@
-"""GPMA+: a packed memory array whose updates touch only the segments concerned.
+"""GPMA+: a packed memory array whose updates change only the segments of the batch.
 
-M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017. The
-windows are the paper's (section 5), found in one pass over prefix counts instead of level by level. Where a
-batch would touch so much that a merge of everything moves fewer bytes, the merge is taken.
+M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017. The windows are the
+paper's (section 5), found in one pass over prefix counts instead of level by level. If a batch changes so many leaves
+that a merge of everything moves fewer bytes, everything is merged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynstore.typing import MAX_INT32, OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
 
-# So many failures in a row, and one insertion in 2**(so many - 1) is tried unsorted.
+# After MAX_FAILURES bucket overflows in a row, one insertion in 2**(MAX_FAILURES - 1) is tried unsorted.
 MAX_FAILURES = 5
 
 
@@ -44,14 +44,14 @@ class GPMAPlusStore(WindowedStore):
     name = "gpma+"
     package = "dynstore.stores.gpma_plus"
     Options = GPMAPlusOptions
-    # Of insertions that were tried unsorted: how many failed in a row lately, and how many are not to be tried now.
+    # How many unsorted attempts have failed in a row, and how many of the next insertions are not tried unsorted.
     _num_failures = 0
     _num_untried = 0
 
     @property
     def supports_speculation(self) -> bool:
         slots = self.slots
-        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # what the kernels number
+        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # the kernels number them by int32
         return fits and self.backend.family == "cuda"
 
     def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
@@ -78,7 +78,7 @@ class GPMAPlusStore(WindowedStore):
     def _try_buckets(self, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most: int) -> Attempt | Reason:
         """Try to insert a batch without sorting it.
 
-        A batch with too many keys for a leaf is nothing unusual. The more follow on each other, the fewer are tried.
+        Bucket overflows are common. The more of them follow each other, the fewer insertions are tried unsorted.
         """
         if self._num_untried:
             self._num_untried -= 1
@@ -102,7 +102,7 @@ class GPMAPlusStore(WindowedStore):
             slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
         )
         most = slots.num_edges - fewest
-        if most < 0:  # too empty as a whole already
+        if most < 0:  # the whole table is too empty already
             return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
         outcome: SearchResult | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
@@ -111,14 +111,14 @@ class GPMAPlusStore(WindowedStore):
         return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
 
     def _may_write(self, batch: Batch) -> Reason | None:
-        """Return why the device may not decide by itself; None where it writes some edges, to slots without exports."""
+        """Return why the update cannot be speculative; None if both have edges and no export shows the slots."""
         slots = self.slots
         if slots.num_edges == 0 or batch.num_rows == 0:
             return Reason.NOTHING
         return Reason.PINNED if slots.pins else None
 
     def _written(self, slots: SlotArrays, found: int, found_loops: int, change: int) -> Plan:
-        """Return the plan of an update that is written; ``change``: how many more edges there are."""
+        """Return the plan of an update that is written; ``change``: how many edges it added."""
 
         def commit() -> None:
             slots.num_edges += change
@@ -128,13 +128,13 @@ class GPMAPlusStore(WindowedStore):
 
 
 def _most_in_place(num_slots: int, cost: float) -> int:
-    """Return for up to how many leaves a merge of everything is not cheaper."""
+    """Return the most leaves for which a merge of everything is not cheaper."""
     num_leaves = num_slots // LEAF
     return int(num_leaves / cost) if cost > 1 else num_leaves
 
 
 @lru_cache(maxsize=64)
 def _bound_deletion(num_slots: int, leaf: float, root: float, merge_cost: float) -> tuple[np.ndarray, int, int]:
-    """Return the lowest densities, how many edges they leave at least, and how many leaves may be packed in place."""
+    """Return the lowest densities, the fewest edges that they allow, and the most leaves to compact in place."""
     limits = linear_limits(num_slots, leaf, root)
     return limits, ceil(float(limits[-1]) * num_slots), _most_in_place(num_slots, merge_cost)

@@ -27,9 +27,9 @@ class DensityOptions(StoreOptions):
     Attributes
     ----------
     leaf_upper, root_upper : float
-        An insertion makes no segment denser than this; a root that would be makes the array grow.
+        An insertion makes no segment denser than this; the array grows if the root would be.
     leaf_lower, root_lower : float
-        A deletion packs a segment that is sparser than this; a root that is makes the array shrink.
+        A deletion compacts a segment that is sparser than this; the array shrinks if the root is.
     build_density : float
         The density after a bulk build, a growth or a shrinkage.
     """
@@ -74,7 +74,7 @@ class PackedArrayStore(Store):
         total = slots.num_edges - located.found
         if windows is not None:
             merging = self._merge_is_cheaper(windows.num_leaves)
-        else:  # too empty as a whole: shrink, or leave a reserved array as it is, since packing gives nothing back
+        else:  # the root is too empty: shrink, but keep a reserved array, since compacting frees nothing
             merging = self._slots_for(total) < slots.num_slots
         if merging:
             return self._plan_merge_out(slots, batch, located, total)
@@ -88,9 +88,9 @@ class PackedArrayStore(Store):
     def _plan_in_place(
         self, slots: SlotArrays, located: SearchResult, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
     ) -> Plan:
-        """Plan to write to the slots, or to a copy of them where an export shows them; ``total``: edges after that.
+        """Plan to write to the slots, or to a copy if an export shows them; ``total``: the number of edges afterwards.
 
-        ``prepare`` returns what writes.
+        ``prepare`` returns the function that writes.
         """
         target = slots.copy(self.backend) if slots.pins else slots
         write = prepare(target)
@@ -110,7 +110,7 @@ class PackedArrayStore(Store):
         return replace(plan, found=located.found, found_loops=located.found_loops)
 
     def _plan_build(self, batch: Batch, num_vertices: int) -> Plan:
-        """Plan to spread a batch over fresh slots, nothing else being there."""
+        """Plan to spread a batch over fresh slots, if there are no edges yet."""
         kernels, backend = self._kernels, self.backend
         new, left = kernels.plan_build(backend, batch, partial(self._fresh, num_vertices=num_vertices))
         write = None if left is None else backend.prepare(kernels.build, backend, new, left)
@@ -141,7 +141,7 @@ class PackedArrayStore(Store):
         return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
 
     def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
-        """Reserve slots for so many edges at the build density; without edges their rows are written, too."""
+        """Reserve slots for ``num_edges`` at the build density; without edges also write their row offsets."""
         num_slots = self._slots_for(num_edges)
         make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
         new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
@@ -158,30 +158,30 @@ class PackedArrayStore(Store):
         return self._kernels
 
     def _slots_for(self, num_edges: int) -> int:
-        """Return the slots, whole leaves, that hold so many edges, or the reserved ones, at the build density."""
+        """Return the slots, whole leaves, for ``num_edges`` or the capacity, if that is more, at the build density."""
         wanted = max(num_edges, self.capacity, 1) / (self.options.build_density * LEAF)
         num_slots = int(np.ceil(wanted)) * LEAF
         self._check_num_slots(num_slots)
         return num_slots
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
-        """Whether everything is merged anew rather than so many leaves written where they are."""
+        """Whether a merge of everything is cheaper than writing ``leaves_in_place``."""
         return False
 
     @property
     def _upper_limits(self) -> np.ndarray:
-        """The densities that an insertion lets no segment of each height pass."""
+        """The highest densities that an insertion allows segments of each height."""
         return linear_limits(self.slots.num_slots, self.options.leaf_upper, self.options.root_upper)
 
     @property
     def _lower_limits(self) -> np.ndarray:
-        """The densities below which a deletion leaves no segment of each height."""
+        """The lowest densities that a deletion allows segments of each height."""
         return linear_limits(self.slots.num_slots, self.options.leaf_lower, self.options.root_lower)
 
 
 @lru_cache(maxsize=64)
 def linear_limits(num_slots: int, leaf: float, root: float) -> np.ndarray:
-    """Return the densities of heights 0 to the root's of so many slots, linear in the height (the paper's figure 3)."""
+    """Return the densities of an array's heights from 0 to the root, linear in the height (the paper's figure 3)."""
     height = (num_slots // LEAF - 1).bit_length()
     if height == 0:
         return np.array([root])

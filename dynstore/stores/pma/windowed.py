@@ -1,4 +1,4 @@
-"""Updates that write the lowest windows with room, or merge everything where that moves fewer bytes.
+"""Updates that write the lowest windows with room, or merge everything if that moves fewer bytes.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5.
 """
@@ -21,13 +21,13 @@ __all__ = ["WindowOptions", "WindowedStore"]
 class WindowOptions(DensityOptions):
     """Densities, and when everything is merged instead.
 
-    A leaf may fill up, and be emptied but for one edge. The paper (figure 3) has 0.92 and 0.08. With these bounds fewer
-    windows of several leaves are spread.
+    A leaf may fill up, and may keep a single edge. The paper (figure 3) has 0.92 and 0.08. With these bounds fewer
+    windows of several leaves are redistributed.
 
     Attributes
     ----------
     merge_cost : float
-        What writing one leaf in place costs, in leaves written by a merge.
+        The cost of writing one leaf in place, in leaves written by a merge.
     """
 
     leaf_upper: float = 1.0

@@ -33,16 +33,17 @@ class SearchResult:
 
     Attributes
     ----------
-    positions : array, shape (B,), int64, or int32 where that numbers all slots
+    positions : array, shape (B,), int64, or int32 if that numbers all slots
         The first slot whose key is not below the batch's.
     states : array, shape (B,), uint8
-        ABSENT, DEAD or PRESENT.
+        ABSENT, TOMBSTONE or PRESENT.
     found : int
         How many are PRESENT.
     found_loops : int
         Self-loops among them (counted for undirected graphs only).
     listed : object or None
-        Where a merge takes the keys from that are not there, if they have been sorted, but the batch has not.
+        The absent and restored keys in order, for a merge of everything, if they have been sorted but the batch has
+        not.
     """
 
     positions: Array
@@ -54,14 +55,14 @@ class SearchResult:
 
 @dataclass(slots=True)
 class Attempt:
-    """An insertion that was tried before it was planned.
+    """A speculative insertion.
 
     Attributes
     ----------
-    located : Located
-        What was found; where it is written, only the counts.
+    located : SearchResult
+        What was found; only the counts if it is written.
     is_written : bool
-        Where not, all is to be merged.
+        If not, everything has to be merged.
     """
 
     located: SearchResult
@@ -70,9 +71,9 @@ class Attempt:
 
 @dataclass
 class SlotArrays:
-    """Edges in slots, sorted by (src, dst); see ``docs/design.md`` for the invariants.
+    """Edges in slots, sorted by (src, dst); see ``docs/internals/table.md`` for the invariants.
 
-    The arrays stay the same ones: what others shall be is made by ``replace``.
+    The arrays are never exchanged: ``replace`` makes an object with other ones.
 
     Attributes
     ----------
@@ -84,10 +85,10 @@ class SlotArrays:
     num_edges : int
         Valid slots.
     pins : Pins
-        Exports of these very buffers that still live.
+        Exports of these buffers that are still alive.
     scratch : ScratchCache
     packed : object or None
-        How kernels that come again and again are passed these arrays; whoever starts them keeps it here.
+        The packed arguments of kernels that are launched again and again; the launching code keeps them here.
     """
 
     src: Array
@@ -99,7 +100,7 @@ class SlotArrays:
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
     scratch: ScratchCache = field(default_factory=ScratchCache)
-    packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not take it along
+    packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not copy it
 
     @cached_property
     def num_slots(self) -> int:
@@ -150,7 +151,7 @@ class SlotArrays:
             self.offsets[0] = 0
 
     def with_vertices(self, backend: Backend, num_vertices: int) -> SlotArrays:
-        """Return the same slots with rows added at the end; never writes what an export can see."""
+        """Return the same slots with rows added at the end. Never writes what an export can see."""
         old = self.num_vertices
         if num_vertices <= old:
             return self
@@ -160,12 +161,12 @@ class SlotArrays:
             buffer[: old + 1] = self.offsets
             if old == 0:  # the closing entry becomes the start of row 0
                 buffer[0] = 0
-        # Past the view of the present offsets, so nobody sees it before the commit.
+        # Past the view of the present offsets, so it is invisible before the commit.
         buffer[old + 1 : num_vertices + 1] = self.num_slots
         return replace(self, offsets=buffer[: num_vertices + 1], offset_buffer=buffer)
 
     def copy(self, backend: Backend) -> SlotArrays:
-        """Return a deep copy that nothing has a pin on."""
+        """Return a deep copy without pins."""
 
         def duplicate(array: Array) -> Array:
             fresh = backend.empty(array.shape, array.dtype)
@@ -184,13 +185,13 @@ class SlotArrays:
         )
 
     def room_at(self, density: float) -> int:
-        """Return how many more edges there may be at a density, below 0 where there are too many."""
+        """Return how many more edges there may be at a density; negative if there are too many already."""
         return int(density * self.num_slots) - self.num_edges
 
     def acquire_scratch(
         self, backend: Backend, kind: str | None, make: Callable[..., Made], parts: tuple[Part, ...], zeroed: int
     ) -> Made:
-        """Return what an update works in, see :meth:`~dynstore.scratch.ScratchCache.take`."""
+        """Return an update's scratch, see :meth:`~dynstore.scratch.ScratchCache.take`."""
         return self.scratch.take(backend, kind, self._num_edge_bytes, make, parts, zeroed)
 
     def memory_usage(self) -> dict[str, int]:

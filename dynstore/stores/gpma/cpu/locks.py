@@ -1,4 +1,4 @@
-"""GPMA on the host: the rounds and heights of the GPU's form one after the other, with the same winners and slots."""
+"""GPMA on the host: the rounds and heights of the GPU one after the other, with the same winners and slots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Rounds", "insert_in_rounds", "locate_batch", "plan_rounds"]
 class Rounds:
     """The keys to insert, rows of the batch in ascending order, and the memory that inserting them takes.
 
-    ``climbing``: places in ``keys``; ``leaves``, ``placed``: for each key, where it goes and whether it is there.
+    ``climbing``: indices into ``keys``; ``leaves``, ``placed``: for each key, its leaf and whether it has been placed.
     """
 
     keys: np.ndarray
@@ -40,7 +40,7 @@ def plan_rounds(
 ) -> tuple[SearchResult, Rounds | None]:
     """Find the keys of a batch and reserve what inserting the absent ones takes.
 
-    ``limits``: the highest density of each height. No rounds where the root would be denser.
+    ``limits``: the highest density of each height. No rounds if the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
     if len(batch) - located.found > slots.room_at(limits[-1]):
@@ -54,7 +54,7 @@ def plan_rounds(
 def _insert_rounds(
     src, dst, weights, valid, offsets, limits, new_src, new_dst, new_weights, keys, climbing, leaves, placed
 ):
-    """Insert keys; of those that want one segment in one round the first gets it. Returns the number of rounds."""
+    """Insert keys; the first key that claims a segment in a round gets it. Returns the number of rounds."""
     num_leaves, num_keys, rounds = src.shape[0] >> 5, keys.shape[0], 0
     weighted, zero = weights.shape[0] > 0, weights.dtype.type(0)
     while num_keys > 0:
@@ -66,7 +66,7 @@ def _insert_rounds(
             still, segment = 0, np.int64(-1)
             for c in range(num_climbing):
                 k = climbing[c]
-                if leaves[k] >> height == segment:  # somebody else has the lock
+                if leaves[k] >> height == segment:  # an earlier key has the lock
                     continue
                 segment = leaves[k] >> height
                 first = segment << height
@@ -102,7 +102,7 @@ def insert_in_rounds(
     limits: np.ndarray,
     add: bool,
 ) -> None:
-    """Write an insertion into the slots; allocates nothing."""
+    """Write an insertion into the slots. Allocates nothing."""
     weights, new_weights = or_none(slots.weights), or_none(batch.weights)
     set_located(weights, slots.valid, located.positions, located.states, new_weights, add)
     _insert_rounds(

@@ -1,10 +1,10 @@
 """GPMA on CUDA: insertions in rounds, one key a segment and round, by locks that the lowest key of a segment gets.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 4. A round
-is one launch to find the leaves and one a height: the launch is the paper's barrier. Its try-locks go to whoever comes
-first; here they go to the lowest key, so that the same batch always gives the same slots. That takes no launch more:
-who climbs claims the parent, and looks in the next launch whether it got it. A claim carries the number of its round,
-so nobody has to release it.
+is one launch to find the leaves and one a height: the launch is the paper's barrier. In the paper the first key to try
+a lock gets it. Here the lowest key does, so that the same batch always gives the same slots. That takes no additional
+launch: a key that climbs claims the parent, and the next launch looks whether it got it. A claim carries the number of
+its round, so locks are never released.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Rounds", "insert_in_rounds", "locate_batch", "plan_rounds"]
 
-# What the counters count: keys that climb on, from even and from odd heights, and keys that wait for the next round.
+# The counters: keys that climb on, from even and from odd heights, and keys that wait for the next round.
 WAITING, NUM_COUNTERS = 2, 3
-# What they count while a batch is located.
+# The counters while a batch is located.
 NUM_ABSENT, NUM_PRESENT, NUM_LOOPS = 0, 1, 2
 
 
@@ -43,9 +43,9 @@ NUM_ABSENT, NUM_PRESENT, NUM_LOOPS = 0, 1, 2
 class Rounds:
     """The keys to insert, and all memory that inserting them takes.
 
-    ``lists``: rows of the batch, in any order: those that are absent, room for those of the next round, and twice for
-    those that climb; ``leaves``, ``heights``: by row of the batch, where it goes and how wide its segment was, -1 for
-    those that were not placed in this round; ``locks``: the last claim on each segment, numbered as in a heap.
+    ``lists``: rows of the batch, in any order: absent keys, room for those of the next round, and twice for those that
+    climb; ``leaves``, ``heights``: for each row of the batch, its leaf and the height of the segment that took it, -1
+    if it was not placed in this round; ``locks``: the last claim on each segment, numbered as in a heap.
     """
 
     num_keys: int
@@ -58,9 +58,9 @@ class Rounds:
 
 @kernel
 def k_locate_updates(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states, absent, counters):
-    """One thread owns one key: its lower bound inside its row, and what stands there. Absent keys are listed.
+    """One thread owns one key: its lower bound inside its row, and its state. Absent keys are listed.
 
-    Counts the states (atomic adds, one a warp); the order of the list is open.
+    Counts the states (atomic adds, one a warp). The list has no order.
     """
     i = np.int64(cuda.grid(1))
     state, loop = np.int64(-1), False
@@ -89,7 +89,7 @@ def d_stamp(turn, size, i):
 
 @kernel
 def k_claim_leaves(offsets, dst, new_src, new_dst, keys, num_keys, turn, top, leaves, heights, locks, counters):
-    """One thread owns one key: it finds its leaf and claims it (atomic max). Rows have to be right."""
+    """One thread owns one key: find its leaf and claim it (atomic max). Row offsets have to be right."""
     place = cuda.grid(1)
     if place < NUM_COUNTERS:
         counters[place] = 0
@@ -108,14 +108,14 @@ def k_try_segments(
     src, dst, weights, valid, offsets, new_src, new_dst, new_weights, keys, num_keys, turn, height, top, limit,
     leaves, heights, locks, climbing, waiting, counters,
 ):  # fmt: skip
-    """One warp owns one key that claimed a segment of ``height``; ``limit``: how dense such a one may become.
+    """One warp owns one key that claimed a segment of ``height``; ``limit``: the highest density of such a segment.
 
-    Claim lost: it waits for the next round. No room: it claims the parent (atomic max). Else the segment is spread
-    with the key in it. At most one key a segment gets here, and segments of one height are disjoint.
+    A key that lost its claim waits for the next round. A key without room claims the parent (atomic max). Otherwise the
+    segment is redistributed with the key. A segment gets at most one key here, and segments of one height are disjoint.
     """
     warp = np.int64(cuda.grid(1) >> 5)
     if warp == 0 and d_lane() == 0:
-        counters[1 - (height & 1)] = 0  # what the next height counts
+        counters[1 - (height & 1)] = 0  # the counter of the next height
     if warp < num_keys:
         i = keys[warp]
         leaf, num_leaves = leaves[i], np.int64(src.shape[0] >> 5)
@@ -142,7 +142,7 @@ def k_try_segments(
 
 @kernel
 def k_write_round_rows(src, offsets, keys, num_keys, leaves, heights):
-    """Two threads own one key of a round: the rows that begin at either edge of the segment that took it."""
+    """Two threads own one key of a round: write the row offsets at either edge of the segment that took it."""
     place, at_end = np.int64(cuda.grid(1) >> 1), cuda.grid(1) & 1
     leaf, height = np.int64(0), np.int64(-1)
     if place < num_keys:
@@ -155,7 +155,7 @@ def k_write_round_rows(src, offsets, keys, num_keys, leaves, heights):
 
 
 def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[SearchResult, Array, int]:
-    """Return where the keys are, and a list of the absent ones with its length."""
+    """Return the located keys, and a list of the absent ones with its length."""
     size = len(batch)
     counters, positions, absent, states = backend.empty_arena(
         (NUM_COUNTERS, np.int64), (size, np.int64), (size, np.int64), (size, np.uint8), zeroed=1
@@ -171,7 +171,7 @@ def _locate(backend: Backend, slots: SlotArrays, batch: EdgeBatch) -> tuple[Sear
 
 
 def locate_batch(backend: Backend, slots: SlotArrays, batch: Batch) -> SearchResult:
-    """Find the keys of a batch and count those that are there: one launch and one read-back, and no sort."""
+    """Find the keys of a batch and count the present ones: one launch and one read-back, and no sort."""
     edges = batch.known()
     if isinstance(edges, RawEdges):
         return find_present(backend, slots, edges, 0.0)[0]
@@ -183,7 +183,7 @@ def plan_rounds(
 ) -> tuple[SearchResult, Rounds | None]:
     """Find the keys of a batch and reserve what inserting the absent ones takes.
 
-    ``limits``: the highest density of each height. No rounds where the root would be denser.
+    ``limits``: the highest density of each height. No rounds if the root would be denser.
     """
     edges = batch.materialized()
     located, absent, num_absent = _locate(backend, slots, edges)
@@ -207,9 +207,9 @@ def insert_in_rounds(
     limits: np.ndarray,
     add: bool,
 ) -> None:
-    """Write an insertion into the slots; a round, and a height in it, ends with a read-back of three counters.
+    """Write an insertion into the slots. Each height of each round ends with a read-back of three counters.
 
-    So what a round launches is prepared before anything is written.
+    The launches of a round are therefore prepared before anything is written.
     """
     weights = slots.src[:0] if slots.weights is None else slots.weights
     edges = batch.materialized()

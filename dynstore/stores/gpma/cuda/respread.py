@@ -1,4 +1,4 @@
-"""Putting one key into a segment of a packed memory array on CUDA, by one warp, where the segment lies."""
+"""Inserting one key into a segment of a packed memory array on CUDA, in place, by one warp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["d_respread"]
 
 @device
 def d_pack_left(src, dst, weights, valid, first, end):
-    """Move the edges in the slots [first, end) to its left end, in order; return how many there are."""
+    """Move the edges in the slots [first, end) to the left end, in order. Return their number."""
     base, behind = first, first
     while base < end:
         slot, word = base + d_lane(), np.uint32(valid[base >> 5])
@@ -37,7 +37,7 @@ def d_pack_left(src, dst, weights, valid, first, end):
 
 @device
 def d_count_below(src, dst, first, count, row, key):
-    """Return how many of ``count`` packed edges from slot ``first`` on are below (row, key)."""
+    """Return how many of ``count`` edges without gaps, from slot ``first`` on, are below (row, key)."""
     low, high = np.int64(0), count
     while low < high:
         middle = (low + high) >> 1
@@ -51,10 +51,10 @@ def d_count_below(src, dst, first, count, row, key):
 
 @device
 def d_respread(src, dst, weights, valid, offsets, first, end, new_src, new_dst, new_weights, i):
-    """Spread the edges in the slots [first, end) evenly with key ``i`` among them; all lanes of a warp call it.
+    """Redistribute the edges in the slots [first, end) with key ``i`` among them; all lanes of a warp call.
 
-    They are packed to the left, then each slot, from the right, takes the element that it is to show, which never
-    lies to the right of it. Rows that begin inside get their start; those at the edges are left to the caller.
+    First the edges move to the left without gaps. Then each slot, from the right, takes its element, which is never to
+    the right of it. Row offsets inside are written; those at the edges are left to the caller.
     """
     new_row, new_column = new_src[i], new_dst[i]
     count = d_pack_left(src, dst, weights, valid, first, end)

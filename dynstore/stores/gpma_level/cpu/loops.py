@@ -12,7 +12,7 @@ __all__ = ["choose_levels", "find_places"]
 
 @njit(cache=True)
 def _fits(valid, all_leaves, tombstone_leaves, first, end, limit, inserting):
-    """Return whether the leaves [first, end) may hold what they will, updates that are done below included."""
+    """Return whether the leaves [first, end) stay within the limit, updates placed at lower heights included."""
     count = 0
     for leaf in range(first, end):
         count += count_bits(valid[leaf])
@@ -27,11 +27,12 @@ def _fits(valid, all_leaves, tombstone_leaves, first, end, limit, inserting):
 def choose_levels(
     valid, num_leaves, limits, inserting, all_leaves, tombstone_leaves, keys, leaves, bounds, placed, ends
 ):
-    """Group the updates by segment, height by height; segments with room take theirs, the others' go on.
+    """Group the updates by segment, height by height; segments with room take theirs, the others go on.
 
-    ``keys`` and ``leaves`` (their leaves) are compacted in place; ``bounds`` gets a row for each window (first leaf,
+    ``keys`` and ``leaves`` (their leaves) are compacted in place. ``bounds`` gets a line for each window (first leaf,
     last leaf + 1, first key, last key + 1 in ``placed``), ``ends`` the last window + 1 of each height. The root is
-    within its limit (the caller has tested it). Returns the number of windows, their leaves, the largest.
+    within its limit (the caller has tested it). Returns the numbers of windows and of their leaves, and the leaves of
+    the largest.
     """
     count, num_windows, done, height, total, largest = keys.shape[0], 0, 0, 0, 0, 0
     ends[:] = 0
@@ -43,7 +44,7 @@ def choose_levels(
             while behind < count and leaves[behind] < end:
                 behind += 1
             if _fits(valid, all_leaves, tombstone_leaves, first, end, limits[height], inserting):
-                if inserting or height > 0:  # a leaf that stays dense enough is not packed
+                if inserting or height > 0:  # a leaf that stays dense enough is not compacted
                     bounds[num_windows, 0], bounds[num_windows, 1] = first, end
                     bounds[num_windows, 2] = done
                     bounds[num_windows, 3] = done + behind - k if inserting else done
@@ -66,7 +67,7 @@ def choose_levels(
 
 @njit(cache=True)
 def find_places(src, dst, bounds, placed, new_src, new_dst, places):
-    """Find the slot that each key of some windows goes before; windows in them may have been written since."""
+    """Find the slot that each key of some windows goes before; lower windows in them may have been written since."""
     for window in range(bounds.shape[0]):
         for k in range(bounds[window, 2], bounds[window, 3]):
             i = placed[k]

@@ -1,4 +1,4 @@
-"""GPMA+ on the host as its paper has it: level by level, lower windows written before wider ones around them.
+"""GPMA+ on the host as in its paper: level by level, lower windows written before wider ones around them.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5.2
 (algorithm 4). The windows, and in the end the slots, are those of ``gpma_plus``.
@@ -28,8 +28,8 @@ __all__ = ["Levels", "delete_in_place", "insert_in_place", "plan_delete", "plan_
 class Levels:
     """The windows to write, height by height, and the memory that writing them takes.
 
-    ``bounds`` has a row for each: first leaf, last leaf + 1, first key, last key + 1 in ``placed``, which lists rows of
-    the batch; ``ends``: the last window + 1 of each height; ``places``: for each row, the slot that it goes before.
+    ``bounds`` has a line for each: first leaf, last leaf + 1, first key, last key + 1 in ``placed``, which lists rows
+    of the batch; ``ends``: the last window + 1 of each height; ``places``: for each row, the slot that it goes before.
     """
 
     bounds: np.ndarray
@@ -45,7 +45,7 @@ def plan_insert(
 ) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
-    ``limits``: the highest density of each height. No windows where the root would be denser.
+    ``limits``: the highest density of each height. No windows if the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
     if slots.num_edges + len(batch) - located.found > limits[-1] * slots.num_slots:
@@ -56,9 +56,9 @@ def plan_insert(
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
 ) -> tuple[SearchResult, Levels | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
-    ``limits``: the lowest density of each height. No windows where the root would be sparser.
+    ``limits``: the lowest density of each height. No windows if the root would be sparser.
     """
     located = locate_batch(backend, slots, batch)
     if slots.num_edges - located.found < limits[-1] * slots.num_slots:
@@ -95,7 +95,7 @@ def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
 def insert_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels, add: bool
 ) -> None:
-    """Write an insertion into the slots; allocates nothing."""
+    """Write an insertion into the slots. Allocates nothing."""
     new_weights = or_none(batch.weights)
     set_located(or_none(slots.weights), slots.valid, located.positions, located.states, new_weights, add)
     _write(slots, batch, plan)
@@ -104,7 +104,7 @@ def insert_in_place(
 def delete_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, plan: Levels | None
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys and redistribute the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)
     if plan is not None:
         _write(slots, batch, plan)

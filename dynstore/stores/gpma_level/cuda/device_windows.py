@@ -1,7 +1,7 @@
-"""Merging updates into the wide windows of one height on CUDA: all of the GPU, through scratch in global memory.
+"""Merging updates into the wide windows of one height on CUDA: by the whole GPU, through scratch in global memory.
 
-All of these windows but the last of the array have the same size, so their leaves are numbered through as items: the
-window of an item is ``item >> height``. Kernels end where all must have written; ``control`` starts as zeros.
+All of these windows but the last of the array have the same size. So their leaves are numbered through as items: the
+window of an item is ``item >> height``. A kernel ends where all threads must have written; ``control`` starts as zeros.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["k_gather_items", "k_place_items", "k_scan_items", "k_spread_items"]
 
 @device
 def d_count_items(first, end, num_windows, height):
-    """Return how many leaves the windows have; only the last can be narrower than the others."""
+    """Return how many leaves the windows have; only the last one can be narrower than the others."""
     last = num_windows - 1
     return (np.int64(last) << height) + np.int64(end[last]) - np.int64(first[last])
 
@@ -31,7 +31,7 @@ def d_count_items(first, end, num_windows, height):
 def k_scan_items(
     src, dst, valid, first, end, low, num_windows, height, keys, num_keys, new_src, new_dst, places, before, control
 ):
-    """Find the slot that each key goes before, and count the edges before each item; a grid-wide wait between."""
+    """Find the slot that each key goes before, and count the edges before each item; one grid wait."""
     board = cuda.shared.array(BOARD, np.int64)
     for k in range(cuda.grid(1), num_keys, cuda.gridsize(1)):
         window, key = d_find_window(low, num_windows, k), keys[k]
@@ -87,7 +87,7 @@ def k_place_items(
     valid, first, low, num_windows, height, keys, num_keys, places, before, new_src, new_dst, new_weights,
     t_src, t_dst, t_weights,
 ):  # fmt: skip
-    """One thread owns one key and sends it to its rank: its number, and the edges before its place."""
+    """One thread owns one key and sends it to its rank: its number plus the edges before its place."""
     k = np.int64(cuda.grid(1))
     if k < num_keys:
         window, place, key = d_find_window(low, num_windows, k), np.int64(places[k]), keys[k]

@@ -1,9 +1,9 @@
-"""Choosing the windows of an update level by level on CUDA, as GPMA+'s paper does: one kernel a level.
+"""Choosing the windows of an update level by level on CUDA, as in GPMA+'s paper: one kernel a level.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5.2
-(algorithm 4). At each height the sorted updates are grouped by segment; a segment with room takes its updates, and they
-are done; the others are compacted and go on at the next height. The paper writes before it goes on; here nothing is
-written before all levels are planned, so an update that memory runs out for changes nothing.
+(algorithm 4). At each height the sorted updates are grouped by segment. A segment with room takes its updates, which
+are then done; the others are compacted and go on at the next height. The paper writes each height before the next. Here
+all levels are planned before anything is written, so an update that runs out of memory changes nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Level", "Planned", "plan_levels"]
 
-# Rows of the sums: behind those of the states and the self-loops; those of a level.
+# Entries of the sums: behind those of the states and the self-loops; those of a level.
 COUNTS = 4
 REFUSED, PLACED, NUM_WINDOWS = 0, 1, 2
 
@@ -43,11 +43,11 @@ class Level:
     first, end : array, shape (W,), int64
         First leaf and last leaf + 1 of each.
     low : array, shape (W,), int64
-        Its first key among the level's ``keys``; they go up to the next window's.
+        The first key of each window among the level's ``keys``; they go up to the next window's.
     keys : array, shape (K,), int64
-        Rows of the batch to merge in; none for a deletion.
+        Rows of the batch to merge; none for a deletion.
     num_leaves : int
-        At most so many are in the windows.
+        An upper bound of the leaves in the windows.
     """
 
     height: int
@@ -60,7 +60,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Where the keys are; the levels with windows, lowest first, None where the root would leave its limit."""
+    """The located keys, and the levels with windows, lowest first; None if the root would leave its limit."""
 
     located: SearchResult
     levels: list[Level] | None
@@ -69,7 +69,7 @@ class Planned:
 
 @device
 def d_count_blocks(valid, num_leaves, before, control, board):
-    """Leave the sums of the edges in blocks of 32 leaves, a thread a block; ``before`` gets each block's own."""
+    """Leave the sums of the edges in blocks of 32 leaves, a thread a block; ``before`` gets each block's own count."""
     first, end = d_chunk(np.int64(before.shape[0] - 1))
     total = np.int64(0)
     for block in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
@@ -83,7 +83,7 @@ def d_count_blocks(valid, num_leaves, before, control, board):
 
 @device
 def d_sum_counts(before, control, board):
-    """Turn the blocks' edges into those of all blocks up to each."""
+    """Turn the blocks' counts into running sums, each included."""
     base, end = d_chunk(np.int64(before.shape[0] - 1))
     rank = d_sum_blocks_before(control, COUNTS, board)
     while base < end:
@@ -101,10 +101,10 @@ def k_list_updates(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, inserting, positions, states, keys, leaves, tombstone_leaves,
     before, control,
 ):  # fmt: skip
-    """Locate the keys; list in order those that change a leaf, their leaves, and the leaves of keys that come back.
+    """Locate the keys; list in order those that change a leaf, their leaves, and the leaves of tombstones.
 
-    An absent key belongs to the leaf of the slot before its place. Meanwhile the edges before each block of 32 leaves
-    are counted. A grid-wide wait between the two phases.
+    An absent key belongs to the leaf of the slot before its place. The edges before each block of 32 leaves are
+    counted, too. One grid wait, between the two phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
     count, listed = np.int64(edge_src.shape[0]), ABSENT if inserting else PRESENT
@@ -142,7 +142,7 @@ def d_count_between(leaves, count, first, end):
 
 @device
 def d_may_write(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, first, end, limit, inserting):
-    """Return whether the leaves [first, end) may hold what they will, updates that are done below included."""
+    """Return whether the leaves [first, end) stay within the limit, updates placed at lower heights included."""
     if end - first > WARP:
         count = before[(end + 31) >> 5] - before[first >> 5]
     else:
@@ -157,7 +157,7 @@ def d_may_write(valid, before, leaves, num_items, tombstone_leaves, num_tombston
 
 @device
 def d_find_head(leaves, k, height):
-    """Return the first item of the segment that item ``k`` is in; quick where it is near."""
+    """Return the first item of the segment that item ``k`` is in. It is quick if that is near."""
     segment, step = (leaves[k] >> height) << height, np.int64(1)
     high = np.int64(k)
     while high - step >= 0 and leaves[high - step] >= segment:
@@ -173,8 +173,8 @@ def k_climb_level(
 ):  # fmt: skip
     """Test the segments that have updates at one height; list the windows, the updates done, and those that go on.
 
-    Phases, with grid-wide waits between: the first update of each segment tests it; each update looks up the verdict;
-    all are written to their ranks.
+    Three phases with grid waits between: the first update of each segment tests it; each update reads the result; all
+    are written to their ranks.
     """
     board = cuda.shared.array(BOARD, np.int64)
     chunk_first, chunk_end = d_chunk(np.int64(count))
@@ -189,7 +189,7 @@ def k_climb_level(
             verdicts[k] = 1 if fits else 0
     d_sync_grid(control, 1)
     refused, windows = np.int64(0), np.int64(0)
-    moving = inserting or height > 0  # a leaf that stays dense enough is not packed
+    moving = inserting or height > 0  # a leaf that stays dense enough is not compacted
     for k in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
         head = d_find_head(leaves, k, height)
         verdict = np.int64(verdicts[head])
@@ -226,12 +226,12 @@ def k_climb_level(
 
 
 def plan_levels(backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray, inserting: bool) -> Planned:
-    """Locate a batch and go up the levels until each key has its window; a read-back at each.
+    """Locate a batch and go up the levels until each key has its window; one read-back a level.
 
     Parameters
     ----------
     limits : array
-        The density that no window of each height may pass; for a deletion the lowest.
+        The highest density of each height; for a deletion the lowest.
     """
     size, num_leaves, top, kind = len(batch), slots.num_slots >> 5, len(limits) - 1, np.int64
     num_blocks = (num_leaves + 31) >> 5

@@ -1,8 +1,8 @@
 """Merging updates into the windows of one height on CUDA: a warp or a block a window, by its size.
 
-As in section 5.2 of GPMA+'s paper: a window of one leaf is a warp's, in registers; one that fits is a block's, in
-shared memory; ``level_device`` has the wider ones. Windows below have been written, so places are searched anew.
-Rows that begin inside a window get their start; those at its edges are left to ``k_fill_edge_rows``.
+As in section 5.2 of GPMA+'s paper, a warp merges a window of one leaf in registers, and a block merges a larger one in
+shared memory if it fits; ``device_windows.py`` merges the wider ones. Windows below have been written, so places are
+searched anew. Row offsets inside a window are written; those at its edges are left to ``k_fill_edge_rows``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
     "k_merge_by_warps",
 ]
 
-# The height of the widest windows that a block merges; in the simulator lower, so that small graphs have wider ones.
+# The height of the widest windows that a block merges; lower in the simulator, so that small graphs have wider ones.
 BLOCK_HEIGHT = 2 if SIMULATED else 5
 BLOCK_SLOTS = 32 << BLOCK_HEIGHT
 BLOCK_COUNTS = (1 << BLOCK_HEIGHT) + 1
@@ -51,7 +51,7 @@ def d_end_of_keys(low, window, num_windows, num_keys):
 def k_merge_by_warps(
     src, dst, weights, valid, offsets, first, low, num_windows, keys, num_keys, new_src, new_dst, new_weights
 ):
-    """One warp owns one leaf: lanes say where the element of each rank comes from (a slot, or 32 + a key)."""
+    """One warp owns one leaf: lanes find where the element of each rank comes from (a slot, or 32 + a key)."""
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), np.int64(cuda.grid(1) >> 5)
     if window < num_windows:
@@ -81,7 +81,7 @@ def k_merge_by_warps(
 def k_merge_by_blocks(
     src, dst, weights, valid, offsets, first, end, low, num_windows, keys, num_keys, new_src, new_dst, new_weights
 ):
-    """One block owns one window: its elements are brought to shared memory, in order, and written back evenly."""
+    """One block owns one window: its elements go to shared memory, in order, and back to the slots evenly."""
     rows = cuda.shared.array(BLOCK_SLOTS, np.int64)
     columns = cuda.shared.array(BLOCK_SLOTS, np.int64)
     values = cuda.shared.array(BLOCK_SLOTS, np.float64)

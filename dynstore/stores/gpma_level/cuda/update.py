@@ -1,4 +1,4 @@
-"""GPMA+ on CUDA as its paper has it: level by level, each written by a warp, a block or all of the GPU a window.
+"""GPMA+ on CUDA as in its paper: level by level, each window written by a warp, a block or the whole GPU.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 5.2. The
 windows, and in the end the slots, are those of ``gpma_plus``; here windows inside a wider one are written, too.
@@ -30,7 +30,7 @@ __all__ = ["Levels", "Scratch", "delete_in_place", "insert_in_place", "plan_dele
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Memory for the windows that are wider than a block's; of length 0 where there are none.
+    """Scratch for the windows that are wider than a block's; of length 0 if there are none.
 
     ``src``, ``dst``, ``weights``: edges in order; ``before``: edges before each leaf; ``places``: the slots that keys
     go before; ``controls``: for each level with such windows one row of zeros.
@@ -46,7 +46,7 @@ class Scratch:
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Windows to write, lowest first, and all memory that writing them takes; ``num_dead``: keys that come back."""
+    """Windows to write, lowest first, and the memory that this takes; ``num_tombstones``: how many are restored."""
 
     levels: list[Level]
     scratch: Scratch
@@ -57,7 +57,7 @@ class Levels:
         return sum(level.num_leaves for level in self.levels)
 
     def or_empty(self, weights: Array | None) -> Array:
-        """Return an array for a kernel: length 0 where there are no weights."""
+        """Return an array for a kernel: of length 0 if there are no weights."""
         return self.scratch.weights[:0] if weights is None else weights
 
 
@@ -66,7 +66,7 @@ def plan_insert(
 ) -> tuple[SearchResult, Levels | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
-    ``limits``: the highest density of each height. No windows where the root would be denser.
+    ``limits``: the highest density of each height. No windows if the root would be denser.
     """
     return _plan(backend, slots, batch.materialized(), limits, inserting=True)
 
@@ -74,9 +74,9 @@ def plan_insert(
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
 ) -> tuple[SearchResult, Levels | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
-    ``limits``: the lowest density of each height. No windows where the root would be sparser.
+    ``limits``: the lowest density of each height. No windows if the root would be sparser.
     """
     return _plan(backend, slots, batch.materialized(), limits, inserting=False)
 
@@ -129,7 +129,7 @@ def _merge_wide(slots: SlotArrays, batch: EdgeBatch, level: Level, plan: Levels,
 
 
 def _write(slots: SlotArrays, batch: EdgeBatch, plan: Levels) -> None:
-    """Write the levels, lowest first; after each the rows are right, as the next one wants them."""
+    """Write the levels, lowest first; after each the row offsets are right, as the next one requires."""
     new = (batch.src, batch.dst, plan.or_empty(batch.weights))
     target = (slots.src, slots.dst, plan.or_empty(slots.weights), slots.valid, slots.offsets)
     controls = iter(plan.scratch.controls)
@@ -160,7 +160,7 @@ def insert_in_place(
 def delete_in_place(
     backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Levels | None
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys and redistribute the windows that became too empty."""
     edges = batch.materialized()
     k_clear_located.launch(len(edges), slots.valid, located.positions, located.states)
     if plan is not None:

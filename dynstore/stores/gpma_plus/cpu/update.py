@@ -29,7 +29,7 @@ def plan_insert(
 ) -> tuple[SearchResult, Windows | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
-    ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
+    ``limits``: the highest density of each height, linear in it. No windows if the root would be denser.
     """
     located = locate_batch(backend, slots, batch)
     if len(batch) - located.found > slots.room_at(limits[-1]):
@@ -40,7 +40,7 @@ def plan_insert(
 def insert_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool
 ) -> None:
-    """Write an insertion into the slots; allocates nothing."""
+    """Write an insertion into the slots. Allocates nothing."""
     weights, new_weights = or_none(slots.weights), or_none(batch.weights)
     set_located(weights, slots.valid, located.positions, located.states, new_weights, add)
     write_windows_of(slots, located, windows, (batch.src, batch.dst, new_weights))

@@ -1,4 +1,4 @@
-"""Absent keys of a batch that is not sorted find their leaf in any order; those of a leaf are a list, then sorted."""
+"""Put the absent keys of an unsorted batch into the buckets of their leaves, and sort the buckets."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ NO_ROW = np.uint32(np.iinfo(np.uint32).max)
 
 @device
 def d_choose_leaf(position):
-    """Return the leaf that a key before a slot belongs to; all uint32."""
+    """Return the leaf of a key that goes before a slot; all uint32."""
     return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(5))
 
 
 @device
 def d_announce(marks, lists, position, state, known):
-    """Count an absent key in its leaf's list, mark the slot of another; return the count, or the word, before."""
+    """Count an absent key in its leaf's bucket, or mark the slot of another key. Return the old count or word."""
     before = np.uint32(0)
     if known and state == ABSENT:
         before = np.uint32(cuda.atomic.add(lists, (d_choose_leaf(position), COUNT), 1))
@@ -60,14 +60,14 @@ def d_announce(marks, lists, position, state, known):
 
 @device
 def d_mark(position, state, known, before):
-    """Return the state of a row's key if no row has told it, else ABSENT; ``before``: the word of marks, before."""
+    """Return the state of a row's key if this row has claimed it, else ABSENT; ``before``: the old word of marks."""
     is_first = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1) == 0
     return np.uint8(state if known and is_first else ABSENT)
 
 
 @device
 def d_link_row(lists, position, i, wanted):
-    """Put a row at the head of its leaf's list; return the row + 1 that was there."""
+    """Put a row at the head of its leaf's bucket. Return the row + 1 that was there."""
     link = np.int32(0)
     if wanted:
         link = np.int32(cuda.atomic.exch(lists, (d_choose_leaf(position), HEAD), np.int32(i + np.uint32(1))))
@@ -76,7 +76,7 @@ def d_link_row(lists, position, i, wanted):
 
 @device
 def d_note_row(following, positions, states, i, position, link, linked, marked):
-    """Write what has been found of a row, if there is one."""
+    """Write what was found for a row, if the row exists."""
     if i < following.shape[0]:
         positions[i] = position
         states[i] = marked
@@ -86,13 +86,13 @@ def d_note_row(following, positions, states, i, position, link, linked, marked):
 
 @device
 def d_count_marked(count, is_so, other_is_so):
-    """Return a count with those of two rows that are so; int32, of fewer registers."""
+    """Return a count plus how many of two conditions hold; int32, which takes fewer registers."""
     return np.int32(count + np.int32(np.int32(is_so) + np.int32(other_is_so)))
 
 
 @device
 def d_begin_list(listed, pairs, place, position, row, column, begins):
-    """List a leaf, and write the key that is the first of its list, if it ``begins``."""
+    """If the row ``begins`` a bucket, list its leaf and write its key, the first of the bucket."""
     if begins:
         at = np.uint32(place)
         listed[at] = d_choose_leaf(position)
@@ -104,14 +104,14 @@ def d_list_rows(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, listed,
     positions, states, pairs, control,
 ):  # fmt: skip
-    """Threads stride over the rows, two at a time: keys that are there or dead are told once, others go to a list.
+    """Threads stride over the rows, two at a time: claim present keys and tombstones, put absent keys into buckets.
 
-    That of their leaf. Both rows take each step together, so that twice as many reads and atomics are on their way. A
-    slot's bit in ``marks`` says that a row has told it (atomic or). A list is its length (atomic add), the key of the
-    first row to come, in ``pairs``, and if there are others the last row + 1 (atomic exchange) and the row + 1 before
-    each of these in ``following``; 0 ends it. Once a list would have more than 32 rows, or an id is no vertex, nobody
-    goes on. Where there are so many threads, ``SEARCHERS`` of them look for a row's key together, which the first one
-    then has. Returns the keys present and dead, and self-loops among both.
+    Both rows take each step together, so twice as many reads and atomics are in flight. A row claims a slot by setting
+    its bit in ``marks`` (atomic or). The first row to arrive in a bucket writes its key to ``pairs``. Each later row is
+    linked: ``lists`` holds the last row + 1 (atomic exchange), ``following`` the row + 1 before it; 0 ends the chain.
+    ``lists`` also counts the rows (atomic add). All threads stop once a bucket would have more than 32 rows or an id is
+    invalid. If there are enough threads, ``SEARCHERS`` of them search for one key together, and the first of them
+    handles the row. Returns the numbers of present keys and tombstones, and of self-loops among each.
     """
     num_rows, step = d_count_rows(edge_src, mirrored), np.uint32(cuda.gridsize(1))
     found, found_loops, restored, restored_loops = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
@@ -168,7 +168,7 @@ def d_list_batch(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
     control, board,
 ):  # fmt: skip
-    """Put absent keys into lists of their leaves, and sum up what ``d_list_rows`` returns."""
+    """Put absent keys into the buckets of their leaves, and sum up what ``d_list_rows`` returns."""
     found, found_loops, restored, loops = d_list_rows(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following,
         table[KEY_LEAVES], table[POSITIONS], states, pairs, control,
@@ -184,7 +184,7 @@ def k_list_rows(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
     control,
 ):  # fmt: skip
-    """Put absent keys into lists of their leaves; ``lists``: see ``unsorted_layout``."""
+    """Put absent keys into the buckets of their leaves; ``lists``: see ``bucket_layout``."""
     board = cuda.shared.array(BOARD, np.int64)
     d_list_batch(
         offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
@@ -194,9 +194,9 @@ def k_list_rows(
 
 @device
 def d_read_key(edge_src, edge_dst, mirrored, positions, link):
-    """Return the key of row ``link`` - 1 and the slot that it goes before; for 0 a key behind all.
+    """Return the key of row ``link`` - 1 and the slot that it goes before. For link 0 the key is above all others.
 
-    Nothing is read behind a branch, so that a thread's reads of several keys wait together.
+    No read is behind a branch, so a thread's reads of several keys overlap.
     """
     mine = np.uint32(max(link, np.int32(1)) - np.int32(1))
     row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(mine))
@@ -211,7 +211,7 @@ def d_join(row, column):
 
 @device
 def d_put_key(key, position, place, pairs):
-    """Write a key, if there is one, and the slot that it goes before; return 1 if so, and 1 if it is a self-loop."""
+    """Write a key, if there is one, and its place. Return 1 if there is one, and 1 if it is a self-loop."""
     row, column, at, wanted = np.int32(key >> 32), np.int32(key), np.uint32(place), key != NO_KEY
     if wanted:
         pairs[SOURCES, at], pairs[TARGETS, at], pairs[PLACES, at] = row, column, position
@@ -220,9 +220,9 @@ def d_put_key(key, position, place, pairs):
 
 @device
 def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, pairs, first, head, rows, start):
-    """A lane alone sorts a list of 2 to 4 rows, or none; returns how many keys and self-loops there are.
+    """A lane alone sorts a bucket of 2 to 4 rows, or none. Returns the numbers of keys and self-loops.
 
-    ``first``: where the key of the row is that came first; ``head``: the row + 1 that came last.
+    ``first``: where the key of the first row is; ``head``: the last row + 1.
     """
     link1, link2, link3 = head if rows > 1 else np.int32(0), np.int32(0), np.int32(0)
     if rows > 2:
@@ -253,9 +253,9 @@ def d_sort_short_list(edge_src, edge_dst, mirrored, following, positions, pairs,
 
 @device
 def d_sort_list(edge_src, edge_dst, mirrored, following, positions, pairs, first, head, rows):
-    """Let a lane have each row of a list, of 2 to 32, and its key; all lanes of the warp call.
+    """Sort a bucket of 2 to 32 rows: each lane holds one row's key. All lanes of the warp call.
 
-    Returns the key, if the row is its first, the slot that it goes before, its rank among the distinct ones, and their
+    Returns the key (``NO_KEY`` if a lower lane has the same), its place, its rank among the distinct keys, and their
     number.
     """
     lane, mine, link = d_lane(), np.int32(0), head
@@ -280,12 +280,12 @@ def d_sort_list(edge_src, edge_dst, mirrored, following, positions, pairs, first
 def d_sort_lists(
     valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, num_listed
 ):
-    """A warp takes 32 leaves at most: of a list of one row the key is where it is to be; others are sorted.
+    """A warp owns up to 32 buckets. It sorts those of several rows; the key of a single row stays where it is.
 
-    A lane sorts each short list, then all lanes together the long ones, in turn. Their keys go to a piece of ``pairs``
-    behind those of the first rows, which has room for the list's rows (atomic add, one a warp). Afterwards ``lists``
-    says how many they are, and where; leaves that cannot take theirs go to a list. Returns how many keys there are, and
-    loops among them.
+    A lane sorts each bucket of up to 4 rows alone. All lanes sort each longer one together, in turn. Sorted keys go to
+    ``pairs``, behind the keys of the first rows, with room for all rows of the bucket (one atomic add a warp). Then
+    ``lists`` holds the number of keys of each leaf and where they begin. Leaves without room for theirs go to a list.
+    Returns the number of keys, and of self-loops among them.
     """
     positions = table[POSITIONS]
     lane, warps = np.int32(d_lane()), np.int32(cuda.gridsize(1) >> 5)

@@ -1,4 +1,4 @@
-"""The keys of an insertion that was planned unsorted, in order on CUDA: a merge takes them from the leaves' lists."""
+"""List the keys of all buckets in order on CUDA, for a merge of everything."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = ["BucketKeys"]
 
-# The half of a count (``d_count_leaf``) that has the keys.
+# The low half of a count (``d_count_leaf``): the keys.
 KEYS = np.int64(0xFFFFFFFF)
 
 
 class BucketKeys(NamedTuple):
-    """The sorted lists of a batch, until the next one is listed; see ``unsorted_layout``.
+    """The sorted buckets of a batch, valid until the next batch is put into buckets; see ``bucket_layout``.
 
     Attributes
     ----------
     marks : array of uint32 words
-        The slots of the batch's edges that are there, dead or not.
+        The slots of the batch's edges that are in the table, tombstones included.
     lists, pairs : array
     """
 
@@ -49,7 +49,7 @@ class BucketKeys(NamedTuple):
 
 @device
 def d_count_leaf(valid, marks, lists, leaf):
-    """Return how many edges a leaf has, in the high half, and in the low one how many keys come: listed, or revived."""
+    """Return a leaf's edges, in the high half, and its new keys, in the low half: of the bucket, or restored."""
     count = np.int64(0)
     if leaf < lists.shape[0]:
         word = valid[leaf]
@@ -60,9 +60,9 @@ def d_count_leaf(valid, marks, lists, leaf):
 
 @device
 def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, places, new_src, new_dst):
-    """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its list, and ``revived`` slots' own.
+    """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its bucket, and the ``restored`` slots.
 
-    Of a slot's, the list's keys come first: they belong before it.
+    Keys of the bucket precede the slot that they go before.
     """
     while key < stop or restored != 0:
         slot = leaf * 32 + d_lowest_bit(restored)  # behind the leaf where there is none
@@ -78,9 +78,9 @@ def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, places, new_src
 
 @kernel
 def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src, new_dst, control):
-    """List the keys that come to the leaves, in order, as ``merging.k_list_new`` does; one wait.
+    """List the new keys of all leaves in order, as ``full_merge.k_list_new`` does; one grid wait.
 
-    Count the edges ``before`` each block of 32 leaves meanwhile. A warp has a block of leaves after the other.
+    Also count the edges ``before`` each block of 32 leaves. A warp owns one block of leaves after the other.
     """
     board = cuda.shared.array(BOARD, np.int64)
     lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
@@ -104,7 +104,7 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
         keys = np.int32(d_count_leaf(valid, marks, lists, leaf) & KEYS)
         keys_up_to = d_scan_lanes(keys)
         to = (up_to & KEYS) - d_shuffle(keys_up_to, 31) + np.int64(np.int32(keys_up_to - keys))
-        d_sync_warp()  # all have read
+        d_sync_warp()  # all lanes have read the count
         if lane == 0:
             counts[block] = up_to >> 32
         if keys > 0:

@@ -1,4 +1,4 @@
-"""What insertions that are not sorted keep on the device: counts, tables, and when all that may be written."""
+"""Counts and tables of unsorted insertions on the device, and the test whether they may be written."""
 
 from __future__ import annotations
 
@@ -65,23 +65,23 @@ __all__ = [
     "fits",
 ]
 
-# The height of the widest windows that a block merges: one of their columns fits into its shared memory. Narrow ones a
-# warp merges in its part of that, which both columns fit into; higher ones, giants, all blocks together. All are lower
+# The greatest heights of windows: NARROW ones are merged by a warp, WIDE ones by a block, GIANT ones by the grid. A
+# block's shared memory holds both columns of a narrow window for each warp, or one column of a wide one. All are lower
 # in the simulator, for small graphs.
 NARROW_HEIGHT, MAX_HEIGHT, MAX_GIANT_HEIGHT = (1, 2, 4) if SIMULATED else (4, 8, 13)
-# The height of the groups of leaves that are counted together, at most 5: a warp has the leaves of one.
+# The height of the groups of leaves that are counted together, at most 5: a warp owns the leaves of one.
 GROUP_HEIGHT = 2 if SIMULATED else 5
-# A window of several leaves is one number, of its first leaf and its height.
+# A window of several leaves is one number: its first leaf and its height.
 HEIGHT_BITS = 4
 assert MAX_GIANT_HEIGHT < 1 << HEIGHT_BITS
 
-# Rows of the sums. Those that decide what is written: dead and absent keys, each once; leaves with absent keys; those
-# whose window would be too wide even for all blocks; windows of several leaves that a block merges; giants; leaves of
-# all windows; whether planning stopped, and why. Then of distinct keys: those present, self-loops among them,
-# self-loops among the dead and absent; and rows of lists of several. Apart from them, leaves that cannot take their
-# keys, how often blocks that merge giants have come to a barrier, windows of several leaves that a warp merges, leaves
-# merged by themselves whose first or last row has changed, whether some group of leaves is too dense, how many blocks
-# have planned all of theirs, and how many narrow windows warps have taken beyond the first of each.
+# Entries of ``control`` with sums of blocks. These decide what is written: tombstones and absent keys, each once;
+# leaves with buckets; leaves whose window would be too wide even for the grid; block windows; grid windows; leaves of
+# all windows; whether and why planning stopped. The next count distinct keys: present ones, self-loops among them,
+# self-loops among tombstones and absent keys. The last counts the rows of buckets of several rows. Entries without
+# sums: leaves without room for their keys; arrivals at the grid waits of grid windows; warp windows; leaves written
+# alone whose first or last row has changed; whether some group of leaves is too dense; blocks that have finished
+# planning; warp windows that warps have claimed after their first one.
 RESTORED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LOOPS, OTHER_LOOPS, ROWS = declare(
     "buckets", RESTORED=0, ADDED=1, LISTED=2, TOO_WIDE=3, WIDE=4, GIANT=5, LEAVES=6, STOPPED=7, FOUND=8, FOUND_LOOPS=9,
     OTHER_LOOPS=10, ROWS=11,
@@ -89,29 +89,29 @@ RESTORED, ADDED, LISTED, TOO_WIDE, WIDE, GIANT, LEAVES, STOPPED, FOUND, FOUND_LO
 FULL, GIANT_ARRIVALS, NARROW, MOVED, FAR, POST_ARRIVALS, TAKEN = declare(
     "buckets", FULL=13, GIANT_ARRIVALS=14, NARROW=15, MOVED=16, FAR=17, POST_ARRIVALS=18, TAKEN=19
 )
-# Why planning stopped.
+# Why planning stopped: a bucket overflow, or an invalid id.
 OVERFLOW, INVALID_ID = 1, 2
-# Rows of the table: of each list its leaf, its first key and the last + 1; leaves that cannot take their keys; windows
-# of several leaves that a block merges, giants from the end; the narrow windows, from the end the numbers of leaves
-# whose first or last row has changed; of each row of the batch the slot where it is or belongs.
+# Rows of the table: for each bucket its leaf, its first key and its last + 1; leaves without room for their keys; block
+# windows, and from the end grid windows; warp windows, and from the end the leaves whose first or last row has changed;
+# for each row of the batch the slot of its key, or that it goes before.
 TABLE_ROWS = 7
 KEY_LEAVES, LOW, HIGH, CLIMBING, WIDE_WINDOWS, NARROW_WINDOWS, POSITIONS = range(TABLE_ROWS)
-# Rows of the pairs: of each key its source and destination, and the slot that it goes before. First that of each list's
-# first row, which is all of most lists; then the keys of each list of several rows.
+# Rows of the pairs: for each key its source, its destination, and the slot that it goes before. The keys of the first
+# rows of all buckets come first (most buckets have no others), then the sorted keys of each bucket of several rows.
 KEY_ROWS = 3
 SOURCES, TARGETS, PLACES = range(KEY_ROWS)
-# What each leaf has: how many rows of the batch are in its list, then how many keys; the last row + 1, if it is not the
-# first, then 1 + the first key.
+# Per leaf. COUNT: the rows of its bucket, later its keys. HEAD: the last row + 1 if there are several, later the first
+# key + 1.
 COUNT, HEAD = range(2)
-# What bits the heap of windows has, where some leaf climbs further than its group: that a leaf has climbed there; that
-# a leaf leads the window. Beside it, a bit for each leaf: that it is in a window of several.
+# Rows of the heap of windows, used if a leaf climbs beyond its group. MARKED: a leaf has climbed there. CLAIMED: a leaf
+# leads the window. COVERED has a bit for each leaf: it is in a window of several leaves.
 HEAP_ROWS = 3
 MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
-    """Return whether all is planned, and comes to no more new edges and leaves than so many."""
-    planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # all are read at once: nobody waits for one of them
+    """Return whether planning succeeded with at most ``most_new`` new edges and ``most_leaves`` leaves."""
+    planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # no short circuit: all reads overlap
     return planned & (totals[RESTORED] + totals[ADDED] <= most_new) & (totals[LEAVES] <= most_leaves)
 
 
@@ -126,18 +126,18 @@ def d_make_window(first_leaf, height):
 
 @device
 def d_leaves_of(window, num_leaves):
-    """Return the first leaf of a window and how many it has, of the graph's so many; int32."""
+    """Return the first leaf of a window and its number of leaves, in a graph of ``num_leaves``; int32."""
     first = np.int32(window >> HEIGHT_BITS)
     return first, np.int32(min(np.int64(1) << (window & ((1 << HEIGHT_BITS) - 1)), num_leaves - first))
 
 
 @device
 def d_is_covered(nodes, leaf):
-    """Return whether a leaf, uint32, is in a window of several."""
+    """Return whether a leaf (uint32) is in a window of several leaves."""
     return (nodes[COVERED, leaf >> np.uint32(5)] >> np.uint32(leaf & np.uint32(31))) & np.uint32(1) != 0
 
 
 @device
 def d_count_elements(valid, marks, lists, leaf):
-    """Return how many elements a leaf has with its keys, once its list is sorted."""
+    """Return how many elements a leaf has with its keys, once its bucket is sorted."""
     return np.int64(cuda.popc(valid[leaf] | marks[leaf])) + lists[leaf, COUNT]

@@ -1,4 +1,4 @@
-"""Merging windows of several leaves with lists of keys on CUDA: by a warp, by a block, or, giants, by all blocks."""
+"""Merging windows of several leaves with their buckets on CUDA: by a warp, a block or the grid."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from dynstore.stores.pma.cuda.row_offsets import d_write_rows_by_warp
 __all__ = ["NARROW_SLOTS", "d_merge_by_warp", "d_merge_giant", "d_merge_window"]
 
 MAX_LEAVES = 1 << MAX_HEIGHT
-# What a warp has of the block's shared memory: sources of a window, then its destinations.
+# A warp's part of the block's shared memory: the sources of a window, then its destinations.
 NARROW_COLUMN = 32 << NARROW_HEIGHT
 NARROW_SLOTS = 2 * NARROW_COLUMN
 
 
 @device
 def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
-    """The block's first warp writes how many elements, with the keys, the window's leaves ``before`` each have."""
+    """The block's first warp writes the number of elements, keys included, ``before`` each leaf of the window."""
     lane, total = d_lane(), np.int64(0)
     if cuda.threadIdx.x < WARP:
         for base in range(0, num_leaves, WARP):
@@ -51,7 +51,7 @@ def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
 
 @device
 def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
-    """Return the word of a leaf, or of the last one instead of any behind it, its first key and how many it has."""
+    """Return a leaf's word, first key and number of keys; behind the last leaf, those of the last."""
     leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
     return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1), np.int32(lists[leaf, COUNT])
 
@@ -60,7 +60,7 @@ def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
 def d_gather_column(
     column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, values, start
 ):  # fmt: skip
-    """The block's warps merge one column of each of some leaves with that of its keys: ``values`` from ``start`` on.
+    """The block's warps merge one column of some leaves with that of their keys, into ``values`` from ``start`` on.
 
     While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
     """
@@ -90,9 +90,9 @@ def d_gather_column(
 
 @device
 def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows):
-    """The warp writes the rows of a leaf's slots, the word, and the row starts.
+    """The warp writes the sources of a leaf's slots, its word and its row offsets.
 
-    ``values`` from ``start`` on: the rows of the window's elements.
+    ``values`` from ``start`` on: the sources of the window's elements.
     """
     lane = d_lane()
     place = base + lane
@@ -113,7 +113,7 @@ def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values,
 def d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows):
     """The block merges each leaf of a window with its keys, one column after the other, then writes the slots.
 
-    ``values`` and ``before``: shared.
+    ``values`` and ``before`` are in shared memory.
     """
     thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(num_leaves * 32)
     d_count_window(valid, marks, lists, first_leaf, num_leaves, before)
@@ -132,23 +132,23 @@ def d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, nu
 
 @device
 def d_read_slots(src, dst, leaf):
-    """Return what is in the lane's slot of a leaf."""
+    """Return source and destination of the lane's slot of a leaf."""
     slot = np.uint64(np.int64(leaf) * 32 + d_lane())
     return src[slot], dst[slot]
 
 
 @device
 def d_read_keys(pairs, begin, num_keys, leaf):
-    """Return the lane's key of a leaf, and its place there, 0 to 32; any if the leaf has not so many."""
+    """Return the lane's key of a leaf and its place there, 0 to 32; undefined if the leaf has fewer keys."""
     key = np.uint64(begin + (np.int32(d_lane()) if d_lane() < num_keys else 0))
     return pairs[SOURCES, key], pairs[TARGETS, key], np.int32(pairs[PLACES, key] - leaf * 32)
 
 
 @device
 def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_column):
-    """The warp puts the elements of a leaf and its keys in order to shared memory, from ``start`` on.
+    """The warp writes the elements of a leaf and its keys in order to shared memory, from ``start`` on.
 
-    ``place``: in the leaf, 0 to 32, of the lane's key.
+    ``place``: of the lane's key in the leaf, 0 to 32.
     """
     lane, keys_before = np.int32(d_lane()), np.int32(0)
     for other in range(num_keys):
@@ -164,10 +164,10 @@ def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_c
 
 @device
 def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows):
-    """The warp merges each leaf of a narrow window with its keys, then writes the slots.
+    """The warp merges each leaf of a warp window with its keys, then writes the slots.
 
-    Both columns, and two leaves at once, whose reads wait together; meanwhile the next two leaves are read. ``values``:
-    shared, each warp has a part.
+    Two leaves, both columns, are merged at once, so their reads overlap; meanwhile the next two are read.
+    ``values`` is shared memory; each warp has a part of it.
     """
     lane, size, last = np.int32(d_lane()), np.int32(num_leaves * 32), np.int32(num_leaves - 1)
     start = np.int32((cuda.threadIdx.x >> 5) * NARROW_SLOTS)
@@ -179,7 +179,7 @@ def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, n
     begin, count = max(begin, np.int32(0)), np.int32(np.int32(cuda.popc(word)) + num_keys)
     ends = d_scan_lanes(count)
     elements, before = d_shuffle(ends, WARP - 1), np.int32(start + ends - count)
-    for number in range(0, num_leaves, 2):  # behind the last leaf lanes have words of 0, and no keys
+    for number in range(0, num_leaves, 2):  # behind the last leaf lanes have words of 0 and no keys
         leaf, leaf1, keys, keys1 = (
             first_leaf + number, first_leaf + number + 1, d_shuffle(num_keys, number), d_shuffle(num_keys, number + 1)
         )  # fmt: skip
@@ -210,9 +210,9 @@ def d_merge_giant(
     src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control, far_rows,
     waits,
 ):  # fmt: skip
-    """All blocks merge a window together, each some of its leaves, to ``scratch``; then all write its slots.
+    """All blocks merge a grid window, each some of its leaves, to ``scratch``; then all write its slots.
 
-    Two grid-wide waits, after the first ``waits``. What scratch had before has been read by the first.
+    Two grid waits, after the first ``waits``. Behind the first, earlier contents of scratch have been read.
     """
     first_leaf, num_leaves, thread = np.int64(first_leaf), np.int64(num_leaves), np.int64(cuda.threadIdx.x)
     share = (num_leaves + cuda.gridDim.x - 1) // cuda.gridDim.x

@@ -1,4 +1,4 @@
-"""Choosing the windows of an insertion that is not sorted: a leaf where it has room, else what it climbs to."""
+"""Choosing the windows of an unsorted insertion: a leaf that has room, else the window that it climbs to."""
 
 from __future__ import annotations
 
@@ -45,15 +45,16 @@ from dynstore.stores.pma.cuda.windows import d_limit
 __all__ = ["d_plan_windows", "k_choose_windows", "k_plan_lists"]
 
 
-# A group's count: how many elements, with the keys, and from this bit on how many listed leaves.
+# A group's count: its elements, keys included, and from this bit on its leaves with buckets.
 LISTED_AT = 16
-# Three blocks of ``k_plan_lists`` on a multiprocessor in place of two, four of ``k_choose_windows`` in place of three.
+# They allow three blocks of ``k_plan_lists`` a multiprocessor instead of two, and four of ``k_choose_windows`` instead
+# of three.
 PLAN_REGISTERS, CHOOSE_REGISTERS = 80, 64
 
 
 @device
 def d_count_leaf(valid, marks, lists, leaf, num_leaves):
-    """Return how many elements, with the keys, and how many keys a leaf has; 0 of both if there is none."""
+    """Return the numbers of elements, keys included, and of keys of a leaf; both 0 if there is no such leaf."""
     elements, num_keys = np.int32(0), np.int32(0)
     if leaf < num_leaves:
         elements, num_keys = np.int32(d_count_elements(valid, marks, lists, leaf)), lists[leaf, COUNT]
@@ -62,17 +63,17 @@ def d_count_leaf(valid, marks, lists, leaf, num_leaves):
 
 @device
 def d_bits(first, count):
-    """Return a word with ``count`` bits set, 1 to 32, from one on."""
+    """Return a word with ``count`` bits set, 1 to 32, from bit ``first`` on."""
     return np.uint32(np.uint32(FULL_WARP >> np.uint32(WARP - count)) << np.uint32(first & (WARP - 1)))
 
 
 @device
 def d_lead_window(valid, marks, lists, leaf, num_leaves, lower, upper, top, nodes, control):
-    """Return the window that a leaf leads, 0 for none, and how many leaves of it are not listed; by a warp.
+    """Return the window that a leaf leads, 0 for none, and how many of its leaves have no bucket; by a warp.
 
-    All leaves of the group climb, a lane each, to windows whose elements are sums by a butterfly. The leaf's window is
-    the widest around it that any of them comes to; the first of them in it leads. It covers the leaves there. Where one
-    would climb further than its group, which goes to ``control``, nothing is led.
+    All leaves of the group climb, a lane each; the elements of their windows are butterfly sums. The leaf's window is
+    the widest around it that any of them reaches. The first full leaf in it leads it and marks its leaves as covered.
+    If a leaf would climb beyond the group, no window is led, and ``control`` records it.
     """
     lane, group = np.int32(d_lane()), (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
     own = group + lane if lane < 1 << GROUP_HEIGHT else num_leaves
@@ -106,9 +107,9 @@ def d_lead_window(valid, marks, lists, leaf, num_leaves, lower, upper, top, node
 
 @device
 def d_choose_in_groups(valid, marks, lists, table, num_full, num_leaves, lower, upper, top, nodes, control):
-    """Warps share leaves that cannot take their keys; windows that these lead go to lists, an atomic add a warp.
+    """Warps share the leaves without room and list the windows that these lead: an atomic add a warp.
 
-    Returns how many more leaves windows have than are listed.
+    Returns how many leaves of windows have no bucket.
     """
     lane, warps, total = np.int32(d_lane()), np.int64(cuda.gridsize(1) >> 5), np.int64(0)
     each = min((num_full + warps - 1) // warps, np.int64(WARP))
@@ -126,7 +127,7 @@ def d_choose_in_groups(valid, marks, lists, table, num_full, num_leaves, lower, 
 
 @device
 def d_list_windows(table, window, control):
-    """Each lane lists a window, or none for 0; all lanes of the warp call."""
+    """Each lane lists a window, or none for 0. All lanes of the warp call."""
     height = window & ((1 << HEIGHT_BITS) - 1)
     is_narrow, is_giant = 0 < height <= NARROW_HEIGHT, height > MAX_HEIGHT
     is_wide = NARROW_HEIGHT < height <= MAX_HEIGHT
@@ -142,7 +143,7 @@ def d_list_windows(table, window, control):
 
 @device
 def d_count_groups(valid, marks, lists, num_leaves, groups):
-    """Warps stride over the leaves: how many elements and listed leaves each group of neighbouring ones has."""
+    """Warps stride over the leaves: count the elements and the leaves with buckets of each group."""
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, num_leaves, cuda.gridsize(1)):
         elements, num_keys = d_count_leaf(valid, marks, lists, base + lane, num_leaves)
@@ -155,10 +156,10 @@ def d_count_groups(valid, marks, lists, num_leaves, groups):
 
 @device
 def d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes):
-    """Leaves that cannot take their keys climb as in ``d_climb_leaves``, as far as all blocks can merge.
+    """Leaves without room for their keys climb, up to the widest windows that the grid can merge.
 
-    A warp takes one after the other: it counts the leaves of its group, whose windows are sums by a butterfly; a wider
-    window's other half is some groups. Returns how many would climb further.
+    A warp owns one leaf after the other. It counts the leaves of its group; windows in the group are butterfly sums.
+    The other half of a wider window is a number of groups. Returns how many leaves would climb further.
     """
     lane, further, num_groups = d_lane(), np.int64(0), np.int64(groups.shape[0])
     for i in range(cuda.grid(1) >> 5, num_full, cuda.gridsize(1) >> 5):
@@ -190,9 +191,9 @@ def d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower,
 
 @device
 def d_claim_node(nodes, leaf, top):
-    """Return the height of the highest marked node that a leaf is below, if nobody has claimed it, else 0; by a warp.
+    """Return the height of the highest marked node above a leaf if this warp claims it first, else 0.
 
-    A lane looks at each height; one claims (atomic or).
+    A lane looks at each height; one lane claims (atomic or).
     """
     lane, marked, claimed = d_lane(), False, np.uint32(0)
     if lane < min(top, MAX_GIANT_HEIGHT):
@@ -208,9 +209,9 @@ def d_claim_node(nodes, leaf, top):
 
 @device
 def d_choose_far(lists, table, groups, num_full, num_leaves, top, nodes, control):
-    """Warps share leaves that have climbed: who is the first to claim the highest marked node above it leads that.
+    """Warps share the leaves that have climbed. The first to claim the highest marked node above its leaf leads it.
 
-    It covers the leaves there, and lists the window. Returns as ``d_choose_in_groups``.
+    It marks the leaves there as covered and lists the window. Returns as ``d_choose_in_groups``.
     """
     lane, total = d_lane(), np.int64(0)
     for i in range(cuda.grid(1) >> 5, num_full, cuda.gridsize(1) >> 5):
@@ -237,12 +238,12 @@ def d_choose_far(lists, table, groups, num_full, num_leaves, top, nodes, control
 def d_choose_windows(
     valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, waits, board
 ):  # fmt: skip
-    """Choose the windows of sorted lists: a leaf if it has room. Grid-wide waits before, ``waits`` of them.
+    """Choose the windows for sorted buckets: a leaf if it has room. ``waits``: how many grid waits came before.
 
-    Where some have not, these climb, each group of leaves by itself, and one more wait. Where one would climb further
-    than its group, all groups are counted, all climb again, and who is highest is found out by bits of a heap of
-    windows, ``nodes``, with three more. Then the totals are final. For the rest see ``unsorted_layout``. The caller
-    lets ``control[LEAVES]`` be the number of listed leaves, to which those of wider windows are added.
+    Leaves without room climb inside their groups; one more wait. If one of them would climb beyond its group, all
+    groups are counted and all leaves climb again; bits in a heap of windows, ``nodes``, show the highest windows; three
+    more waits. Then the totals are final. For the tables see ``bucket_layout``. The caller sets ``control[LEAVES]`` to
+    the number of leaves with buckets; this adds the other leaves of wider windows.
     """
     num_full = control[FULL]
     if num_full > 0:
@@ -252,7 +253,7 @@ def d_choose_windows(
         if control[FAR] > 0:
             d_count_groups(valid, marks, lists, num_leaves, groups)
             d_sync_grid(control, waits + 2)
-            if cuda.grid(1) == 0:  # all are listed anew; leaves that are covered stay so
+            if cuda.grid(1) == 0:  # all windows are listed anew; covered leaves stay covered
                 control[NARROW], control[WIDE], control[LEAVES] = 0, 0, control[LISTED]
             further = d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes)
             if further > 0:
@@ -268,7 +269,7 @@ def d_plan_windows(
     valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
     pairs, control, waits, board,
 ):  # fmt: skip
-    """Sort each list, and choose the windows, after a grid-wide wait; ``waits`` as there."""
+    """Sort each bucket and, after a grid wait, choose the windows; ``waits`` as in ``d_choose_windows``."""
     if cuda.grid(1) == 0:
         control[LEAVES] = control[LISTED]
     added, loops = d_sort_lists(
@@ -286,7 +287,7 @@ def k_plan_lists(
     valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
     pairs, control, mailbox, ticket,
 ):  # fmt: skip
-    """Plan what has been listed, see ``d_plan_windows``, nothing where planning has stopped; post the totals."""
+    """Plan by ``d_plan_windows``, unless planning has stopped; post the totals."""
     board = cuda.shared.array(BOARD, np.int64)
     if control[STOPPED] == 0:  # the same in all threads
         d_plan_windows(
@@ -300,9 +301,9 @@ def k_plan_lists(
 def k_choose_windows(
     valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, mailbox, ticket
 ):  # fmt: skip
-    """Do as ``k_plan_lists`` for lists that are sorted."""
+    """Do as ``k_plan_lists`` for buckets that are sorted."""
     board = cuda.shared.array(BOARD, np.int64)
-    if cuda.grid(1) == 0:  # atomic: other blocks may have added theirs
+    if cuda.grid(1) == 0:  # atomic: other blocks may have added their leaves
         cuda.atomic.add(control, LEAVES, control[LISTED])
     if control[STOPPED] == 0:  # the same in all threads
         d_choose_windows(valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, 0, board)

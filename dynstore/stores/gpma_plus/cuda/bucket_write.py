@@ -1,4 +1,4 @@
-"""Writing lists of keys into the leaves of a packed memory array on CUDA."""
+"""Writing the keys of buckets into the leaves of a packed memory array on CUDA."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ __all__ = [
     "k_write_windows",
 ]
 
-# What a block needs of shared memory: for a window that it merges, or for a narrow one of each warp.
+# A block's shared memory: for one block window, or for one warp window of each warp.
 MAX_ENDS, MAX_SLOTS, ALL_NARROW_SLOTS = (1 << MAX_HEIGHT) + 1, 32 << MAX_HEIGHT, NARROW_SLOTS * (THREADS // WARP)
-# Four blocks of ``k_write_windows`` on a multiprocessor in place of three, one of ``k_merge_wide``. There is mostly one
-# wide window, whose leaves each warp of a block merges one after the other: a block has as many threads as it can.
+# Four blocks of ``k_write_windows`` a multiprocessor instead of three, or one of ``k_merge_wide``. There is mostly one
+# block window, and a warp merges its leaves in turn: so a block has as many threads as it can.
 MAX_REGISTERS = 64
 WIDE_THREADS = WARP if SIMULATED else 1024
 
 
 @device
 def d_restore_keys(valid, positions, states, num_rows, lists, nodes):
-    """Threads stride over the batch's rows: a dead key in no window gets its bit back (atomic or).
+    """Threads stride over the batch's rows: a tombstone outside of all windows gets its bit back (atomic or).
 
-    Those in windows are merged as edges, because their bits are among the marks.
+    Those in windows are merged as edges, because ``marks`` has their bits.
     """
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         if states[i] == TOMBSTONE:
@@ -75,9 +75,9 @@ def d_restore_keys(valid, positions, states, num_rows, lists, nodes):
 
 @device
 def d_read_keys(table, nodes, number, is_listed, has_windows):
-    """Return the leaf, first key and number of keys of a list; 0 keys if its leaf is in a window of several.
+    """Return the leaf, first key and number of keys of a bucket; 0 keys if its leaf is in a window of several leaves.
 
-    0 of all where it is not listed: what is read of that is undefined. No branch on what is read holds up a read.
+    All are 0 if it is not listed: its entries are undefined. No read waits for a branch on another read.
     """
     item, is_covered = np.uint32(min(number, np.uint32(table.shape[1] - 1))), False
     leaf, begin, last = np.int32(table[KEY_LEAVES, item]), np.int32(table[LOW, item]), np.int32(table[HIGH, item])
@@ -90,10 +90,10 @@ def d_read_keys(table, nodes, number, is_listed, has_windows):
 
 @device
 def d_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board, number, may_write):
-    """Each lane puts the keys of a list into their leaf, if that is a window, see ``d_shift_keys``.
+    """Each lane inserts a bucket's keys into their leaf by ``d_shift_keys``, unless a wider window has the leaf.
 
-    All lanes of the warp call it; none are put where not ``may_write``. Leaves whose first or last row changes go to a
-    list, by an atomic add a warp: the rows at their edges are still to be written.
+    All lanes of the warp call. No lane inserts any unless ``may_write``. Leaves whose first or last row changes go to a
+    list (an atomic add a warp): the row offsets at their edges are written later.
     """
     is_listed = may_write & (number < control[LISTED])
     leaf, begin, num_keys = d_read_keys(table, nodes, np.uint32(number), is_listed, control[FULL] > 0)
@@ -109,7 +109,7 @@ def d_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control
 
 @device
 def d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board):
-    """All warps share the windows of one leaf evenly, a lane each: the fewer a warp has, the fewer steps it takes."""
+    """All warps share the windows of one leaf evenly, a lane each: a warp with fewer leaves takes fewer steps."""
     num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
     each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
@@ -120,9 +120,9 @@ def d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, con
 
 @kernel
 def k_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, most_new, most_leaves):
-    """Write windows that are one leaf, see ``d_write_all_leaves``.
+    """Write the windows of one leaf, see ``d_write_all_leaves``.
 
-    Nothing where the update comes to more new edges or leaves than so many, as in ``k_write_windows``.
+    Nothing is written if the update exceeds the limits, as in ``k_write_windows``.
     """
     board = cuda.shared.array(THREADS, np.uint32)
     if d_fits(control, most_new, most_leaves):  # the same in all threads
@@ -133,9 +133,9 @@ def k_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control
 def k_merge_wide(
     src, dst, valid, offsets, marks, table, lists, pairs, scratch, control, far_rows, most_new, most_leaves
 ):
-    """Blocks merge windows that are too wide for a warp; then all together those that are too wide for one, in turn.
+    """Blocks merge block windows; then all together merge the grid windows, in turn.
 
-    Nothing as in ``k_write_leaves``. A kernel of its own, because its blocks are as large as there can be.
+    Limits as in ``k_write_leaves``. It is a kernel of its own because its blocks have as many threads as possible.
     """
     values = cuda.shared.array(MAX_SLOTS, np.int32)
     before = cuda.shared.array(MAX_ENDS, np.int32)
@@ -155,7 +155,7 @@ def k_merge_wide(
 
 @device
 def d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, at_end):
-    """Return the rows before and behind an edge of a window, or of a leaf that has moved, and its slot."""
+    """Return the rows before and behind an edge of a window, or of a leaf that has moved, and the slot of the edge."""
     room, several = table.shape[1], giants + wide
     if item < several + narrow:
         if item < several:
@@ -173,9 +173,9 @@ def d_read_edge_rows(src, offsets, table, giants, wide, narrow, item, at_end):
 
 @device
 def d_write_starts(src, offsets, table, control, far_rows):
-    """Write the rows that begin at edges of windows, two lanes each, then long ranges of rows: a grid-wide wait before.
+    """Write the row offsets at both edges of windows, a lane each, then long ranges of rows; a grid wait before each.
 
-    Both windows at an edge between two write the same; so do those that have not been merged.
+    Two windows that share an edge write the same, also if one has not been merged.
     """
     d_sync_grid(far_rows, 1)
     lane, giants, wide, narrow = d_lane(), control[GIANT], control[WIDE], control[NARROW]
@@ -190,7 +190,7 @@ def d_write_starts(src, offsets, table, control, far_rows):
 
 @device
 def d_restore_first(valid, marks, lists, nodes, num_tiles):
-    """Do as ``d_revive_keys`` for edges in the first slots of pieces: threads stride over the pieces."""
+    """Do as ``d_restore_keys`` for tombstones in the first slots of tiles: threads stride over the tiles."""
     for tile in range(1 + cuda.grid(1), num_tiles, cuda.gridsize(1)):
         leaf = np.uint32(d_first_leaf(tile))
         is_marked = marks[leaf] & np.uint32(1) != 0
@@ -200,9 +200,9 @@ def d_restore_first(valid, marks, lists, nodes, num_tiles):
 
 @device
 def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values):
-    """Warps merge narrow windows, the last ones first: leaves have left these the least to do.
+    """Warps merge warp windows, the last warps first: they had the fewest leaves to write.
 
-    Where there are more windows, each warp that is done takes the next one: some are wider than others.
+    If there are more windows than warps, each warp that is done claims the next one: some are wider than others.
     """
     warps, narrow = np.int64(cuda.gridsize(1) >> 5), control[NARROW]
     i = warps - 1 - (cuda.grid(1) >> 5)
@@ -220,10 +220,10 @@ def k_write_windows(
     src, dst, valid, offsets, marks, nodes, table, lists, states, pairs, control, far_rows, num_rows, num_tiles,
     most_new, most_leaves,
 ):  # fmt: skip
-    """Write what leaves by themselves and windows too wide for a warp leave to be written.
+    """Write what remains after single leaves and wider windows: warp windows, tombstones and row offsets.
 
-    Where pieces have been written, ``num_pieces`` else 0, rows begin at their leaves' edges whatever has become of
-    other leaves; and only dead edges in first slots of pieces have no bits yet.
+    After a search by tiles (``num_tiles``, else 0) the row offsets at the edges of leaves are written even if the
+    update does not fit, and only tombstones in the first slots of tiles still lack their bits.
     """
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     may_write = d_fits(control, most_new, most_leaves)  # the same in all threads

@@ -1,4 +1,4 @@
-"""Inserting a batch that is not sorted by one kernel: small ones cost what the host needs to start kernels."""
+"""Inserting an unsorted batch by one kernel: the cost of a small batch is that of starting kernels."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ from dynstore.stores.pma.cuda.partition import MIN_ROWS
 
 __all__ = ["MAX_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
-# The rows of the largest batch that is inserted so. Larger ones are put in order first, and have a kernel for each
-# phase: this one takes more registers than most of them, so that fewer of its threads are on the GPU at once.
+# The most rows for one kernel. Larger batches are partitioned first and have a kernel for each phase: this kernel takes
+# more registers than most of those, so fewer of its threads are on the GPU at once.
 MAX_FUSED = MIN_ROWS - 1
-# How many threads there are for a row, as far as the GPU has room: listing takes one, writing its leaf a warp.
+# Threads a row, as far as the GPU has room: a row is searched by one, its leaf is written by a warp.
 THREADS_A_ROW = 8
 
 
 @device
 def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
-    """Fill with zeros again what was zeros before the kernel: all have read it, but for the counts.
+    """Zero what was zero before the kernel. All threads have read it, except for the counts.
 
-    Nobody reads blocks' sums and long ranges that are not counted.
+    Sums of blocks and long ranges of rows stay: only counted ones are read.
     """
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         position = np.uint32(table[POSITIONS, i])
@@ -72,11 +72,11 @@ def k_insert_lists(
     marks, nodes, lists, groups, following, table, states, pairs, control, far_rows, mailbox, ticket, most_new,
     most_leaves, num_rows,
 ):  # fmt: skip
-    """List the rows, plan, and write: what ``k_list_rows``, ``k_plan_lists`` and those of ``write_lists`` do in turn.
+    """Put the rows into buckets, plan and write: in turn what ``k_list_rows``, ``k_plan_lists``, ``write_buckets`` do.
 
-    A grid-wide wait between any two. The totals are posted before anything is written. Nothing is where the update
-    comes to more new edges or leaves than so many, and where a window is too wide for a warp: who started this sees
-    that in the totals, and starts the kernels that write. Where all is written, scratch is left as it was found.
+    A grid wait lies between any two phases. The totals are posted before anything is written. Nothing is written if the
+    update has more new edges or leaves than the limits, or a window too wide for a warp; then the host sees the totals
+    and starts the kernels that write. If all is written, scratch is left as it was found.
     """
     board = cuda.shared.array(BOARD, np.int64)
     changed = cuda.shared.array(THREADS, np.uint32)
@@ -86,7 +86,7 @@ def k_insert_lists(
         control, board,
     )  # fmt: skip
     d_sync_grid(control, 1)
-    if control[STOPPED] == 0:  # as all that is asked from here on, the same in all threads
+    if control[STOPPED] == 0:  # this and all conditions below are the same in all threads
         d_plan_windows(
             valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
             table, pairs, control, 1, board,

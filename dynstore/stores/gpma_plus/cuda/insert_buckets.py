@@ -1,7 +1,7 @@
-"""Inserting into a packed memory array on CUDA without sorting: all that most insertions need.
+"""Unsorted insertions into a packed memory array on CUDA: launches, scratch and totals.
 
-Keys find their leaf in any order; those of a leaf are a list through memory, which a warp sorts in registers. What is
-found stays on the device, and is written once the host has looked at it, or at once.
+Keys go to the buckets of their leaves in any order; a bucket is a chain in memory, which a warp sorts in registers. The
+plan stays on the device. It is written speculatively, or after the host has read the totals.
 """
 
 from __future__ import annotations
@@ -58,17 +58,18 @@ if TYPE_CHECKING:
 
 __all__ = ["BucketPlan", "plan_buckets", "try_insert", "write_buckets"]
 
-# The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), which int32 numbers.
+# The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), numbered by int32.
 MAX_ROWS = 1 << 30
 
-# Of scratch that is kept.
+# The kind of scratch that is kept.
 KIND = "insertion"
 
 
 class _Scratch:
-    """What an insertion works in, see ``unsorted_layout``, and which of it each kernel is passed.
+    """The scratch of an insertion, see ``bucket_layout``, and which of it each kernel gets.
 
-    ``loaded``: for how many tiles the kernels of a large batch have been found; 0 for a search row by row.
+    ``loaded``: the numbers of tiles for which the kernels of large batches have been prepared; 0 is a search row by
+    row.
     """
 
     loaded: set[int]
@@ -103,9 +104,9 @@ class _Scratch:
 
 
 class BucketPlan(NamedTuple):
-    """What writing the lists takes, all of it on the device; see ``_make_plan``.
+    """What writing the buckets takes, all of it on the device; see ``_make_plan``.
 
-    ``ticket``: what is posted once all is planned. ``num_leaves``: how many are written, once the host has looked.
+    ``ticket``: posted once all is planned. ``num_leaves``: how many are written, once the host has read the totals.
     """
 
     scratch: _Scratch
@@ -117,10 +118,10 @@ class BucketPlan(NamedTuple):
 
 @lru_cache
 def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype: np.dtype) -> tuple[Part, ...]:
-    """Return what an insertion of so many rows works in; the first five are zeroed."""
+    """Return the scratch of an insertion of up to ``room`` rows; the first five parts are zeroed."""
     num_leaves = num_slots >> 5
-    # Windows come in no order, so both sides of an edge between two write it, and may list its range of rows; where
-    # both leaves have moved before, in one window with others, its merge does so, too.
+    # Windows are in no order, so both windows at a common edge write it and may list its range of rows. If both leaves
+    # moved before and then are in one window with others, its merge may list the range, too.
     num_far_rows = far_rows_size(num_vertices, min(room, num_leaves))
     return (
         (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), ((HEAP_ROWS, (2 << top) // 32 + 1), np.uint32),
@@ -134,7 +135,7 @@ def _scratch_parts(num_slots: int, num_vertices: int, top: int, room: int, dtype
 def _make_plan(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, kind: str | None
 ) -> BucketPlan:
-    """Take scratch of a kind."""
+    """Acquire scratch of a kind and a ticket."""
     num_rows, top = batch.num_rows, len(limits) - 1
     room = num_rows if kind is None else with_room(num_rows)
     parts = _scratch_parts(slots.num_slots, slots.num_vertices, top, room, slots.src.dtype)
@@ -150,10 +151,10 @@ def _start_plan(
     plan: BucketPlan,
     num_tiles: int = 0,
 ) -> None:
-    """Start the kernels that plan; the batch may be ``ordered``, or be about to.
+    """Start the kernels that plan; ``ordered``: the partitioned batch, if it is partitioned.
 
-    ``num_pieces``: how many tiles the batch is searched by, so that leaves with room get their keys at once; 0 to
-    search row by row, and write nothing.
+    ``num_tiles``: the tiles by which the batch is searched, which also writes keys into leaves with room; 0 to search
+    row by row and write nothing.
     """
     scratch, num_leaves, densities = plan.scratch, slots.num_slots >> 5, (float(limits[0]), float(limits[-1]))
     if ordered is not None and num_tiles:
@@ -173,9 +174,9 @@ def _start_plan(
 
 
 def _keep_found(batch: RawEdges, plan: BucketPlan, totals: list[int], most_new: int) -> SearchResult | Reason:
-    """Return what was found; the batch keeps its counts. A reason where it cannot be planned like this.
+    """Return what was found, and keep its counts in the batch; or the reason why it cannot be planned like this.
 
-    With more than ``most_new`` new edges all is merged, however wide a window would be.
+    With more than ``most_new`` new edges everything is merged, so windows that are too wide do not matter.
     """
     if totals[STOPPED] or (totals[TOO_WIDE] and totals[RESTORED] + totals[ADDED] <= most_new):
         return Reason.INVALID if totals[STOPPED] == INVALID_ID else Reason.OVERFLOW
@@ -190,7 +191,7 @@ def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
 def plan_buckets(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray
 ) -> tuple[SearchResult, BucketPlan | None] | None:
-    """Plan an insertion that puts few keys into any one leaf, and tell the batch how many edges it has.
+    """Plan an insertion by buckets, and keep the number of its edges in the batch.
 
     Parameters
     ----------
@@ -199,14 +200,14 @@ def plan_buckets(
 
     Returns
     -------
-    located : Located
-        Of the rows in the order that they were searched in: of equal ones one is PRESENT or DEAD, all others ABSENT.
-        A merge takes the keys as they are ``listed``.
-    plan : ListPlan or None
-        None where the root would be denser than its limit.
+    located : SearchResult
+        For the rows in the order of the search: of equal rows one is PRESENT or TOMBSTONE, others ABSENT.
+        A merge of everything takes the keys that are ``listed``.
+    plan : BucketPlan or None
+        None if the root would be denser than its limit.
 
-    None in place of both where the batch has to be sorted: a leaf has more than 32 rows, or would climb past what all
-    blocks merge. (To plan these without, their keys alone would have to be sorted, and the climb wants running sums.)
+    None instead of both if the batch has to be sorted: a bucket overflows, or a leaf would climb beyond grid windows.
+    (Planning that without sorting would need these keys sorted, and running sums for the climb.)
     """
     if not _may_plan(slots, batch):
         return None
@@ -231,9 +232,9 @@ def write_buckets(
     most_leaves: int = ANY_NUMBER,
     num_tiles: int = 0,
 ) -> None:
-    """Write the planned lists, where they come to no more new edges and leaves than so many.
+    """Write the planned buckets if they come to no more new edges and leaves than ``most_new`` and ``most_leaves``.
 
-    ``num_pieces``: of which leaves have been written while planning.
+    ``num_tiles``: the tiles whose leaves were written while planning.
     """
     scratch, limits, columns = plan.scratch, (most_new, most_leaves), pack_slots(slots).written
     k_write_leaves.launch_resident(plan.num_rows, columns, scratch.leaves, *limits)
@@ -246,40 +247,40 @@ def write_buckets(
 def try_insert(
     backend: Backend, slots: SlotArrays, batch: RawEdges, limits: np.ndarray, most_leaves: int, may_take_back: bool
 ) -> Attempt | Reason:
-    """Insert a batch without waiting for what planning it finds; the device decides whether that may be written.
+    """Insert a batch speculatively: the device decides whether what it plans may be written.
 
     The batch's ids need not be validated.
 
     Parameters
     ----------
     limits : array
-        As in :func:`plan_lists`.
+        As in :func:`plan_buckets`.
     most_leaves : int
-        Where more are concerned, nothing is written.
+        If more leaves are changed, nothing is written.
     may_take_back : bool
-        Whether a large batch may be written in part, and taken back where it does not fit: edges stay where they have
-        moved to then, and with them the row starts of ``slots``, which have to be the graph's own.
+        Whether a large batch may be written in part and rolled back if it does not fit. Edges then stay where they have
+        moved to, and so do the row offsets of ``slots``, which have to be the graph's own.
 
     Returns
     -------
     Attempt or Reason
-        What was found as :func:`plan_lists` returns it, until the next insertion; a merge takes the keys from what is
-        ``listed``. A reason, and nothing is written, where the batch has to be planned or sorted.
+        What was found, as :func:`plan_buckets` returns it, valid until the next insertion; a merge of everything takes
+        the keys that are ``listed``. A reason if the batch has to be planned or sorted; then nothing is written.
     """
     if not _may_plan(slots, batch):
         return Reason.TOO_LARGE
-    ordered = order_batch(backend, slots, batch)  # the GPU has something to do while scratch is made
+    ordered = order_batch(backend, slots, batch)  # keeps the GPU busy while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = slots.room_at(limits[-1])
     if plan.num_rows <= MAX_FUSED:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
-    # What does not fit is taken back, so it is not to be expected: new edges fit, whichever of the rows they are.
+    # A rollback must be rare: the rows fit even if all of them are new.
     num_tiles, undo, may_take_back = 0, None, may_take_back and plan.num_rows <= most_new
     if ordered is not None and may_take_back and fits_tiles(slots, plan.num_rows, True):
         num_tiles = count_tiles(slots)
         undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_tiles, most_new, most_leaves)
-    if num_tiles not in plan.scratch.loaded:  # so that whatever is started next can be
+    if num_tiles not in plan.scratch.loaded:  # compile and load all kernels before the first one writes
         prepare(start)
         if undo is not None:
             prepare(undo)
@@ -308,7 +309,7 @@ def _start_all(
     most_new: int,
     most_leaves: int,
 ) -> None:
-    """Start the kernels that plan and those that write; ``num_pieces``: of which leaves are written while planning."""
+    """Start the kernels that plan and those that write; ``num_tiles``: tiles that are written while planning."""
     _start_plan(slots, batch, ordered, limits, plan, num_tiles)
     write_buckets(slots, plan, most_new, most_leaves, num_tiles)
 
@@ -322,7 +323,7 @@ def _insert_fused(
     most_new: int,
     most_leaves: int,
 ) -> Attempt | Reason:
-    """Do as :func:`try_insert` by one kernel, but for windows too wide for a warp."""
+    """Do as :func:`try_insert` by one kernel; other kernels write windows that are too wide for a warp."""
     src, dst = batch.columns
     k_insert_lists.launch_resident(
         THREADS_A_ROW * plan.num_rows,
@@ -335,7 +336,7 @@ def _insert_fused(
         return located
     if not fits(totals, most_new, most_leaves):
         return Attempt(replace(located, listed=plan.scratch.keys), False)
-    if totals[WIDE] + totals[GIANT] > 0:  # planned, and not written
+    if totals[WIDE] + totals[GIANT] > 0:  # planned, but not written
         prepare(write_buckets, slots, plan)()
     else:
         slots.scratch.leave_clear(KIND)

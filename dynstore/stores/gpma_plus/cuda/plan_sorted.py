@@ -1,4 +1,4 @@
-"""Planning a sorted insertion into a packed memory array on CUDA: one kernel, whatever the batch."""
+"""Planning a sorted insertion into a packed memory array on CUDA, by one kernel."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Insertion", "keep_located", "start_plan"]
 
-# Arrays of the batch's length that the kernel works in beside those of the windows: keys, places, leaves, dead leaves.
+# Arrays of the batch's length that the kernel uses beside those of the windows: keys, places, leaves, and leaves of
+# tombstones.
 NUM_LISTS = 4
 
 
 class Insertion:
-    """What planning and writing a sorted insertion works in, and which of it the kernel that plans is passed.
+    """The scratch of a sorted insertion, and which of it the planning kernel gets.
 
-    ``edge_columns``: the distinct edges of a batch of keys, with weights of one of rows; ``ends``: where the runs of
-    the latter end, until the plan starts. ``ticket``: of what is posted next.
+    ``edge_columns``: the distinct edges of an unsorted batch, with weights if it has any. ``ends``: where the runs of
+    weighted rows end, until the plan starts. ``ticket``: of the totals that are posted next.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Insertion:
         self.positions, self.states, self.control = positions, states, control
         self.edge_columns = edge_src, edge_dst, edge_weights
         keys, places, leaves, tombstone_leaves = lists
-        self.ends = leaves  # which are listed once edges are known
+        self.ends = leaves  # the leaves are listed only once the edges are known
         first, end, low, high, start, count = windows
         self.writing = Writing(
             Windows(first, end, low, high, start, count, windows.shape[1], ANY_NUMBER, 0),
@@ -95,11 +96,11 @@ def k_plan_update(
     most_leaves, most_scratch_leaves, ticket, keys, places, leaves, tombstone_leaves, out_first, out_end, out_low,
     out_high, out_start, out_count, positions, states, heights, before, marks, granted, control, mailbox,
 ):  # fmt: skip
-    """Locate the keys, list those that change a leaf, choose the windows; a grid-wide wait after each phase.
+    """Locate the keys, list those that change a leaf, choose the windows; a grid wait after each phase.
 
-    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once; ``is_counted``: another kernel has
-    written these, and left how many in ``control``. Nothing is granted where an id is no vertex, or where the update
-    comes to more new edges or leaves than so many. Atomics: see the phases.
+    If there are ``sorted_keys``, they first become ``edge_src`` and ``edge_dst``, each key once. ``is_counted``:
+    another kernel has written these and left their number in ``control``. The budget is zero if an id is invalid, or if
+    the update has more new edges or leaves than the limits. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
     count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
@@ -142,7 +143,7 @@ def k_plan_update(
 
 @lru_cache
 def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
-    """Return what the plan of so many rows works in, but for columns of edges; the first four are zeroed."""
+    """Return the scratch of a plan for ``size`` rows, without columns of edges; the first four parts are zeroed."""
     dtype = number_dtype(max(num_leaves << 5, size))
     return (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
@@ -168,11 +169,11 @@ def start_plan(
     limits : array
         The density that no window of each height may pass, linear in it.
     kind : str or None
-        Of the scratch; what is kept has room for some more rows.
+        The kind of scratch; scratch that is kept has room for some more rows.
     most : pair of int
-        Where more new edges or leaves are concerned, nothing is granted.
+        With more new edges or leaves than these, the budget is zero.
     scratch_leaves : int
-        Where windows with scratch come to more leaves, nothing is granted, either.
+        With more leaves in windows that need scratch, the budget is zero, too.
     """
     batch = batch.known()
     is_unsorted, rows = isinstance(batch, UnsortedBatch), batch if isinstance(batch, WeightedRows) else None
@@ -199,7 +200,7 @@ def start_plan(
 
 
 def keep_located(plan: Insertion, batch: Batch, totals: list[int]) -> SearchResult:
-    """Return what a plan has found of each edge of a batch, which keeps its edges where they were sorted here."""
+    """Return what a plan has found for each edge of a batch. A batch that was sorted here keeps its edges."""
     batch = batch.known()
     if isinstance(batch, UnsortedBatch):
         src, dst, weights = (column[: totals[RUNS]] for column in plan.edge_columns)

@@ -1,4 +1,4 @@
-"""Taking a batch back that has been written in part, when the rest of it turns out not to fit, on CUDA."""
+"""Rolling back a batch that was written in part and does not fit, on CUDA."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["take_back"]
 
 @kernel
 def k_take_back(offsets, dst, valid, num_vertices, ordered, states, num_rows, were_present):
-    """Threads stride over rows of which the edges were present, or over all others: these now are, or are not.
+    """Threads stride over the rows whose edges were present, and set their bits; or over all others, and clear theirs.
 
-    ``ordered``: source and destination of each in one, -1 for no vertex.
+    ``ordered``: source and destination of each row in one number, -1 for an invalid id.
     """
     for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
         if (states[i] == PRESENT) == were_present:
@@ -36,10 +36,10 @@ def k_take_back(offsets, dst, valid, num_vertices, ordered, states, num_rows, we
 
 
 def take_back(slots: SlotArrays, ordered: Ordered, states: Array, num_rows: int) -> None:
-    """Leave slots with the edges that they had before some of a batch's were written, wherever these are now.
+    """Restore the edges that the slots had before a part of a batch was written, wherever these are now.
 
-    ``states``: what each row's edge was; of equal rows one is PRESENT if it was present, others are not. So first all
-    others are taken, then those that were present get their bits again.
+    ``states``: what each row's edge was. One of equal rows is PRESENT if the edge was, the others are not. So the bits
+    of all others are cleared first; then those that were present get their bits again.
     """
     for were_present in (False, True):
         k_take_back.launch(

@@ -1,4 +1,4 @@
-"""Sorted insertions and packing deletions of GPMA+ on CUDA, written before the host looks; the device decides."""
+"""Speculative sorted insertions and compacting deletions of GPMA+ on CUDA: the device decides."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = ["try_delete", "try_insert"]
 
-# Before the host knows how much windows of several leaves take, there is scratch for so many slots a row of the batch,
-# and for so many leaves in any case.
+# Before the host knows how much scratch the windows of several leaves take, there is some for so many slots a row of
+# the batch, and for at least so many leaves.
 SLOTS_A_ROW = 8
 MIN_LEAVES = 1024
 
 
 def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
-    """Return for how many leaves there is scratch before the host knows how many it takes."""
+    """Return for how many leaves there is scratch before the host knows how many are needed."""
     return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, MIN_LEAVES), slots.num_slots >> 5)
 
 
 def try_insert(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray, most_leaves: int, add: bool
 ) -> Attempt | Reason:
-    """Insert a batch, sorted or to be sorted, as ``insert_buckets.try_insert`` inserts one: the device decides.
+    """Insert a batch, which is sorted first if it is not, as ``insert_buckets.try_insert`` does: the device decides.
 
-    What was found is of the sorted batch, and to be used before the next insertion.
+    What was found refers to the sorted batch and is valid until the next insertion.
     """
     edges = batch.known()
     most_new = slots.room_at(limits[-1])
@@ -71,22 +71,22 @@ def try_insert(
 def try_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray, most: int, most_leaves: int
 ) -> SearchResult | Refused:
-    """Delete a batch whose edges are all there, and compact what that leaves too empty; the device decides.
+    """Delete a batch whose edges are all present, and compact windows that become too empty; the device decides.
 
     The batch's ids need not be validated.
 
     Parameters
     ----------
     limits : array
-        As in ``update.plan_delete``.
+        As in :func:`dynstore.stores.pma.cuda.update.plan_delete`.
     most, most_leaves : int
-        Where more edges are there, or more leaves are to be compacted, nothing is deleted.
+        If more edges are present, or more leaves are to be compacted, nothing is deleted.
 
     Returns
     -------
-    Located or Refused
-        Of the first only the counts hold. Where all edges are there, but nothing was deleted, the refused batch has
-        what the search has found, so its plan does not search again.
+    SearchResult or Refused
+        Only the counts of the former hold. If all edges are present but none was deleted, the refused batch has what
+        the search found, so its plan does not search again.
     """
     search = delete_present(backend, slots, batch, lowest_count(limits), most)
     if search is None:
@@ -98,12 +98,12 @@ def try_delete(
 
 
 def _compact_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
-    """Clear the bits of what was found and pack the windows; return whether that was granted, else nothing is."""
+    """Clear the bits of what was found and compact the windows; return False, with nothing written, if refused."""
     num_rows, num_leaves = search.num_rows, slots.num_slots >> 5
     size, scratch_leaves = min(with_room(num_rows), num_leaves), _most_scratch(slots, num_rows)
     marks = search.scratch.marks
     plan = start_compaction(backend, slots, marks, num_rows, limits, "packing", size, most_leaves, scratch_leaves)
-    located = search.located()  # what is not needed to start is made meanwhile
+    located = search.located()  # meanwhile make what starting does not need
     writing = plan.writing.with_scratch(backend, slots, scratch_leaves)
     columns = with_weights(slots.src[:0], slots.dst[:0], slots.weights)
     prepare(write_windows, slots, columns, located.positions, located.states, writing, False, False)()

@@ -1,6 +1,6 @@
-"""Inserting a large batch piece by piece, in a block's shared memory: keys are found, sorted, and shifted into leaves.
+"""Inserting a large batch tile by tile, in a block's shared memory: keys are found, sorted, and shifted into leaves.
 
-What a leaf has no room for goes to its list, as ``unsorted_listing`` has them.
+Keys for which a leaf has no room go to its bucket, as in ``bucket_fill.py``.
 """
 
 from __future__ import annotations
@@ -74,25 +74,25 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["k_list_pieces"]
 
-# Counts of a piece: rows whose edges are not there; leaves to be listed; those of them that may be full; places for
-# keys; leaves that get their keys at once.
+# Counts of a tile: rows whose edges are absent; leaves with buckets; those of them that may be full; places for keys;
+# leaves that get their keys at once.
 ABSENT_ROWS, LEAVES, FULL_LEAVES, PLACED, SHIFTED = range(5)
 COUNTS = 5
 # Words with a bit a leaf.
 LEAF_WORDS = THREADS // WARP
-# What a block claims of the lists that all share, in the order of what it counts: for its leaves, full ones, keys.
+# A block claims places in lists that all blocks share, in the order of its counts: for leaves, full leaves, keys.
 CLAIMS = 3
 # The place of a leaf that is not full.
 NOWHERE = np.int32(-1)
-# The entry of ``far_rows`` that counts the pieces which blocks have claimed.
+# The entry of ``far_rows`` that counts the tiles which blocks have claimed.
 CLAIMED = 13
-# Five blocks have room in a multiprocessor's shared memory, and then in its registers.
+# Five blocks fit into a multiprocessor's shared memory, and then into its registers.
 MAX_REGISTERS = 48
 
 
 @device
 def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
-    """Let a piece begin with nothing counted."""
+    """Reset the counts for a tile."""
     thread = np.uint32(cuda.threadIdx.x)
     if thread < TILE_LEAVES:
         rows_of_leaf[thread], crosses[thread] = 0, 0
@@ -104,9 +104,9 @@ def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
 
 @device
 def d_mark_found(words, marked, at, is_there):
-    """Tell an edge that is there, dead or not, if no row of the piece has: set its slot's bit in ``told``, shared.
+    """Claim the slot of a present edge or tombstone: set its bit in ``marked``, shared (atomic or).
 
-    Returns its state, ABSENT if it is not there or was told before.
+    Returns its state; ABSENT if the edge is absent or another row of the tile has claimed it.
     """
     state, word = ABSENT, np.uint32(at >> np.uint32(5))
     if is_there:
@@ -121,12 +121,12 @@ def d_find_rows(
     offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, keys, noted, rows_of_leaf,
     crosses, counts, sums, table, states, control, writes,
 ):  # fmt: skip
-    """Threads stride over the rows that a piece's are among: an edge that is there is told, others' keys are noted.
+    """Threads stride over the rows among which a tile's are: claim edges that are there, note the keys of absent ones.
 
-    Nobody asks where they are if the piece ``writes``: then a leaf ``crosses`` where a key would move edges of others.
+    If the tile ``writes``, positions are not written. A leaf ``crosses`` if a key would move edges of other rows.
 
-    ``pair``, ``low``, ``high``: of the first what ``d_read_bounds`` returns. ``sums``, shared: of the totals what the
-    block has counted.
+    ``pair``, ``low``, ``high``: what ``d_read_bounds`` returns for the thread's first row. ``sums``, shared: the
+    block's part of the totals.
     """
     first_slot = d_first_slot(tile)
     while j < end:
@@ -165,12 +165,12 @@ def d_find_rows(
 def d_place_leaves(
     words, marked, rows_of_leaf, crosses, tile, num_leaves, most, writes, counts, firsts, to_shift, shifted, control
 ):  # fmt: skip
-    """A thread has a leaf: its keys get places side by side; itself one among leaves to be listed, and among full ones.
+    """A thread owns a leaf: places its keys side by side, and the leaf among those with buckets and the full ones.
 
-    The edges that all rows of the piece have told are among its elements. What the first leaf has in its first slot a
-    row of the piece before may have told: if it is no edge, it counts as one, and is left for a list to decide.
-    Repeated keys count, too. Full is who would have more than ``most``. If the piece ``writes``, leaves that are not
-    full, nor ``crosses`` one, get their keys now: they are in ``to_shift``, and their bits in ``shifted``. Returns the
+    Elements include the edges that rows of the tile have claimed. A row of the previous tile may have claimed the first
+    slot of the first leaf: if that slot is no edge, it counts as one, and the leaf gets a bucket. Repeated keys count,
+    too. A leaf is full if it would have more than ``most`` elements. If the tile ``writes``, leaves that are not full
+    and do not cross (``crosses``) get their keys now: they are in ``to_shift``, their bits in ``shifted``. Returns the
     two places, NOWHERE for none.
     """
     thread, lane = np.uint32(cuda.threadIdx.x), np.int32(d_lane())
@@ -205,7 +205,7 @@ def d_place_leaves(
 
 @device
 def d_claim_places(counts, control):
-    """Each of the first threads of the block claims what it counts of one of the lists that all share."""
+    """Each of the block's first threads claims places for one count in a list that all blocks share."""
     claimed, thread = np.int64(0), cuda.threadIdx.x
     if thread < CLAIMS:
         row = LISTED if thread == 0 else FULL if thread == 1 else ROWS
@@ -215,9 +215,9 @@ def d_claim_places(counts, control):
 
 @device
 def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control):
-    """Rank the keys of a piece within their leaves, see ``d_sort_in_leaves``; claim places for all.
+    """Rank the keys of a tile within their leaves, see ``d_sort_in_leaves``, and claim places for all.
 
-    Claiming takes its time: keys are ranked meanwhile, then it is in ``claims``.
+    Keys are ranked while the claims are on their way; then the claimed places are in ``claims``.
     """
     claimed, thread = d_claim_places(counts, control), np.uint32(cuda.threadIdx.x)
     d_sort_in_leaves(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated)
@@ -228,7 +228,7 @@ def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeat
 
 @device
 def d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, lists, table):
-    """A thread has a leaf: if it has a place, it is listed with its keys, if it may be full with those, too."""
+    """A thread owns a leaf: if the leaf has a place, list it with its keys, and as full if it may be."""
     if listed_place != NOWHERE:
         thread = np.uint32(cuda.threadIdx.x)
         leaf, window = np.uint32(d_first_leaf(tile) + thread), np.uint32(claims[0] + listed_place)
@@ -242,9 +242,9 @@ def d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, li
 
 @device
 def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, tile, claims, pairs, sums):
-    """Threads stride over the keys of a piece: each goes to its rank among its leaf's, but repeated ones.
+    """Threads stride over the keys of a tile: each distinct key goes to its rank among the keys of its leaf.
 
-    Of a leaf to be shifted in ``by_leaf``, of a listed one in ``pairs``.
+    It goes to ``by_leaf`` if the leaf is shifted, to ``pairs`` if the leaf has a bucket.
     """
     first_slot, k, added = d_first_slot(tile), np.uint32(cuda.threadIdx.x), np.int32(0)
     while k < num_keys:
@@ -271,10 +271,10 @@ def d_write_leaves(
     src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts, to_shift, tile,
     table, control, far_rows,
 ):  # fmt: skip
-    """Threads have the leaves to be shifted, side by side: each gets its keys. So do dead edges that have been told.
+    """Each of the first threads owns a leaf to be shifted and inserts its keys. Claimed tombstones get their bits.
 
-    Those of leaves that get no keys; of others that are not listed the bits are written with the keys'. If the first or
-    last row of a leaf changes, it goes to a list: the rows at its edges are still to be written.
+    In leaves that get keys, the bits are written with the keys, unless the leaf has a bucket. Leaves whose first or
+    last row changes go to a list: the row offsets at their edges are written later.
     """
     thread, first_leaf, has_moved, leaf = np.uint32(cuda.threadIdx.x), d_first_leaf(tile), False, np.uint32(0)
     if thread < counts[SHIFTED]:
@@ -299,15 +299,16 @@ def k_list_pieces(
     src, dst, valid, offsets, shift, num_tiles, most, ordering, starts, ordered, marks, lists, table, states,
     pairs, control, far_rows,
 ):  # fmt: skip
-    """Put absent keys into lists of their leaves, sorted, each once: a block that is done takes the next piece.
+    """Insert absent keys, or put them into buckets, sorted, each once: a block that is done claims the next tile.
 
-    Leaves ``marks``, ``lists``, ``table`` and ``pairs`` as ``d_sort_lists`` does; a leaf that is said to be full may
-    turn out not to be. Once a leaf or piece has too many rows, or an id is no vertex, what is left is of no use.
+    It writes ``marks``, ``lists``, ``table`` and ``pairs`` as ``d_sort_lists`` does; a leaf in the list of full ones
+    may turn out to have room. Once a leaf or tile has too many rows, or an id is invalid, the remaining results are of
+    no use.
 
-    Leaves that have room get their keys at once, and dead edges there their bits. Only others are listed, and marked.
-    The first slot of a piece stays as it is, and so do the rows that begin at the edges of leaves
-    (``bucket_write.d_write_starts``). So other blocks, which read offsets and first slots meanwhile, find the same
-    before and after. Nothing is written where ``ordering`` has seen an id of no vertex.
+    Leaves that have room get their keys and the bits of tombstones at once. Only others get buckets and marks. The
+    first slot of a tile does not change, nor do row offsets at the edges of leaves (``bucket_write.d_write_starts``).
+    So other blocks, which read offsets and first slots meanwhile, find the same before and after. Nothing is written if
+    ``ordering`` has seen an invalid id.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     keys = cuda.shared.array(MAX_ABSENT, np.int64)
@@ -334,7 +335,7 @@ def k_list_pieces(
         begin, end = d_rows_of_tile(starts, tile, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
-            # Before the piece, so that both reads wait together.
+            # Before the tile is read, so that both reads overlap.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_tile(dst, tile, held)
             d_hold_words(valid, tile, words, marked)
@@ -362,7 +363,7 @@ def k_list_pieces(
                     src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts,
                     to_shift, tile, table, control, far_rows,
                 )  # fmt: skip
-        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
+        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all threads have read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:
             cuda.atomic.add(control, row, np.int64(sums[row]))

@@ -1,8 +1,8 @@
-"""Absent keys of a piece, in a block's shared memory: what is noted of each, and their ranks within their leaves.
+"""Absent keys of a tile, in a block's shared memory: their notes, and their ranks within their leaves.
 
-A note has 32 bits: the key's slot, from the piece's first on; a rank: how many rows of its leaf came before, then how
-many keys of that are below it, or REPEATED, where another row has it, too; and how many slots of its row are before
-that slot, and from it on, each up to MAX_NOTED.
+A note has 32 bits: the key's slot, from the tile's first on; its rank, which is how many rows of its leaf came before,
+later how many keys of the leaf are below it, or REPEATED if another row has the same key; how many slots of its row are
+before that slot, and from it on, each up to MAX_NOTED.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ REPEATED = RANK
 MAX_NOTED = np.uint32((1 << ROW_BITS) - 1)
 
 
-# A key that is above all others: in place of one that another row has, too.
+# A key above all others; it replaces repeated keys.
 NO_KEY = np.int64(0x7FFFFFFFFFFFFFFF)
 STEP = np.uint32(THREADS)
 
 
 @device
 def d_make_note(slot, behind, ahead):
-    """Note a slot, and how many of its row are before it and from it on, all uint32; of rank 0."""
+    """Note a slot, and how many slots of its row are before it and from it on, all uint32; the rank is 0."""
     both = np.uint32(min(behind, MAX_NOTED) | np.uint32(min(ahead, MAX_NOTED) << np.uint32(ROW_BITS)))
     return np.int32(slot | np.uint32(both << np.uint32(BEHIND_AT)))
 
 
 @device
 def d_with_rank(note, rank):
-    """Note another rank, int32."""
+    """Return a note with another rank, int32."""
     return np.int32((note & ~np.int32(RANK << RANK_AT)) | np.int32(rank << RANK_AT))
 
 
@@ -77,15 +77,15 @@ def d_slots_ahead(note):
 
 @device
 def d_leaf_of(note):
-    """Return the leaf of a key, from the piece's first on; no key goes before its first slot but that of all."""
+    """Return the leaf of a key, from the tile's first on; only a table's first key goes before a tile's first slot."""
     return np.uint32(np.uint32(max(d_slot_of(note), np.int32(1)) - np.int32(1)) >> np.uint32(5))
 
 
 @device
 def d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys):
-    """Threads stride over the keys: each notes how many of its leaf's are below it, or REPEATED.
+    """Threads stride over the keys: note for each how many keys of its leaf are below it, or REPEATED.
 
-    Returns whether one of the thread's is.
+    Returns whether one of the thread's keys is repeated.
     """
     k, some_repeated = np.uint32(cuda.threadIdx.x), False
     while k < num_keys:
@@ -108,7 +108,7 @@ def d_rank_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys):
 
 @device
 def d_leave_out_repeated(keys, noted, num_keys):
-    """Let repeated keys be above all others."""
+    """Replace repeated keys by ``NO_KEY``."""
     k = np.uint32(cuda.threadIdx.x)
     while k < num_keys:
         if d_rank_of(noted[k]) == REPEATED:
@@ -118,7 +118,7 @@ def d_leave_out_repeated(keys, noted, num_keys):
 
 @device
 def d_count_distinct(keys, noted, rows_of_leaf, num_keys):
-    """Let repeated keys no longer count as their leaf's."""
+    """Subtract repeated keys from the rows of their leaves."""
     k = np.uint32(cuda.threadIdx.x)
     while k < num_keys:
         if keys[k] == NO_KEY:
@@ -128,7 +128,7 @@ def d_count_distinct(keys, noted, rows_of_leaf, num_keys):
 
 @device
 def d_gather_keys(noted, by_leaf, firsts, num_keys):
-    """Let ``by_leaf`` have the numbers of each leaf's keys side by side, from ``firsts`` on, in the order of ranks."""
+    """Write to ``by_leaf`` the numbers of each leaf's keys side by side, from ``firsts`` on, in the order of ranks."""
     k = np.uint32(cuda.threadIdx.x)
     while k < num_keys:
         by_leaf[np.uint32(firsts[d_leaf_of(noted[k])] + np.uint32(d_rank_of(noted[k])))] = np.uint16(k)
@@ -137,10 +137,10 @@ def d_gather_keys(noted, by_leaf, firsts, num_keys):
 
 @device
 def d_sort_in_leaves(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated):
-    """Rank the keys within their leaves, which keep those that are not repeated. All threads of the block call it.
+    """Rank the keys within their leaves and leave out repeated ones. All threads of the block call.
 
-    Ranks say how many rows came before, at first. ``has_repeated``, shared, is 0. What is written before this call is
-    visible after.
+    At first a rank is the number of rows before. ``has_repeated``, shared, is 0. What was written before this call is
+    visible after it.
     """
     d_gather_keys(noted, by_leaf, firsts, num_keys)
     cuda.syncthreads()

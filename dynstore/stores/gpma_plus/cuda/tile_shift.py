@@ -1,7 +1,7 @@
 """Shifting keys into a leaf whose destinations are in a block's shared memory, by one thread.
 
-As ``shifting`` does: to the same gap. But most keys move edges of their own row alone, which changes no source, so
-sources are read and written only where one moves past a row's end.
+Keys go to the same gaps as in ``pma/cuda/leaf_insert.py``. Most keys move only edges of their own row, which changes no
+source: sources are read and written only if an edge moves past a row's end.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ __all__ = ["d_shift_leaf", "d_stays_in_row"]
 
 @device
 def d_is_own(note, belongs, gap):
-    """Return whether a gap of the leaf, where the key belongs before slot ``belongs``, is one of the key's row."""
+    """Return whether a gap of the leaf lies in the row of a key that belongs before slot ``belongs``."""
     return (gap >= belongs - d_slots_behind(note)) & (gap < belongs + d_slots_ahead(note))
 
 
 @device
 def d_stays_in_row(note, leaf, word):
-    """Return whether a key by itself would move edges of its own row alone; not in a leaf without a gap."""
+    """Return whether a key alone would move only edges of its own row; False in a leaf without a gap."""
     belongs = np.int32(d_slot_of(note) - np.int32(np.uint32(leaf << np.uint32(5))))
     return d_is_own(note, belongs, d_find_gap(word, belongs))
 
 
 @device
 def d_move_edges(dst, held, first_slot, here, target, step):
-    """Let the edges between a gap and a slot move by one, the first into the gap; slots are the piece's, uint32."""
+    """Move the edges between a gap and a slot by one, the first into the gap; slots are the tile's, uint32."""
     while here != target:
         origin = np.uint32(np.int32(here) + step)
         column = held[origin]
@@ -40,7 +40,7 @@ def d_move_edges(dst, held, first_slot, here, target, step):
 
 @device
 def d_put_source(src, slot, row):
-    """Let a slot have a source; return its bit within its leaf if that is another one than before."""
+    """Write a slot's source. Return the slot's bit within its leaf if the source changes, else 0."""
     changed = np.uint32(0)
     if src[slot] != row:
         src[slot], changed = row, np.uint32(1) << np.uint32(slot & np.uint32(31))
@@ -49,7 +49,7 @@ def d_put_source(src, slot, row):
 
 @device
 def d_move_sources(src, here, target, step, row):
-    """Do as ``d_move_edges`` with sources, then let ``target`` have one; return the bits of slots where it changes."""
+    """Do as ``d_move_edges`` with sources, then write one to ``target``. Return the bits of slots where it changes."""
     changed = np.uint32(0)
     while here != target:
         origin = np.uint32(np.int32(here) + step)
@@ -60,18 +60,18 @@ def d_move_sources(src, here, target, step, row):
 
 @device
 def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, first, num_keys):
-    """A thread puts keys into a leaf, which has room for them.
+    """A thread inserts keys into a leaf that has room for them.
 
     Parameters
     ----------
     held : shared int32 array
-        Destinations of the piece's slots, from ``first_slot`` on.
+        Destinations of the tile's slots, from ``first_slot`` on.
     leaf : uint32
-        From the piece's first on.
+        The leaf's number, from the tile's first on.
     word : uint32
-        Which slots of the leaf have an element.
+        The slots of the leaf that have an element.
     by_leaf : shared array
-        The keys' numbers, ascending, from ``first`` on.
+        The numbers of the keys in ascending order, from ``first`` on.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, f
         belongs = np.int32(d_slot_of(note) - np.int32(at))
         place = d_move_place(belongs, filled)
         gap = d_find_gap(word, place)
-        # Rows of keys before this one have stayed, too, so its row is where it was.
+        # The rows of the keys before have stayed, too, so the key's row is where it was.
         rows_stay &= d_is_own(note, belongs, gap)
         is_up = gap >= place
         here, target = np.uint32(at + np.uint32(gap)), np.uint32(at + np.uint32(place))

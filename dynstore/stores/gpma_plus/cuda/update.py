@@ -31,8 +31,8 @@ def plan_insert(
 ) -> tuple[SearchResult, Writing | BucketPlan | None]:
     """Find the keys of a batch and choose the windows that take the absent ones.
 
-    ``limits``: the highest density of each height, linear in it. No windows where the root would be denser.
-    Only a batch that a leaf gets too many keys of has to be sorted.
+    ``limits``: the highest density of each height, linear in it. No windows if the root would be denser. An
+    unsorted batch is sorted only if ``plan_buckets`` returns None.
     """
     edges = batch.known()
     if isinstance(edges, RawEdges):

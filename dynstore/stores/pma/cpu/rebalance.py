@@ -1,4 +1,4 @@
-"""The windows of an update of a packed memory array on the host: choosing them, and writing each once."""
+"""The windows of an update of a packed memory array on the host: choose them, and write each once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Windows", "choose_windows_of", "write_windows_of"]
 class Windows:
     """The windows to write, ascending and disjoint, and the memory that writing them takes.
 
-    ``bounds`` has a row for each: first leaf, last leaf + 1, first pending key, last pending key + 1.
+    ``bounds`` has one line for each: first leaf, last leaf + 1, first pending key, last pending key + 1.
     """
 
     bounds: np.ndarray

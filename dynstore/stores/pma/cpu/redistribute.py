@@ -9,7 +9,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
-# So many keys are shifted into a leaf one by one; more of them share one spread.
+# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution.
 SHIFT_AT_MOST = 4
 TOUCH_AHEAD = 16
 
@@ -18,7 +18,7 @@ TOUCH_AHEAD = 16
 def write_rows(offsets, low, high, slot):
     """Let the rows in (low, high] start at ``slot``; rows are written in ascending order.
 
-    Their old starts ascend, so where the outer two are right already, all are: a long gap of ids costs nothing.
+    Their old starts ascend, so if the outer two are right, all are: a long gap of ids costs nothing.
     """
     if low < high and (offsets[low + 1] != slot or offsets[high] != slot):
         for row in range(low + 1, high + 1):
@@ -29,7 +29,7 @@ def write_rows(offsets, low, high, slot):
 def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_src, some_dst, some_weights):
     """Write ``count`` elements evenly over the slots [first, end), gaps repeating the key before them.
 
-    Rows up to ``last_row``, that of the last slot before, may have begun in the window; those behind it did not.
+    Rows up to ``last_row``, that of the window's last slot before, may have begun in the window; later ones did not.
     """
     size = end - first
     weighted = weights.shape[0] > 0
@@ -58,7 +58,7 @@ def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_
 
 @njit(cache=True)
 def set_located(weights, valid, positions, states, new_weights, add):
-    """Give present keys their weight, and revive dead ones, whose old weight does not count."""
+    """Give present keys their weight, and restore tombstones; an old weight of a tombstone does not count."""
     weighted = weights.shape[0] > 0
     for i in range(positions.shape[0]):
         if states[i] == ABSENT:
@@ -105,10 +105,10 @@ def _find_in_leaf(src, dst, leaf, row, key):
 
 @njit(cache=True)
 def shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
-    """Put an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
+    """Insert an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
 
-    Of two gaps as near that before the place. Keys keep their order, and what is first in its run stays so. Only rows
-    that begin at the slots written, or right behind them, get new starts.
+    If two gaps are equally near, the one before the place is taken. Keys keep their order, and the first slot of a run
+    stays the first. Only rows that begin at the written slots, or right behind them, get new starts.
     """
     word, begin, end = np.uint32(valid[leaf]), leaf * 32, leaf * 32 + 32
     before, after = place - 1, place

@@ -1,4 +1,4 @@
-"""One key in a packed memory array on the host: find its place, spread a window where it lies."""
+"""One key in a packed memory array on the host: find its place, redistribute a window in place."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def find_place(offsets, dst, row, key):
 
 @njit(cache=True)
 def respread(src, dst, weights, valid, offsets, first, end, inserting, row, key, weight):
-    """Spread the edges in the slots [first, end) evenly, with a new one if ``inserting``; needs no other memory.
+    """Redistribute the edges in the slots [first, end), with a new one if ``inserting``; needs no other memory.
 
-    They are packed to the left, then each slot, from the right, takes the element that it is to show, which never
-    lies to the right of it: slot s shows element floor(((s + 1) count - 1) / size), valid in the first that does.
+    First the edges move to the left without gaps. Then each slot, from the right, takes its element, which is never to
+    the right of it: slot s shows element floor(((s + 1) count - 1) / size), valid in the first slot that does.
     """
     weighted, size = weights.shape[0] > 0, end - first
     before = np.int64(src[first - 1]) if first > 0 else np.int64(-1)

@@ -39,9 +39,9 @@ NO_KEYS, NO_STATES = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.uint8)
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, limits: np.ndarray
 ) -> tuple[SearchResult, Windows | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
-    ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    ``limits``: the lowest density of each height, linear in it. No windows if the root would be sparser.
     """
     located = locate_batch(backend, slots, batch)
     if slots.num_edges - located.found < limits[-1] * slots.num_slots:
@@ -52,7 +52,7 @@ def plan_delete(
 def delete_in_place(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, located: SearchResult, windows: Windows | None
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys and redistribute the windows that became too empty."""
     clear_located(slots.valid, located.positions, located.states)
     if windows is not None:
         none = slots.src[:0]
@@ -70,13 +70,13 @@ def clear_copy(backend: Backend, slots: SlotArrays, located: SearchResult) -> Ar
 def plan_build(
     backend: Backend, batch: EdgeBatch, reserve: Callable[[int], SlotArrays]
 ) -> tuple[SlotArrays, Scratch | None]:
-    """Reserve fresh slots for a batch by ``reserve(num_edges)``; return what is spread over them, None for nothing."""
+    """Reserve fresh slots for a batch by ``reserve(num_edges)``. Return them and the edges, None if there are none."""
     return reserve(len(batch)), (batch.src, batch.dst, or_none(batch.weights)) if len(batch) else None
 
 
 def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
     """Spread the planned batch over fresh slots; ``new.num_edges`` is its size."""
-    new.clear_rows()  # right for the rows behind the last one, and ``spread`` asks what is there
+    new.clear_rows()  # right for the rows behind the last one; ``spread`` reads the old starts
     weights, last_row = or_none(new.weights), edges[0][new.num_edges - 1]
     spread(new.src, new.dst, weights, new.valid, new.offsets, 0, new.num_slots, new.num_edges, last_row, *edges)
 
@@ -84,7 +84,7 @@ def build(backend: Backend, new: SlotArrays, edges: Scratch) -> None:
 def plan_merge(
     backend: Backend, old: SlotArrays, batch: EdgeBatch, located: SearchResult | None, reserve: Callable[[], SlotArrays]
 ) -> tuple[SlotArrays, Scratch]:
-    """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch."""
+    """Reserve fresh slots, and scratch for a merge of a table and a batch into them; ``located=None`` for no batch."""
     new = reserve()
     return new, reserve_scratch(backend, old, new.num_edges)
 
@@ -98,7 +98,7 @@ def merge(
     new: SlotArrays,
     scratch: Scratch,
 ) -> None:
-    """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
+    """Write the union of a table and a batch to ``new``, whose ``num_edges`` is its size."""
     positions, states = (NO_KEYS, NO_STATES) if located is None else (located.positions, located.states)
     weights, new_weights = or_none(old.weights), or_none(batch.weights)
     gather_all(

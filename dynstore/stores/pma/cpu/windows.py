@@ -1,4 +1,4 @@
-"""Choosing the windows of a packed memory array on the host: one loop over the leaves concerned."""
+"""Choosing the windows of a packed memory array on the host: one loop over the changed leaves."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def count_states(states):
 
 @njit(cache=True)
 def group_by_leaf(positions, states, inserting, run_leaf, run_keys, run_pending, pending):
-    """Gather the keys that change a leaf into runs of equal leaves; return how many runs.
+    """Group keys by the leaf that they change. Return the number of groups.
 
-    A deleted key's run of slots is in the leaf of its first one; an absent key goes into the leaf of the
-    slot before it. ``run_keys`` and ``run_pending`` are running counts, one entry longer than the runs.
+    A deleted key belongs to the leaf of the first slot of its run, an absent key to the leaf of the slot before its
+    place. ``run_keys`` and ``run_pending`` are running counts, one entry longer than the groups.
     """
     num_runs, num_keys, num_pending = 0, 0, 0
     for i in range(positions.shape[0]):
@@ -55,13 +55,14 @@ def group_by_leaf(positions, states, inserting, run_leaf, run_keys, run_pending,
 def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds):
     """Let each changed leaf climb to its lowest ancestor whose density is within the limits.
 
-    The root is within them (the caller has tested it), so every climb ends. A window that lies in a later,
-    wider one is dropped, and a leaf inside a chosen window need not climb: so the chosen windows are the
-    highest marked ancestors of section 5's level-by-level scheme. Returns their number, leaves, largest.
+    The root is within them (the caller has tested it), so every climb ends. A window inside a later, wider one is
+    dropped, and a leaf inside a chosen window need not climb. So the chosen windows are the highest marked ancestors of
+    the level-by-level scheme in section 5. Returns the numbers of windows and of their leaves, and the leaves of the
+    largest.
     """
     num_windows, run = 0, 0
     while run < num_runs:
-        if inserting and run_pending[run] == run_pending[run + 1]:  # only revived keys: their slots are there
+        if inserting and run_pending[run] == run_pending[run + 1]:  # only restored keys: their slots are there
             run += 1
             continue
         first, end = run_leaf[run], run_leaf[run] + 1

@@ -1,4 +1,4 @@
-"""The bulk build of a packed memory array from sorted keys on CUDA: one kernel, no columns between keys and slots."""
+"""The bulk build of a packed memory array from sorted keys on CUDA, by one kernel straight from keys to slots."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Building", "plan_keys", "spread_keys"]
 
-# Leaves that a warp writes at a time, so that its reads of their keys wait together.
+# Leaves that a warp writes at a time, so that the reads of their keys overlap.
 LEAVES = 4
 ONE = np.uint32(1)
 ZERO, STEP_1, STEP_2, STEP_3 = np.uint64(0), np.uint64(WARP), np.uint64(2 * WARP), np.uint64(3 * WARP)
@@ -35,7 +35,7 @@ ZERO, STEP_1, STEP_2, STEP_3 = np.uint64(0), np.uint64(WARP), np.uint64(2 * WARP
 class Building:
     """Sorted keys, and what writing them takes; ``far_rows``: see ``d_write_rows_by_warp``.
 
-    ``counted``: totals that say how many are distinct, once the device knows; empty where all are.
+    ``counted``: totals with the number of distinct keys, once the device knows it; empty if all are distinct.
     """
 
     keys: Array
@@ -45,7 +45,7 @@ class Building:
 
 @device
 def d_advance(element, rest, whole, part, size):
-    """Return the quotient and the remainder of a sum, from those of its terms; all uint32, ``size`` below 2^31."""
+    """Return quotient and remainder of a sum from those of its terms; all uint32, ``size`` below 2^31."""
     element, rest = np.uint32(element + whole), np.uint32(rest + part)
     if rest >= size:
         element, rest = np.uint32(element + ONE), np.uint32(rest - size)
@@ -60,7 +60,7 @@ def d_row_of(key):
 
 @device
 def d_write_slot(src, dst, slot, row, key):
-    """Write a key to its slot, if there is that slot."""
+    """Write a key to its slot, if that slot exists."""
     if slot < np.uint64(src.shape[0]):
         src[slot] = row
         dst[slot] = np.int32(key & 0xFFFFFFFF)
@@ -78,10 +78,10 @@ def d_write_few_rows(offsets, low, high, slot):
 def k_spread_keys(keys, src, dst, valid, offsets, far_rows, counted):
     """Warps stride over neighbouring leaves; slot s of c shows element floor(((s + 1) n - 1) / c) of the n keys.
 
-    It is the first to show it, and so valid, where the remainder is below n; quotient and remainder come from those of
-    a slot before. The first warp also writes the rows behind the last key; ranges of rows that are too long for a warp
-    all blocks write together, after a wait. Unsigned indices save a test for negative ones: what a slot costs is its
-    instructions. Nothing is written where not all keys are counted as distinct.
+    A slot is the first to show its element, and so valid, if the remainder is below n; quotient and remainder come from
+    those of an earlier slot. The first warp also writes the rows behind the last key. After a grid wait all blocks
+    together write the ranges of rows that are too long for a warp. Unsigned indices save a test for negative ones: the
+    cost of a slot is its instructions. Nothing is written if some keys are counted as repeated.
     """
     if counted.shape[0] > 0 and counted[RUNS] < keys.shape[0]:  # the same in all threads
         return
@@ -155,17 +155,17 @@ def plan_keys(
 ) -> tuple[SlotArrays, Building | None]:
     """Reserve slots for a batch's edges, and what spreading its keys over them needs.
 
-    They are reserved for all rows while the device sorts and counts these. Where all are distinct, as in most builds,
-    the slots, which nobody sees yet, are being written when this returns, and nothing is left to do.
+    Slots are reserved for all rows while the device sorts and counts these. If all rows are distinct, as in most
+    builds, these slots are being written when this returns, invisible to readers, and nothing is left to do.
     """
     counted, keys, new = batch.start_counting(), batch.sort_keys(), None
-    with suppress(LimitError):  # for all rows; edges may be few enough
+    with suppress(LimitError):  # too many rows may still be few enough edges
         new = reserve(int(keys.shape[0]))
         spread_keys(new, _plan_spread(backend, new, keys, counted))
     distinct = batch.distinct_keys()
     if new is not None and distinct.shape == keys.shape:
         return new, None
-    new = None  # to free it before the next ones are made
+    new = None  # free it before the next slots are made
     new = reserve(int(distinct.shape[0]))
     return new, _plan_spread(backend, new, distinct, backend.nothing(np.int64))
 

@@ -1,4 +1,4 @@
-"""Choosing the windows that a deletion has to pack on CUDA: from bits alone, in whatever order its edges came."""
+"""Choosing the windows that a deletion has to compact on CUDA, from bits alone, in any order of its edges."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Compaction", "start_compaction"]
 
-# Row of the sums beside those of windows: leaves that are left too empty.
+# Entry of ``control`` beside those of windows: leaves that are left too empty.
 (SPARSE,) = declare("compaction", SPARSE=0)
-# Leaves that a thread looks at together.
+# Leaves that a thread reads together.
 SHARE = 8
-# Of a thread: four blocks are then on a multiprocessor.
+# Registers of a thread: four blocks are then on a multiprocessor.
 MAX_REGISTERS = 64
 
 
 class Compaction:
-    """What choosing and writing the windows of a deletion works in; as in :class:`~.planning.Insertion`.
+    """The scratch for the windows of a deletion, as in ``gpma_plus/cuda/plan_sorted.Insertion``.
 
     ``left``: the validity bits without those of the deleted edges.
     """
@@ -88,9 +88,9 @@ class Compaction:
 
 @device
 def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
-    """Write the bits that are left, and count them by blocks of 32 leaves; leave the sums, as ``d_count_blocks`` does.
+    """Write the bits that are left, count them by blocks of 32 leaves, and leave the sums, as ``d_count_blocks`` does.
 
-    Four neighbouring threads own a block. Of marked leaves those with fewer bits than ``bound`` are sparse.
+    Four neighbouring threads own a block of leaves. Marked leaves with fewer bits than ``bound`` are sparse.
     """
     words, marked = cuda.local.array(SHARE, np.uint32), cuda.local.array(SHARE, np.uint32)  # these are registers
     base, end = d_chunk_blocks(np.int64(counts.shape[0]))
@@ -98,7 +98,7 @@ def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
     while base < end:
         block, count = base + (cuda.threadIdx.x >> 2), np.int32(0)
         first = (block << 5) + part * SHARE
-        for k in range(SHARE):  # before any is written, so that these reads wait together
+        for k in range(SHARE):  # before any is written, so that these reads overlap
             leaf = min(first + k, num_leaves - 1)
             words[k], marked[k] = valid[leaf], marks[leaf]
         for k in range(SHARE):
@@ -119,7 +119,7 @@ def d_leave_bits(valid, marks, num_leaves, bound, left, counts, control, board):
 
 @device
 def d_list_sparse(left, marks, num_leaves, bound, num_blocks, leaves, control, board):
-    """List the sparse leaves in order; blocks and threads have the leaves that they had."""
+    """List the sparse leaves in order; blocks and threads own the same leaves as in ``d_leave_bits``."""
     base, end = d_chunk_blocks(num_blocks)
     part, rank = np.int64(cuda.threadIdx.x & 3), d_sum_blocks_before(control, SPARSE, board)
     while base < end:
@@ -145,9 +145,9 @@ def k_plan_packing(
     left, before, leaves, heights, out_first, out_end, out_low, out_high, out_start, out_count, nodes, granted, control,
     mailbox,
 ):  # fmt: skip
-    """List the leaves that are left too empty without the marked slots, choose windows; waits lie between the phases.
+    """List the leaves that are too empty without the marked slots, and choose windows; grid waits between the phases.
 
-    Nothing is granted where the windows come to more leaves, or leaves with scratch, than so many. Atomics: see the
+    The budget is zero if the windows have more leaves, or more leaves with scratch, than the limits. Atomics: see the
     phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
@@ -177,7 +177,7 @@ def k_plan_packing(
 
 @lru_cache
 def _plan_parts(num_leaves: int, num_vertices: int, top: int, size: int) -> tuple[Part, ...]:
-    """Return what choosing so many windows works in; the first four are zeroed."""
+    """Return the scratch of choosing up to ``size`` windows; the first four parts are zeroed."""
     dtype = number_dtype(num_leaves << 5)
     return (
         (CONTROL_SIZE, np.int64), ((2 << top) // 32 + 1, np.uint32), (GRANT_SIZE, np.int64),
@@ -198,18 +198,18 @@ def start_compaction(
     most_leaves: int = ANY_NUMBER,
     scratch_leaves: int = ANY_NUMBER,
 ) -> Compaction:
-    """Start the kernel that chooses the windows to pack, with scratch of a kind and room for ``size`` of them.
+    """Start the kernel that chooses the windows to compact, with scratch of a kind for up to ``size`` windows.
 
     Parameters
     ----------
     marks : array of uint32 words
-        Which slots lose their edge.
+        The slots that lose their edge.
     num_rows : int
         Rows of the batch that was located.
     limits : array
         The density below which no window of each height may be, linear in it.
     most_leaves, scratch_leaves : int
-        As in :func:`~.planning.start_plan`.
+        As in :func:`dynstore.stores.gpma_plus.cuda.plan_sorted.start_plan`.
     """
     num_leaves, top = slots.num_slots >> 5, len(limits) - 1
     plan = slots.acquire_scratch(backend, kind, Compaction, _plan_parts(num_leaves, slots.num_vertices, top, size), 4)

@@ -1,4 +1,4 @@
-"""Finding which edges of an unsorted batch are in a packed memory array on CUDA: all that most deletions need."""
+"""Finding which edges of an unsorted batch are in a packed memory array on CUDA, and deleting them speculatively."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
 
-# The rows of the largest batch that is searched for by several lanes a row, as far as the GPU has room for them.
+# The most rows for which several lanes search each row together, as far as the GPU has room for them.
 FEW_ROWS = 1 << 14
 # How many slots and vertices the kernel can number.
 MAX_NUMBERED = MAX_INT32
@@ -45,9 +45,9 @@ def lowest_count(limits: np.ndarray) -> float:
 
 
 class _Scratch:
-    """What a search works in, and how kernels are passed it.
+    """The scratch of a search, and its arguments for kernels.
 
-    ``may_mark``: whether the kernel has been found that takes back what pieces have deleted.
+    ``may_mark``: whether the kernel has been prepared that undoes what tiles have deleted.
     """
 
     may_mark = False
@@ -61,16 +61,16 @@ class _Scratch:
 
 @lru_cache
 def _scratch_parts(num_leaves: int, size: int) -> tuple[Part, ...]:
-    """Return what a search of so many rows works in."""
+    """Return the scratch of a search of ``size`` rows."""
     return (CONTROL_SIZE, np.int64), (num_leaves, np.uint32), (size, np.int32), (size, np.uint8)
 
 
 @dataclass(slots=True)
 class Found:
-    """What a search counted, and the scratch that says where each row's edge is.
+    """What a search counted, and the scratch with the place of each row's edge.
 
-    ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.SearchResult`; ``misses``: whether the
-    edge of some row is not there; ``is_sparse``: whether some leaf would be left too empty.
+    ``found``, ``found_loops``: as in :class:`~dynstore.stores.table.slots.SearchResult`; ``misses``: whether the edge
+    of some row is not present; ``is_sparse``: whether some leaf would be left too empty.
     """
 
     scratch: _Scratch
@@ -98,11 +98,11 @@ def _find(
     most: int,
     kind: str | None,
 ) -> Found:
-    """Start the kernel, with scratch of this kind; return what it found."""
+    """Search with scratch of this kind, and delete what is found unless ``most`` is negative. Return the counts."""
     raw = batch if isinstance(batch, RawEdges) else None
     edges: RawEdges | EdgeBatch = batch.materialized() if raw is None else raw
     num_rows = edges.num_rows
-    ordered = None if raw is None else order_batch(backend, slots, raw)  # which goes on while scratch is taken
+    ordered = None if raw is None else order_batch(backend, slots, raw)  # goes on while scratch is acquired
     size = num_rows if kind is None else with_room(num_rows)
     scratch = slots.acquire_scratch(backend, kind, _Scratch, _scratch_parts(slots.num_slots >> 5, size), 2)
     ticket = scratch.mailbox.next_ticket()
@@ -132,12 +132,12 @@ def _find(
 
 
 def _mark_found(slots: SlotArrays, scratch: _Scratch, num_rows: int, were_deleted: bool) -> None:
-    """Mark what pieces have found, and take back that it was deleted."""
+    """Mark what tiles have found, and set the bits that they cleared."""
     k_mark_found.launch(num_rows, slots.valid, scratch.marks, scratch.positions, scratch.states, num_rows, were_deleted)
 
 
 def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float) -> tuple[SearchResult, bool, Array]:
-    """Find the edges of a batch that are there; raw ones keep how many there are where all of them are.
+    """Find the present edges of a batch; an unsorted batch keeps the counts if all its edges are present.
 
     Parameters
     ----------
@@ -146,12 +146,12 @@ def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float
 
     Returns
     -------
-    located : Located
-        Of all rows of the batch, in the order that they were searched in; of equal ones one is PRESENT.
+    located : SearchResult
+        For all rows of the batch, in the order of the search; one of equal rows is PRESENT.
     is_sparse : bool
         Whether some leaf would be left with fewer than ``bound``.
     marks : array of uint32 words
-        The slots of the edges that are there.
+        The slots of the present edges.
     """
     if batch.search is not None:
         found: tuple[SearchResult, bool, Array] = batch.search
@@ -164,7 +164,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float
 def _find_among_many(
     backend: Backend, slots: SlotArrays, batch: EdgeBatch, bound: float
 ) -> tuple[SearchResult, bool, Array]:
-    """Do as :func:`find_present` for each edge once, whatever the number of slots and vertices."""
+    """Do as :func:`find_present` for a sorted batch, whatever the number of slots and vertices."""
     positions, states = locate_edges(backend, slots, batch.src, batch.dst)
     there = states == PRESENT
     valid = slots.valid[: slots.num_slots >> 5]
@@ -178,23 +178,23 @@ def _find_among_many(
 
 
 def delete_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float, most: int) -> Found | None:
-    """Delete a batch whose edges are all there where no leaf has to be packed; the device decides whether that is so.
+    """Delete a batch whose edges are all present, if no leaf has to be compacted; the device decides.
 
-    The batch's ids need not be validated. (Of missing ones the distinct would have to be counted: by a sort, which
-    may fail.)
+    The batch's ids need not be validated. (If edges were missing, distinct ones would have to be counted by a sort,
+    which may fail.)
 
     Parameters
     ----------
     bound : float
         As in :func:`find_present`.
     most : int
-        Where more edges are there, nothing is deleted.
+        If more edges are present, nothing is deleted.
 
     Returns
     -------
     found : Found
-        Where more than ``most`` are found, or some leave a leaf too empty, nothing is deleted. It lies in scratch, kind
-        "deletion". None, and nothing is deleted, where an edge is not there.
+        In scratch, kind "deletion". Nothing is deleted if more than ``most`` are found or a leaf is left too empty.
+        None, with nothing deleted, if an edge is not present.
     """
     found = _find(backend, slots, batch, bound, most, "deletion")
     if found.misses:

@@ -25,15 +25,15 @@ __all__ = [
     "k_find_present",
 ]
 
-# Rows of the totals: edges that are there, each once; self-loops among them; then flags: whether the edge of some row
-# is not there, maybe because of an id that no vertex can have; whether some leaf would be left too empty.
+# Entries of ``control``: present edges, each once; self-loops among them; then flags: whether the edge of some row is
+# not present, which includes invalid ids; whether some leaf would be left too empty.
 FOUND, FOUND_LOOPS, MISSING, SPARSE = declare("deletion", FOUND=0, FOUND_LOOPS=1, MISSING=2, SPARSE=3)
 (RESET_ARRIVALS,) = declare("deletion", RESET_ARRIVALS=ARRIVALS + 1)
 
 
 @device
 def d_leave_found(control, found, loops, missing, sparse, board):
-    """Sum up what the threads have found; all of them call it. A block adds both sums up at once."""
+    """Sum up what the threads have found. All threads call. A block adds both sums up at once."""
     if missing:
         control[MISSING] = 1
     if sparse:
@@ -46,13 +46,13 @@ def d_leave_found(control, found, loops, missing, sparse, board):
 
 @device
 def d_may_delete(control, most):
-    """Return whether all edges are there, no more than ``most``, and none leaves a leaf too empty."""
+    """Return whether all edges are present, at most ``most``, and no leaf would be left too empty."""
     return control[FOUND] <= most and control[SPARSE] == 0 and control[MISSING] == 0
 
 
 @device
 def d_mark_slot(marks, position, wanted):
-    """Set a slot's bit (atomic or) if wanted; return the word of marks before."""
+    """Set a slot's bit (atomic or) if wanted. Return the old word of marks."""
     before = np.uint32(0)
     if wanted:
         bit = np.uint32(1) << np.uint32(position & np.uint32(31))
@@ -62,9 +62,9 @@ def d_mark_slot(marks, position, wanted):
 
 @device
 def d_leaves_sparse(valid, position, wanted, before, bound):
-    """Return whether a leaf has fewer than ``bound`` edges without those told so far, ``before`` and this; if wanted.
+    """Return whether a leaf has fewer than ``bound`` edges without those claimed, ``before`` and this one; if wanted.
 
-    Of the rows of a leaf that is left too empty the last one to mark its slot sees that.
+    If a leaf is left too empty, the last row to mark a slot of it sees that.
     """
     is_sparse = False
     if wanted:
@@ -75,7 +75,7 @@ def d_leaves_sparse(valid, position, wanted, before, bound):
 
 @device
 def d_note_row(positions, states, i, position, is_there, before):
-    """Write where a row's edge is, and PRESENT if it is there and no row has told it; return whether that is so."""
+    """Write where a row's edge is, and PRESENT if the row has claimed it. Return whether it has."""
     bit = (before >> np.uint32(position & np.uint32(31))) & np.uint32(1)
     marked = is_there and bit == 0
     positions[np.uint64(i)] = position
@@ -87,7 +87,7 @@ def d_note_row(positions, states, i, position, is_there, before):
 def d_find_few(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
 ):  # fmt: skip
-    """``SEARCHERS`` neighbouring lanes have a row, which the first of them tells; returns what ``d_find_many`` does."""
+    """``SEARCHERS`` neighbouring lanes share a row; the first claims and writes. Returns what ``d_find_many`` does."""
     i, tells, marked = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
     row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
     position, state = d_find_edge_together(offsets, dst, valid, row, column)
@@ -103,10 +103,10 @@ def d_find_few(
 def d_find_many(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
 ):  # fmt: skip
-    """Threads stride over the rows, two at a time, so that twice as many reads are on their way.
+    """Threads stride over the rows, two at a time, so that twice as many reads are in flight.
 
-    Returns how many edges the thread has told, and self-loops among them, whether one was not there, and whether it saw
-    a leaf left too empty.
+    Returns how many edges the thread has claimed, how many of them are self-loops, whether an edge was not present, and
+    whether the thread saw a leaf left too empty.
     """
     step, found, loops, missing, sparse = np.int64(cuda.gridsize(1)), np.int32(0), np.int32(0), False, False
     for i in range(cuda.grid(1), num_rows, 2 * step):
@@ -137,12 +137,12 @@ def k_find_present(
     offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, bound, most, ticket, marks, positions, states,
     control, mailbox,
 ):  # fmt: skip
-    """Find the slot of each row's edge, and of its mirror image's: each that is there is told once.
+    """Find the slot of each row's edge, and of its mirror image; claim each present edge once.
 
-    A slot's bit in ``marks`` says that a row has told it (atomic or). Where all rows' edges are there, no more than
-    ``most`` are told and none leaves a leaf too empty, their bits in ``valid`` are cleared at once (atomic and), which
-    is known after the one grid-wide wait; never, where ``most`` is below 0. The totals are posted meanwhile; after it,
-    ``marks`` and ``control`` are 0 again.
+    A row claims a slot by setting its bit in ``marks`` (atomic or). After one grid wait the device decides: if all
+    edges are present, at most ``most`` are claimed and no leaf is left too empty, their bits in ``valid`` are cleared
+    (atomic and), and ``marks`` and ``control`` are 0 again. If ``most`` is negative, nothing is cleared. The totals are
+    posted after the wait.
     """
     board = cuda.shared.array(BOARD, np.int64)
     num_rows = d_count_rows(edge_src, mirrored)
@@ -163,5 +163,5 @@ def k_find_present(
             slot, state = positions[i], states[i]
             if state == PRESENT:
                 cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
-                marks[slot >> 5] = 0  # all bits of the word are of edges that are deleted here
+                marks[slot >> 5] = 0  # all bits of the word belong to edges that are deleted here
         d_reset_when_last(control, RESET_ARRIVALS)

@@ -1,4 +1,4 @@
-"""Finding which edges of a large batch are in a packed memory array on CUDA, piece by piece."""
+"""Finding which edges of a large batch are in a packed memory array on CUDA, tile by tile."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from dynstore.stores.table.slots import ABSENT, PRESENT
 
 __all__ = ["k_find_pieces", "k_mark_found"]
 
-# The entry of ``control`` that counts the pieces which blocks have claimed.
+# The entry of ``control`` that counts the tiles which blocks have claimed.
 (CLAIMED,) = declare("deletion", CLAIMED=ARRIVALS + 2)
-# Six blocks have room in a multiprocessor's shared memory, and then in its registers.
+# Six blocks fit into a multiprocessor's shared memory, and then into its registers.
 MAX_REGISTERS = 40
 
 
 @device
 def d_mark_present(words, marked, at, is_there):
-    """Set an edge's bit in ``told``, shared; return whether it is there, not dead, and whether no row had told it."""
+    """Set an edge's bit in ``marked``, shared. Return whether it is present, and whether this row claimed it."""
     marked_now, word, bit = False, np.uint32(at >> np.uint32(5)), np.uint32(1) << np.uint32(at & np.uint32(31))
     if is_there:
         is_there = words[word] & bit != 0
@@ -53,10 +53,10 @@ def d_mark_present(words, marked, at, is_there):
 def d_find_rows(
     offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, positions, states
 ):  # fmt: skip
-    """Threads stride over the rows that a piece's are among, and tell each edge that is there once.
+    """Threads stride over the rows among which a tile's are, and claim each present edge once.
 
-    ``pair``, ``low``, ``high``: of the first what ``d_read_bounds`` returns. Returns how many the thread has told, and
-    self-loops among them, and whether one was not there.
+    ``pair``, ``low``, ``high``: what ``d_read_bounds`` returns for the thread's first row. Returns how many edges the
+    thread has claimed, how many of them are self-loops, and whether an edge was not present.
     """
     found, loops, missing = np.int32(0), np.int32(0), False
     first_slot = d_first_slot(tile)
@@ -79,11 +79,11 @@ def d_find_rows(
 
 @device
 def d_is_left_sparse(words, marked, bound):
-    """Return whether the thread's leaf has fewer than ``bound`` edges without those told, if any were.
+    """Return whether the thread's leaf has fewer than ``bound`` edges without the claimed ones, if it has any of these.
 
-    That in a piece's first slot is told by a row of the piece before, which looks at the leaf for it. Here it does not
-    count: that piece does not know what else is told of the leaf, nor this one whether the first slot is. What else has
-    been deleted there meanwhile, the other piece has looked at, too, without that slot.
+    An edge in a tile's first slot is claimed by a row of the previous tile, whose block tests the leaf for it. The slot
+    does not count here, since neither tile knows what the other claims in the leaf. Other deletions there were tested
+    by the tile that owns it, without that slot.
     """
     is_sparse, thread = False, np.uint32(cuda.threadIdx.x)
     if thread < TILE_LEAVES and marked[thread] != 0:
@@ -96,7 +96,7 @@ def d_is_left_sparse(words, marked, bound):
 
 @device
 def d_delete_marked(valid, tile, words, marked):
-    """A thread has a leaf: what has been told are no edges any more. First leaves take an atomic and."""
+    """A thread owns a leaf and clears the bits of claimed edges. First leaves take an atomic and."""
     leaf, thread = d_first_leaf(tile), np.uint32(cuda.threadIdx.x)
     if 0 < thread < TILE_LEAVES and marked[thread] != 0:
         valid[np.uint32(leaf + thread)] = words[thread] & ~marked[thread]
@@ -111,10 +111,10 @@ def d_delete_marked(valid, tile, words, marked):
 def k_find_pieces(
     offsets, dst, valid, shift, num_tiles, bound, deletes, ticket, starts, ordered, positions, states, control, mailbox
 ):  # fmt: skip
-    """Do as ``k_find_present`` with a batch in the order of the slots: a block that is done takes the next piece.
+    """Do as ``k_find_present`` with a partitioned batch: a block that is done claims the next tile.
 
-    A leaf may be said to be left too empty that has one more edge. What is found is deleted at once, if ``deletes``;
-    where it may not be, who reads the totals has ``k_mark_found`` take that back. No block waits for another.
+    A leaf may be reported as too empty that has one edge more. If ``deletes``, what is found is deleted at once; if
+    that was wrong, the host reads so in the totals and starts ``k_mark_found``. No block waits for another.
     """
     held = cuda.shared.array(HELD, np.int32, alignment=COPY_ALIGNMENT)
     words = cuda.shared.array(MARKED, np.uint32)
@@ -128,7 +128,7 @@ def k_find_pieces(
         begin, end = d_rows_of_tile(starts, tile, shift)
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
-            # Before the piece, so that both reads wait together.
+            # Before the tile is read, so that both reads overlap.
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_tile(dst, tile, held)
             d_hold_words(valid, tile, words, marked)
@@ -143,7 +143,7 @@ def k_find_pieces(
             sparse |= d_is_left_sparse(words, marked, bound)
             if deletes:
                 d_delete_marked(valid, tile, words, marked)
-        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all has been read
+        tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all threads have read
     d_leave_found(control, found, loops, missing, sparse, board)
     d_post_when_last(control, mailbox, ticket, ARRIVALS)
     d_reset_when_last(control, RESET_ARRIVALS)
@@ -151,7 +151,7 @@ def k_find_pieces(
 
 @kernel
 def k_mark_found(valid, marks, positions, states, num_rows, were_deleted):
-    """A thread has a row: mark the slot of what it told; let that be an edge again if they ``were_deleted``.
+    """A thread owns a row: mark the slot that the row claimed; if they ``were_deleted``, set its validity bit again.
 
     Atomic or.
     """

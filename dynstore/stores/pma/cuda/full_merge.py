@@ -1,8 +1,8 @@
 """Merging a whole packed memory array and a batch into fresh slots on CUDA: all edges are read and written once.
 
-Slot s of c shows element floor(((s + 1) n - 1) / c) of n, so an edge's rank among all, the edges and the keys of the
-batch before it, says where it goes: nothing lies between. Validity bits follow from n and c alone, and where a row
-starts from how many elements the rows before it have.
+Slot s of c shows element floor(((s + 1) n - 1) / c) of n. So the rank of an edge, the number of edges and new keys
+before it, gives its slots directly. Validity bits follow from n and c alone, and the start of a row from the number of
+elements in the rows before.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Merging", "merge", "plan_merge", "plan_spread"]
 
-# Neighbouring leaves of a warp, whose edges are counted together (``windows.d_count_blocks``), and row starts of one.
+# Neighbouring leaves of a warp, whose edges are counted together (``windows.d_count_blocks``); row offsets of a warp.
 LEAVES_TOGETHER = 32
 ROWS = 64 if SIMULATED else 256
 ONE = np.uint32(1)
 
 
 class Merging(NamedTuple):
-    """What brings a table and a batch to fresh slots.
+    """What merging a table and a batch into fresh slots takes.
 
     Attributes
     ----------
     before : array
         Edges before each block of leaves of the table.
     places : array
-        The slots of the table that the keys that are not there go before.
+        The slots of the table that the absent keys go before.
     added : arrays
         The columns of these keys.
     """
@@ -69,7 +69,7 @@ def k_list_new(
     num_leaves, valid, edge_src, edge_dst, edge_weights, positions, states, before, places, new_src, new_dst,
     new_weights, control,
 ):  # fmt: skip
-    """List the keys that are not there, in order; count the edges before each block of leaves meanwhile; one wait.
+    """List the keys without an edge in order, and count the edges before each block of leaves; one grid wait.
 
     Each thread block owns neighbouring keys.
     """
@@ -114,7 +114,7 @@ def d_find_slots(rank, num_elements, num_slots, inverse):
 
 @device
 def d_show_element(row, column, weights, at, slot, end, out_src, out_dst, out_weights):
-    """Write an element to its slots, at least one, with the weight of ``weights[at]``, if there are weights."""
+    """Write an element to its slots, at least one, with the weight ``weights[at]`` if there are weights."""
     place, stop, weighted = np.uint64(slot), np.uint64(end), out_weights.shape[0] > 0
     following, third = place + np.uint64(1), place + np.uint64(2)
     out_src[place] = row
@@ -126,7 +126,7 @@ def d_show_element(row, column, weights, at, slot, end, out_src, out_dst, out_we
         out_dst[following] = column
         if weighted:
             out_weights[following] = weights[at]
-    if third < stop:  # a loop from here on, so that what most have needs none
+    if third < stop:  # the loop starts here, so that most elements need none
         for more in range(np.int64(third), np.int64(stop)):
             out_src[more] = row
             out_dst[more] = column
@@ -136,13 +136,13 @@ def d_show_element(row, column, weights, at, slot, end, out_src, out_dst, out_we
 
 @device
 def d_read_leaf(places, i, num_leaves):
-    """Return the leaf that writes the key of a place, int32: the place's, or the last one; -1 where there is no key."""
+    """Return the leaf whose warp writes a key, int32: its place's, at most the last; -1 if there is no such key."""
     return np.int32(min(places[i] >> 5, num_leaves - 1)) if i < places.shape[0] else np.int32(-1)
 
 
 @device
 def d_start_slots(rank, num_elements, num_slots, inverse):
-    """Return the first slot that shows the element of a rank, and the rest of the division, float64, and a half."""
+    """Return the first slot that shows the element of a rank, and the remainder plus a half, float64."""
     dividend = rank * num_slots
     slot = d_divide_by(dividend, num_elements, inverse)
     return slot, np.float64(dividend - slot * num_elements) + np.float64(0.5)
@@ -153,13 +153,13 @@ def k_merge_all(
     src, dst, weights, valid, before, places, new_src, new_dst, new_weights, elements, slots, num_elements, num_slots,
     out_src, out_dst, out_weights,
 ):  # fmt: skip
-    """One warp owns some neighbouring leaves, and finds once which keys come before; ``before``: edges before each 32.
+    """One warp owns neighbouring leaves and finds once which keys go before; ``before``: edges before each 32 leaves.
 
-    Each element goes to the slots of its rank: the edges before it, and the keys before it. A lane has a slot of the
-    table, and some of the keys of a leaf that has any; while a leaf is written the next two are read.
-    The slots of a leaf without keys are counted from its first one in float64, which is exact: sums of whole numbers
-    below 2^53, and quotients that the half keeps further from the next whole number than they can be wrong.
-    ``elements``, ``slots``: the numbers of these as float64, which are not converted time and again then.
+    The rank of an element is the number of edges and keys before it; it gives the slots to write. A lane owns a slot of
+    the table, and some of the keys of a leaf that has any; while a leaf is written, the next two are read. The slots of
+    a leaf without keys are counted from its first one in float64. This is exact: sums are whole numbers below 2^53, and
+    the half keeps quotients further from the next whole number than their error. ``elements``, ``slots``:
+    ``num_elements`` and ``num_slots`` as float64, converted once.
     """
     lane, block, num_leaves = d_lane(), np.int64(cuda.grid(1) >> 5), np.int64(src.shape[0] >> 5)
     first, end = np.int32(block * LEAVES_TOGETHER), np.int32(min((block + 1) * LEAVES_TOGETHER, num_leaves))
@@ -210,7 +210,7 @@ def k_merge_all(
 
 @kernel
 def k_update_weights(valid, before, places, positions, states, edge_weights, add, num_elements, num_slots, out_weights):
-    """One thread owns one key of the batch; a present one changes its edge's weight where that is now."""
+    """One thread owns one key of the batch; a present one changes its edge's weight at the new slots."""
     i = cuda.grid(1)
     if i < positions.shape[0] and states[i] == PRESENT:
         place = positions[i]
@@ -223,9 +223,9 @@ def k_update_weights(valid, before, places, positions, states, edge_weights, add
 
 @kernel
 def k_write_bits_and_rows(offsets, valid, before, new_src, num_elements, num_slots, out_valid, out_offsets):
-    """One thread owns a word of validity bits, one warp some row starts, among whose rows it finds the new keys once.
+    """One thread owns a word of validity bits; one warp owns some row offsets, and finds their rows' new keys once.
 
-    A row's first element is as many as there are edges and new keys in the rows before.
+    The rank of a row's first element is the number of edges and new keys in the rows before.
     """
     thread, inverse = np.int64(cuda.grid(1)), np.float64(1) / np.float64(num_elements)
     if thread < num_slots >> 5:
@@ -253,7 +253,7 @@ def plan_merge(
 ) -> tuple[SlotArrays, Merging]:
     """Reserve fresh slots, and what a merge of a table and a batch into them needs; ``located=None`` for no batch.
 
-    The host does not wait, and the GPU lists the keys while memory is taken.
+    The host does not wait: the GPU lists the keys while memory is reserved.
     """
     listed, num_new = (None, 0) if located is None else (located.listed, batch.count_edges() - located.found)
     num_leaves, dtype = old.num_slots >> 5, old.src.dtype
@@ -279,7 +279,7 @@ def plan_merge(
 
 
 def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
-    """Return what brings all edges from scratch to ``new``."""
+    """Return the plan that writes all edges from scratch to ``new``."""
     num_leaves, nothing = new.num_slots >> 5, backend.nothing(np.int64)
     far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
     window, granted = one_window(backend, num_leaves, 0, new.num_edges), grant_window(backend, num_leaves, 0)
@@ -290,7 +290,7 @@ def merge(
     backend: Backend, old: SlotArrays, batch: Batch, located: SearchResult | None, add: bool, new: SlotArrays,
     plan: Merging,
 ) -> None:  # fmt: skip
-    """Write the union of a table and a batch to ``new``, which has ``new.num_edges`` set to its size."""
+    """Write the union of a table and a batch to ``new``, whose ``num_edges`` is its size."""
     sizes = new.num_edges, new.num_slots
     out: Columns = with_weights(new.src, new.dst, new.weights)
     k_merge_all.launch_warps(

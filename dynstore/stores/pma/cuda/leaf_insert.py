@@ -1,8 +1,8 @@
-"""Inserting keys into single leaves on CUDA, a lane each: what nearly all windows of a random batch are.
+"""Inserting keys into single leaves on CUDA, a lane each: nearly all windows of a random batch are single leaves.
 
-A key goes where it belongs, and what is between there and the nearest gap moves by one slot; all else stays as it is.
-So few slots are read and written, however many a leaf has. The lanes of a warp share all their leaves' moves. A window
-of several leaves is spread evenly.
+A key goes where it belongs, and the elements between there and the nearest gap move by one slot. Few slots are read and
+written, however many a leaf has. The lanes of a warp share the moves of all their leaves. Windows of several leaves are
+redistributed instead.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dynstore.stores.pma.cuda.windows import WINDOWS
 
 __all__ = ["d_find_gap", "d_lowest_bit", "d_move_place", "d_shift_keys", "d_write_leaf_rows", "k_shift_leaves"]
 
-# Bits of a leaf's slots: of all but the first; of the first and the last.
+# Bits of a leaf's slots: all but the first; the first and the last.
 NOT_FIRST, AT_EDGES = np.uint32(0xFFFFFFFE), np.uint32(0x80000001)
 
 
 @device
 def d_lowest_bit(word):
-    """Return the number of the lowest bit that is set, 32 where none is."""
+    """Return the number of the lowest bit that is set, 32 if there is none."""
     return np.int32(cuda.clz(np.uint32(cuda.brev(word))))
 
 
 @device
 def d_find_gap(word, place):
-    """Return the slot of a leaf, without an element, nearest to a place, 0 to 32; of two the one before it.
+    """Return the slot without an element nearest to a place of a leaf, 0 to 32; of two equally near, the one before.
 
-    ``word``: which slots have one; not all.
+    ``word``: the slots with an element; at least one has none.
     """
     gaps = np.uint64(np.uint32(~word))
     after = d_lowest_bit(np.uint32(gaps >> np.uint64(place)))
@@ -40,9 +40,9 @@ def d_find_gap(word, place):
 
 @device
 def d_move_place(place, filled):
-    """Return the place of a key after keys below it have been put into its leaf.
+    """Return the place of a key after keys below it have been inserted into its leaf.
 
-    ``filled``: the gaps, one bit each, up to which elements moved behind such a key; later ones are higher.
+    ``filled``: the gaps above such a key, a bit each, that elements have moved up to; later gaps are higher.
     """
     while filled != 0:
         place = np.int32(place + np.int32(place <= d_lowest_bit(filled)))
@@ -54,8 +54,8 @@ def d_move_place(place, filled):
 def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, left):
     """All lanes share the moves of all lanes: each a run of ``left`` elements, up or down, the first into its gap.
 
-    So a leaf with many moves holds up nobody, and all their reads wait together. The bits of slots whose source changes
-    go to the lane's word on the ``board``, shared.
+    A leaf with many moves delays no other, and all reads overlap. The bits of slots whose source changes go to the
+    lane's word on the ``board``, shared.
     """
     lane, ends = np.int32(d_lane()), np.int32(d_scan_lanes(left))
     total, start = d_shuffle(ends, WARP - 1), np.int32(ends - left)
@@ -71,7 +71,7 @@ def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, lef
         before, row, column, weight = src[at], src[origin], dst[origin], 0
         if is_weighted:
             weight = weights[origin]
-        d_sync_warp()  # all have read
+        d_sync_warp()  # all lanes have read
         if item < total:
             dst[at] = column
             if is_weighted:
@@ -81,17 +81,17 @@ def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, lef
                 thread = cuda.threadIdx.x - lane + owner
                 cuda.atomic.or_(board, thread, np.uint32(1) << np.uint32(slot))
         first = np.int32(first + np.int32(WARP))
-        d_sync_warp()  # all have written
+        d_sync_warp()  # all lanes have written
 
 
 @device
 def d_shift_in(src, dst, weights, is_weighted, board, leaf, word, place, row, column, weight, wanted):
-    """Each lane that ``wanted`` it puts an edge before slot ``place`` of its leaf, which has a gap, and is its own.
+    """Each lane, if ``wanted``, inserts an edge before slot ``place`` of its own leaf, which has a gap.
 
-    Keys keep their order, and what is first in its run stays so. Returns the gap that is filled. All lanes call.
+    Keys keep their order, and the first slot of a run stays the first. Returns the gap that is filled. All lanes call.
     """
     gap = d_find_gap(word, place) if wanted else np.int32(0)
-    is_up = wanted & (gap >= place)  # the way that elements move: up to a gap behind them, else down
+    is_up = wanted & (gap >= place)  # elements move up to a gap behind them, else down
     target = place if is_up else np.int32(place - np.int32(1))
     left = np.int32(gap - target if is_up else target - gap) if wanted else np.int32(0)
     at = (np.uint64(leaf) << np.uint64(5)) + np.uint64(target & np.int32(31))
@@ -110,9 +110,9 @@ def d_shift_in(src, dst, weights, is_weighted, board, leaf, word, place, row, co
 
 @device
 def d_write_leaf_rows(src, offsets, base, changed, far_rows):
-    """Let rows start where sources have ``changed``, slots of a leaf, or behind these; not at the leaf's edges.
+    """Write row offsets at slots of a leaf whose sources have ``changed``, and behind these; not at the leaf's edges.
 
-    Returns whether the leaf's first or last row has changed: then those at its edges are still to be written.
+    Returns whether the leaf's first or last row has changed: then the offsets at its edges are written later.
     """
     starts = np.uint32((changed | changed << np.uint32(1)) & NOT_FIRST)
     while starts != 0:
@@ -126,7 +126,7 @@ def d_write_leaf_rows(src, offsets, base, changed, far_rows):
 
 @device
 def d_read_key(places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number):
-    """Return place, source, destination and weight of a leaf's key, of the last one behind it, or of any for none."""
+    """Return place, source, destination and weight of a leaf's key; behind the last, of that; for no keys, of any."""
     at = np.uint64(begin + min(number, max(num_keys - np.int32(1), np.int32(0))))
     key, weight = np.uint64(keys[at]) if by_key else at, 0
     if is_weighted:
@@ -139,22 +139,22 @@ def d_shift_keys(
     src, dst, weights, is_weighted, valid, offsets, board, places, keys, by_key, new_src, new_dst, new_weights, leaf,
     word, begin, num_keys, far_rows,
 ):  # fmt: skip
-    """Each lane puts its keys, ascending, into a leaf of its own, leaf 0 for none; all lanes of the warp call.
+    """Each lane inserts its keys, ascending, into a leaf of its own, leaf 0 for none; all lanes of the warp call.
 
     Parameters
     ----------
     board : shared uint32 array with an entry a thread of the block
     places : array
-        The slots that keys go before, from ``begin`` on ``num_keys`` of them.
+        The slots that keys go before: ``num_keys`` from ``begin`` on.
     keys : array
-        ``by_key``: of each place the key's number in the new columns; else that is the place's own.
+        If ``by_key``, for each place the key's number in the new columns; else that is the place's own number.
     word : uint32
-        Which slots of the leaf have an element.
+        The slots of the leaf that have an element.
 
     Returns
     -------
     has_moved : bool
-        Whether the leaf's first or last row has changed: then the rows at its edges are still to be written.
+        Whether the leaf's first or last row has changed: then the row offsets at its edges are written later.
     """
     filled, number = np.uint32(0), np.int32(0)
     board[cuda.threadIdx.x] = 0
@@ -186,10 +186,10 @@ def k_shift_leaves(
     src, dst, weights, valid, offsets, new_src, new_dst, new_weights, first, end, low, high, places, keys, granted,
     far_rows,
 ):  # fmt: skip
-    """Lanes stride over windows: one of a single leaf takes its keys, see ``d_shift_keys``. Rows at edges are left.
+    """Lanes stride over windows: a window of a single leaf gets its keys by ``d_shift_keys``.
 
-    Where none of these has changed, the window becomes one without a leaf, for who writes them.
-    Precondition: there is a key.
+    Row offsets at its edges are left to ``k_write_edge_rows``. If they have not changed, the window becomes one without
+    a leaf, which that kernel skips. Precondition: there is a key.
     """
     board = cuda.shared.array(THREADS, np.uint32)
     is_weighted, lane = weights.shape[0] > 0, d_lane()

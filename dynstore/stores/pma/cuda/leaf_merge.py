@@ -1,4 +1,4 @@
-"""Merging new keys into a leaf on CUDA, in registers: a warp spreads both evenly."""
+"""Merging new keys into a leaf on CUDA, in registers: a warp redistributes edges and keys."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ def d_merge_leaf(origin, word, place, num_keys):
     ----------
     origin : int32 shared array with an entry a thread of the block
     word : uint32
-        Which slots have an element.
+        The slots that have an element.
     place : integer
-        Of the lane's key, if it is one of ``num_keys`` ascending ones: the slot, 0 to 32, that it goes before.
+        The slot, 0 to 32, that the lane's key goes before, if the lane has one of ``num_keys`` ascending keys.
 
     Returns
     -------
     source : int32
-        Where the element that the lane's slot is to show is now: a slot, or 32 + a key.
+        Where the element that the lane's slot has to show is now: a slot, or 32 + a key.
     shown : uint32
-        Which slots show an element that the slot before does not: the new ``word``.
+        The slots that show another element than the slot before: the new ``word``.
     """
     lane = np.uint32(d_lane())
     board = np.uint32(cuda.threadIdx.x) - lane
     mine, keys_before = np.int32(place), np.uint32(0)
     for other in range(np.int32(num_keys)):
         keys_before += np.uint32(d_shuffle(mine, other) <= np.int32(lane))
-    d_sync_warp()  # what the array had before has been read
+    d_sync_warp()  # earlier contents of the array have been read
     if (word >> lane) & np.uint32(1) != 0:
         origin[np.uint32(board + keys_before + np.uint32(d_count_lower(word, lane)))] = lane
     if np.int32(lane) < num_keys:
@@ -50,9 +50,9 @@ def d_merge_leaf(origin, word, place, num_keys):
 
 @device
 def d_take_shown(source, value, key_value):
-    """Return what the lane's slot is to show, from the lane that has it in its slot (``value``) or in its key.
+    """Return what the lane's slot has to show, from the lane that has it in its slot (``value``) or as its key.
 
-    ``source``: as :func:`d_merge_leaf` gave it. All lanes of the warp call.
+    ``source``: as :func:`d_merge_leaf` returned it. All lanes of the warp call.
     """
     shown, key_shown = d_shuffle(value, source & 31), d_shuffle(key_value, source & 31)
     return key_shown if source > 31 else shown

@@ -1,6 +1,6 @@
-"""Finding a batch's keys in a packed memory array on CUDA, and listing those that an update is about.
+"""Finding a batch's keys in a packed memory array on CUDA, and listing those that change a leaf.
 
-Phases of one kernel, see ``grid``: each block owns neighbouring keys.
+Phases of one kernel, see ``dynstore/cuda/grid.py``: each block owns neighbouring keys.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from dynstore.typing import MAX_INT32
 
 __all__ = ["FOUND_LOOPS", "INVALID_ID", "d_list_keys", "d_locate_keys"]
 
-# Row of the sums behind those of the three states.
+# Entry of ``control`` behind those of the three states.
 (FOUND_LOOPS,) = declare("sorted plan", ABSENT=ABSENT, TOMBSTONE=TOMBSTONE, PRESENT=PRESENT, FOUND_LOOPS=3)[3:]
-# Behind those of windows and runs: whether some id is no vertex.
+# Behind those of windows and runs: whether some id is invalid.
 (INVALID_ID,) = declare("sorted plan", INVALID_ID=10)
 
 
 @device
 def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control):
-    """Find what ``d_locate_keys`` finds of the keys [first, end), several a thread at a time.
+    """Find what ``d_locate_keys`` finds for the keys [first, end), several a thread at a time.
 
-    Precondition: int32 numbers all vertices and slots. Of a destination that it does not number another one is found,
-    but that is told.
+    Precondition: vertices and slots are numbered by int32. For a destination beyond int32 another one is found, but the
+    id is reported as invalid.
     """
     # These are registers.
     rows, found = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.uint32)
@@ -50,9 +50,9 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
 
 @device
 def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
-    """Find each key's lower bound inside its row, and what stands there; leave the counts of each state.
+    """Find each key's lower bound inside its row, and the state there; leave the counts of each state.
 
-    Nobody need have looked at the ids: whether one is no vertex is left, too.
+    The ids need not be validated: ``control`` gets whether one is invalid.
     """
     first, end = d_chunk(count)
     absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -64,7 +64,7 @@ def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, 
             if min(row, column) < 0 or max(row, column) >= num_vertices:
                 control[INVALID_ID] = 1
             positions[i], states[i] = d_find_edge(offsets, dst, valid, num_vertices, row, column)
-    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what the thread has written itself
+    for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what this thread has written
         state = states[i]
         absent += state == ABSENT
         dead += state == TOMBSTONE
@@ -82,9 +82,9 @@ def d_list_keys(
 ):
     """List the keys that change a leaf, in order.
 
-    An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves
-    of dead ones; a deletion the leaves of present ones. ``block_counts`` becomes what it will be without the
-    absent keys (atomic add).
+    An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves of
+    tombstones; a deletion lists the leaves of present keys. ``block_counts`` is updated for all but the absent
+    keys (atomic add).
     """
     first, end = d_chunk(count)
     listed = ABSENT if inserting else PRESENT

@@ -1,7 +1,8 @@
-"""Large batches in the order of where they belong, so that threads side by side search the same part of the slots.
+"""Partition large batches into the order of the slots, so that neighbouring threads search the same part of them.
 
-A range is a run of neighbouring slots that its rows find their edges in, or before one of which they belong; rows are
-sent to theirs by counting, in no order within it. One kernel, whose blocks wait for each other once (``grid``).
+A range is a run of neighbouring slots. A row belongs to the range in which its edge is, or the slot that its edge goes
+before. Rows are sent to their ranges by counting, in no order inside one. One kernel does it; its blocks wait for each
+other once (``dynstore/cuda/grid.py``).
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ if TYPE_CHECKING:
 __all__ = ["INVALID_ID_ROWS", "MIN_ROWS", "TILE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
-# Batches of fewer rows are searched as they come, and inserted by one kernel: on one H200 their order made no
-# difference at 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
+# Smaller batches are searched as they come and inserted by one kernel: on one H200 partitioning made no difference at
+# 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
 MIN_ROWS = 1 << 18
-# How many rows a thread keeps in registers, and how many ranges there are at most, as a power of two. The threads of a
-# block are as many as there can be: the fewer blocks, the fewer add to what each range has.
+# Rows that a thread keeps in registers, and the most ranges, as a power of two. A block has as many threads as it can:
+# with fewer blocks there are fewer additions to each range's count.
 ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 13)
 BLOCK = WARP if SIMULATED else 1024
-# The slots of a piece, as a power of two: those that a block holds in its shared memory (``pieces``).
+# The slots of a tile, as a power of two: as many as a block holds in its shared memory (``tiles.py``).
 TILE_BITS = 8 if SIMULATED else 13
 MAX_REGISTERS = 1 << 16 >> 10  # of a thread, for a block of 1024
 RANGES, TILE, STEP = 1 << RANGE_BITS, np.uint32(ROWS_EACH * BLOCK), np.uint32(BLOCK)
-# Smaller batches are for all blocks, too, with as many rows a thread.
+# Smaller batches are spread over all blocks, too, with at least so many rows a thread.
 MIN_EACH = 2
-# Two ranges share a word of ``totals``. Behind their counters a block has one a lane: for rows that are not there,
-# so that counting knows no branch.
+# Two ranges share a word of ``totals``. Behind their counters a block has one for each lane, for rows that do not
+# exist, so that counting needs no branch.
 WORDS = (RANGES + 1) // 2
 NOWHERE = 2 * WORDS
 COUNTERS = NOWHERE + WARP
 WORDS_EACH = -(-WORDS // BLOCK)
-# While a row's range is searched for, a word has the first run it may be in the low half, the last one in the high.
+# While a row's range is searched, a word holds the first run that it may be in the low half, the last one in the high.
 HALF, FIRST_RUN = np.uint32(16), np.uint32(0xFFFF)
 # Entries of ``control``: how many blocks have counted; how many have read the totals; whether some id of the batch is
-# no vertex, for the kernels that follow: that is said anew by each launch.
+# invalid, for the kernels that follow; each launch sets this anew.
 COUNTED, LEFT, INVALID_ID_ROWS, CONTROL = 0, 1, 2, 3
 
 
 @device
 def d_share_rows(count):
-    """Return the first and the last + 1 of the rows that the block owns: whole warps of them, as evenly as can be.
+    """Return the first and the last + 1 of the rows that the block owns: whole warps, as evenly as possible.
 
     All uint32, as 64 bits take long to divide; there are less than 2^31 rows.
     """
@@ -69,7 +70,7 @@ def d_share_rows(count):
 
 @device
 def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
-    """Return source and destination of a row before ``end``, in the high and the low half; -1 for no vertex."""
+    """Return source and destination of a row before ``end``, in the high and the low half; -1 for an invalid id."""
     row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(min(i, np.uint32(end - np.uint32(1)))))
     row = row if np.uint64(row) < np.uint64(num_vertices) else np.int64(-1)
     column = column if np.uint64(column) < np.uint64(num_vertices) else np.int64(-1)
@@ -78,15 +79,15 @@ def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
 
 @device
 def d_find_run(position, shift):
-    """Return which run of 2**shift slots has the slot before a position, or the first slot; all uint32."""
+    """Return which run of 2**shift slots contains the slot before a position, or the first slot; all uint32."""
     return np.uint32(np.uint32(max(position, np.uint32(1)) - np.uint32(1)) >> np.uint32(shift))
 
 
 @device
 def d_row_bounds(offsets, row):
-    """Return where the slots of a row begin and end: one read of an even row's, two of an odd one's; all uint32.
+    """Return where the slots of a row begin and end, all uint32: one read for an even row, two for an odd one.
 
-    Precondition: there is such a row.
+    Precondition: the row exists.
     """
     next_row, is_odd = np.uint32(row + np.uint32(1)), row & np.uint32(1) != 0
     both = d_load_two(offsets, np.uint32(row & np.uint32(0xFFFFFFFE)))
@@ -96,10 +97,10 @@ def d_row_bounds(offsets, row):
 
 @device
 def d_choose_range(offsets, dst, row, column, shift):
-    """Return which run of 2**shift slots has the leaf that an edge belongs to: that of the slot before its lower bound.
+    """Return which run of 2**shift slots contains an edge's leaf: the leaf of the slot before its lower bound.
 
-    By the first slots of the runs that begin within the row; there are at most 2^31 - 1 slots, at least 1. An edge that
-    is there may be in the first slot of the next run. A source that is no vertex has its edges before all others.
+    The search reads the first slots of the runs that begin within the row; there are 1 to 2^31 - 1 slots. A present
+    edge may be in the first slot of the next run. The edges of an invalid source come before all others.
     """
     low, high = d_row_bounds(offsets, np.uint32(max(row, np.int32(0))))
     first, last = d_find_run(low, shift), d_find_run(high, shift)
@@ -116,8 +117,8 @@ def d_choose_range(offsets, dst, row, column, shift):
 def d_choose_ranges(offsets, dst, pairs, shift, ranges):
     """Find for each of the thread's rows what :func:`d_choose_range` returns.
 
-    All of them a step at a time, without branches, so that their reads wait together: one that is found reads the first
-    slot of all.
+    All rows take a step at a time, without branches, so that their reads overlap. Rows that are done read the first
+    slot.
     """
     for k in range(ROWS_EACH):
         low, high = d_row_bounds(offsets, np.uint32(max(np.int32(pairs[k] >> 32), np.int32(0))))
@@ -138,9 +139,9 @@ def d_choose_ranges(offsets, dst, pairs, shift, ranges):
 
 @device
 def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
-    """Read the thread's rows of a tile, and where these belong: the counter of a row's range, of none that of the lane.
+    """Read the thread's rows of a tile, and the counter of each row's range; of no row, that of the lane.
 
-    No row is read behind a branch, so that all the thread's reads wait together.
+    No row is read behind a branch, so that all reads of the thread overlap.
     """
     num_vertices = np.int64(offsets.shape[0] - 1)
     for k in range(ROWS_EACH):
@@ -154,7 +155,7 @@ def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs
 
 @device
 def d_is_any_invalid_id(pairs):
-    """Return whether one of the thread's rows has an id that is no vertex; those past the end repeat the last one."""
+    """Return whether one of the thread's rows has an invalid id; rows past the end repeat the last one."""
     signs = np.int32(0)
     for k in range(ROWS_EACH):
         signs = np.int32(signs | np.int32(pairs[k] >> 32) | np.int32(pairs[k]))
@@ -163,7 +164,7 @@ def d_is_any_invalid_id(pairs):
 
 @device
 def d_take_places(counts, ranges, places):
-    """Take the next place in the range of each of the thread's rows."""
+    """Claim the next place in the range of each of the thread's rows."""
     for k in range(ROWS_EACH):
         places[k] = cuda.atomic.add(counts, ranges[k], 1)
 
@@ -180,9 +181,9 @@ def d_write_pairs(ordered, ranges, places, pairs):
 def d_add_counts(counts, totals):
     """Add the block's counts to those of all (atomic); each becomes the block's first place within the range.
 
-    Two ranges at a time: no half of their sum has more than 31 bits. Many are of none, and need not be told.
+    Two ranges at a time: no half of their sum has more than 31 bits. Words of 0 are not added.
     """
-    before = cuda.local.array(WORDS_EACH, np.int64)  # registers, so that all atomics are on their way
+    before = cuda.local.array(WORDS_EACH, np.int64)  # registers, so that all atomics are in flight
     for k in range(WORDS_EACH):
         at = cuda.threadIdx.x + k * BLOCK
         before[k] = np.int64(0)
@@ -198,9 +199,9 @@ def d_add_counts(counts, totals):
 
 @device
 def d_sum_lower_warps(total, board):
-    """Return the int32 sum of the totals of the block's warps before this one; ``total`` is that of the last lane.
+    """Return the int32 sum of the totals of the block's warps before this one; ``total`` is valid in the last lane.
 
-    The warps of a large block are as many as lanes: ``tiles.d_scan_tile`` would add them up one after the other.
+    A large block has as many warps as lanes; ``dynstore.cuda.block.d_scan_tile`` would add them up one after the other.
     """
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
     if lane == 31:
@@ -213,9 +214,9 @@ def d_sum_lower_warps(total, board):
 
 @device
 def d_add_starts(places, totals, starts, board):
-    """Add the rows of all ranges before each to the block's first place in it; a warp has neighbouring words.
+    """Add the rows of all earlier ranges to the block's first place in each; a warp owns neighbouring words.
 
-    The last block, which has the fewest rows, leaves where each range begins, and all end, in ``starts``.
+    The last block, which has the fewest rows, writes to ``starts`` where each range begins and the last one ends.
     """
     words = cuda.local.array(WORDS_EACH, np.int64)
     befores = cuda.local.array(WORDS_EACH, np.int32)
@@ -244,7 +245,7 @@ def d_add_starts(places, totals, starts, board):
 
 @device
 def d_clear_all(control, totals):
-    """Leave all as it was given."""
+    """Zero ``totals`` and the counts of blocks, as they were given."""
     for at in range(cuda.threadIdx.x, WORDS, BLOCK):
         totals[at] = 0
     if cuda.threadIdx.x == 0:
@@ -257,10 +258,10 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
 
     ``starts``: where the rows of each range begin, and behind the last one where they end.
 
-    Blocks count their shares by range, and take their places in each; once all have, each block finds where the ranges
-    begin, and sends its rows: those of its last tile from registers, others, of batches larger than all registers, are
-    read again. ``control``, but for STRANGE_ROWS, and ``totals``, the rows of each range, two of them in a word, are
-    zeros, and left so.
+    Blocks count their rows by range and claim places in each. After a grid wait each block finds where the ranges
+    begin, and sends its rows: those of its last tile of rows from registers; others, of batches larger than all
+    registers, are read again. ``totals``, with the rows of two ranges in a word, and ``control``, except
+    INVALID_ID_ROWS, are zeros and are left so.
     """
     counts = cuda.shared.array(COUNTERS, np.int32)
     board = cuda.shared.array(WARP, np.int32)
@@ -308,11 +309,11 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
 
 
 class Ordered:
-    """A batch in the order of the slots: what ordering worked in, and how kernels are passed it.
+    """A partitioned batch: the scratch of the partition, and its arguments for kernels.
 
-    ``pairs``: (rows,) int64, a row's source in the high, its destination in the low half, -1 for no vertex; ``starts``:
-    where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``, ``dst``: the
-    halves of ``pairs``; ``control[STRANGE_ROWS]``: whether an id of the batch is no vertex.
+    ``pairs``: (rows,) int64, a row's source in the high half, its destination in the low one, -1 for an invalid id;
+    ``starts``: where the rows of each range of 2**shift slots begin, and behind the last one where they end; ``src``,
+    ``dst``: the halves of ``pairs``; ``control[INVALID_ID_ROWS]``: whether an id of the batch is invalid.
     """
 
     shift: int
@@ -326,15 +327,15 @@ class Ordered:
 
 
 def _choose_shift(slots: SlotArrays) -> int:
-    """Return the bits of a slot's number within its range: pieces where there are no more of these than ranges."""
+    """Return the bits of a slot's number within its range: a range is a tile unless there are too many tiles."""
     return max((slots.num_slots - 1).bit_length() - RANGE_BITS, TILE_BITS)
 
 
 def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered | None:
-    """Write a batch's rows in the order of the slots, with all mirror images; it lies in scratch, kind KIND.
+    """Partition a batch's rows, with all mirror images, into the order of the slots; the result is scratch, kind KIND.
 
-    None where there are too few rows, or more than int32 numbers, or no vertices. Precondition: int32 numbers all
-    vertices and slots.
+    None if there are too few rows, more than int32 numbers, or no vertices. Precondition: vertices and slots are
+    numbered by int32.
     """
     num_rows = batch.num_rows
     if not MIN_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
@@ -353,7 +354,7 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
 
 
 def rows_of(batch: RawEdges, ordered: Ordered | None) -> tuple[Array, Array, bool]:
-    """Return the columns to search with, and whether each row of them stands for its mirror image, too."""
+    """Return the columns to search with, and whether each of their rows stands for its mirror image, too."""
     if ordered is None:
         return *batch.columns, batch.mirrored
     return ordered.src[: batch.num_rows], ordered.dst[: batch.num_rows], False

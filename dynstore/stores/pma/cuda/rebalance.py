@@ -1,4 +1,4 @@
-"""Writing the windows of an update of a packed memory array on CUDA, whether or not the host knows how many."""
+"""Writing the windows of an update of a packed memory array on CUDA, whether or not the host knows their number."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ __all__ = [
 
 # Sources, destinations and weights, the last of length 0 for none.
 Columns = Sequence["Array"]
-# Of the scratch that edges of wide windows are brought to, whatever the update.
+# The kind of scratch for the edges of wide windows, whatever the update.
 KIND = "windows"
 
 
 class Writing:
-    """Windows to write, all memory that writing them takes, and how the kernels are passed it.
+    """Windows to write, all memory that writing them takes, and the kernels' arguments.
 
     Parameters
     ----------
     granted : array
-        How much is written, see ``windows``.
+        The budget, see ``windows.py``.
     before, keys, places : array
-        Edges before each block of leaves after the update's bits; the pending keys' rows in the batch, and the slots
-        that they go before.
+        Edges before each block of leaves, once the update has set its bits; the rows of the pending keys in the batch,
+        and the slots that they go before.
     scratch : Packed
-        Columns of merged edges on their way back to slots; none of wide windows until they are reserved.
+        Columns of merged edges on their way back to slots; without those of wide windows until these are reserved.
     far_rows : array
         See ``d_write_rows_by_warp``.
     """
@@ -66,14 +66,14 @@ class Writing:
         self.edges = Packed(first, end, granted, far_rows)
 
     def with_scratch(self, backend: Backend, slots: SlotArrays, num_leaves: int) -> Writing:
-        """Return the same with scratch for so many leaves: what the last update had, if it wanted as much."""
-        twin = copy(self)  # who keeps this one keeps no scratch by that
+        """Return a copy with scratch for ``num_leaves``; the last update's is used again if it has that size."""
+        twin = copy(self)  # a reference to this one does not keep the scratch
         twin.scratch = slots.acquire_scratch(backend, KIND, _pack_columns, scratch_parts(slots, num_leaves), 0)
         twin.num_scratch_leaves = num_leaves
         return twin
 
     def resized(self, num_windows: int, num_leaves: int, num_scratch_leaves: int, scratch: Packed) -> Writing:
-        """Return the same in other scratch, for windows that the host has counted."""
+        """Return a copy with other scratch, for windows that the host has counted."""
         windows = replace(
             self.windows, num_windows=num_windows, num_leaves=num_leaves, num_scratch_leaves=num_scratch_leaves
         )
@@ -81,7 +81,7 @@ class Writing:
 
 
 def scratch_parts(slots: SlotArrays, num_leaves: int) -> tuple[Part, Part, Part]:
-    """Return shapes and dtypes of scratch for the edges of so many leaves: columns as ``with_weights`` returns them."""
+    """Return shapes and dtypes of scratch for the edges of ``num_leaves``: columns as ``with_weights`` returns them."""
     size, dtype, weights = num_leaves << 5, slots.src.dtype, slots.weights
     return (size, dtype), (size, dtype), (0, dtype) if weights is None else (size, weights.dtype)
 
@@ -91,14 +91,14 @@ def _pack_columns(_: Backend, *columns: Array) -> Packed:
 
 
 def _stride_warps(num_leaves: int) -> int:
-    """Return how many threads let warps stride over so many leaves."""
+    """Return the number of threads whose warps stride over ``num_leaves``."""
     return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
 
 
 def _gather_windows(
     slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
 ) -> None:
-    """Write what of located rows needs no place; bring edges and pending keys of windows with scratch there."""
+    """Write bits and weights of located rows; gather the edges and pending keys of windows with scratch there."""
     k_gather_windows.launch_resident(
         max(int(positions.shape[0]), int(plan.keys.shape[0]), _stride_warps(plan.num_scratch_leaves)),
         pack_slots(slots).columns, *new, inserting, add, positions, states, plan.gathering, plan.scratch,
@@ -113,7 +113,7 @@ def spread_windows(slots: SlotArrays, plan: Writing) -> None:
 
 
 def write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
-    """Write the offsets of the rows that begin between windows and their neighbours, and of all that are left."""
+    """Write the offsets of the rows at the edges of windows, and of all long ranges of rows."""
     if plan.windows.num_windows:
         k_write_edge_rows.launch_resident(
             max(2 * plan.windows.num_windows, slots.num_vertices >> 6), slots.src, slots.offsets, plan.edges
@@ -123,7 +123,7 @@ def write_edge_rows(slots: SlotArrays, plan: Writing) -> None:
 def write_windows(
     slots: SlotArrays, new: Columns, positions: Array, states: Array, plan: Writing, inserting: bool, add: bool
 ) -> None:
-    """Write an update: windows of one leaf take their keys where they lie, all others are merged by way of scratch."""
+    """Write an update: windows of one leaf get their keys in place, all others are merged through scratch."""
     windows = plan.windows
     _gather_windows(slots, new, positions, states, plan, inserting, add)
     spread_windows(slots, plan)

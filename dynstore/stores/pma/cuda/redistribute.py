@@ -1,4 +1,4 @@
-"""Bringing a packed memory array's windows to scratch, in order, and spreading them back, on CUDA."""
+"""Gathering a packed memory array's windows to scratch, in order, and spreading them back, on CUDA."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def d_bound_places(places, below, high, last):
 def d_find_place_by_warp(places, low, high, slot):
     """Return the first index in [low, high) whose place is not below ``slot``, else ``high``; the same in all lanes.
 
-    Of a step's reads each lane has one: 10^6 places take 4 steps that wait for memory.
+    Each lane does one read of a step: 10^6 places take 4 steps that wait for memory.
     """
     lane, low, high = np.int64(d_lane()), np.int64(low), np.int64(high)
     while high - low > WARP:
@@ -69,7 +69,7 @@ def d_find_place_by_warp(places, low, high, slot):
 
 @device
 def d_count_before_lanes(places, low, high, slot):
-    """Do as ``d_count_not_above`` for the neighbouring slots of a warp's lanes, all of which call it."""
+    """Do as ``d_count_not_above`` for the neighbouring slots of a warp's lanes; all lanes call."""
     first = slot - d_lane()
     below = d_find_place_by_warp(places, low, high, first)
     bound = d_bound_places(places, below, np.int64(high), first + (WARP - 1))
@@ -78,7 +78,7 @@ def d_count_before_lanes(places, low, high, slot):
 
 @device
 def d_read_slot(src, dst, valid, leaf):
-    """Return a leaf's word and what is in the lane's slot of it; used later, so that the reads wait together."""
+    """Return a leaf's word and the edge of the lane's slot; used later, so that the reads overlap."""
     slot = np.uint64(np.int64(leaf) * 32 + d_lane())
     return np.uint32(valid[np.uint32(leaf)]), src[slot], dst[slot]
 
@@ -91,7 +91,7 @@ def d_find_window(start, num_windows, leaf):
 
 @device
 def d_find_window_between(start, low, high, leaf):
-    """Return what ``d_find_window`` does, where that is in [low, high)."""
+    """Return what ``d_find_window`` does, if that is in [low, high)."""
     while high - low > 1:
         middle = (low + high) >> 1
         if start[middle] <= leaf:
@@ -113,7 +113,7 @@ def d_count_valid_before(valid, before, first, slot):
 
 @device
 def d_count_before_by_warp(valid, before, first, leaf):
-    """Return what ``d_count_before_leaf`` does, the same in all lanes; each looks at one leaf of the block."""
+    """Return what ``d_count_before_leaf`` does, the same in all lanes; each reads one leaf of the block."""
     block = leaf >> 5
     mine = (block << 5) + d_lane()
     inside = first <= mine and mine < leaf
@@ -123,7 +123,7 @@ def d_count_before_by_warp(valid, before, first, leaf):
 
 @device
 def d_set_located(weights, valid, positions, states, new_weights, add, i):
-    """Give the key ``i`` its weight where it is present or dead, a dead one its bit (atomic or)."""
+    """Give the key ``i`` its weight if it is present or a tombstone, and a tombstone its bit (atomic or)."""
     if states[i] != ABSENT:
         slot = positions[i]
         if weights.shape[0] > 0:
@@ -137,7 +137,7 @@ def d_set_located(weights, valid, positions, states, new_weights, add, i):
 
 @device
 def d_clear_located(valid, positions, states, i):
-    """Take its bit from the key ``i`` where it is present (atomic and)."""
+    """Clear the bit of the key ``i`` if it is present (atomic and)."""
     if states[i] == PRESENT:
         slot = positions[i]
         cuda.atomic.and_(valid, slot >> 5, ~(np.uint32(1) << np.uint32(slot & 31)))
@@ -166,7 +166,7 @@ def d_place_key(
 ):  # fmt: skip
     """Send the pending key ``i`` of a window to its rank in scratch: its index there, and the edges below it.
 
-    With ``merged`` those in windows of one leaf are left to who shifts these in.
+    With ``merged`` keys in windows of one leaf are skipped: ``k_shift_leaves`` inserts them.
     """
     if merged and end[window] - first[window] == 1:
         return
@@ -198,10 +198,10 @@ def d_gather_leaves(
     src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, num_leaves,
     t_src, t_dst, t_weights,
 ):  # fmt: skip
-    """A warp has neighbouring leaves of all windows' with scratch; each lane sends its slot's edge to its rank there.
+    """A warp owns neighbouring leaves of the windows with scratch; each lane sends its slot's edge to its rank there.
 
-    That is the edges before it in the window, and the pending keys that go before its slot: counted once for the first
-    leaf, and carried on. While a leaf is sent the next one is read.
+    The rank is the number of edges before it in the window, and of pending keys that go before its slot: counted once
+    for the warp's first leaf, then carried on. While a leaf is sent, the next one is read.
     """
     lane, warps = d_lane(), np.int64(cuda.gridsize(1) >> 5)
     share = (num_leaves + warps - 1) // warps
@@ -209,7 +209,7 @@ def d_gather_leaves(
     last, stop = min(item + share, num_leaves), np.int64(0)
     leaf, rank, below, bound, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     next_word, next_row, next_column = np.uint32(0), src.dtype.type(0), dst.dtype.type(0)
-    while item < last:  # the same in all lanes, as is all but what is of their slots
+    while item < last:  # the same in all lanes, as is all but the values of their slots
         if item >= stop:
             window = d_find_window(start, num_windows, item)
             leaf = first[window] + item - start[window]
@@ -243,9 +243,9 @@ def d_place_keys(
     valid, before, places, keys, num_keys, first, end, low, start, num_windows, new_src, new_dst, new_weights,
     t_src, t_dst, t_weights,
 ):  # fmt: skip
-    """Warps own neighbouring pending keys, see ``d_place_key``; those in windows of one leaf are left.
+    """Warps own neighbouring pending keys, see ``d_place_key``; those in windows of one leaf are skipped.
 
-    Each window has a key, so that of a key is at most as much further as the key is.
+    Each window has a key, so between two keys there are at most as many windows as keys.
     """
     lane, warps = d_lane(), cuda.gridsize(1) >> 5
     share = -(-num_keys // (warps * WARP)) * WARP
@@ -269,9 +269,9 @@ def k_gather_windows(
     src, dst, weights, valid, new_src, new_dst, new_weights, inserting, add,
     positions, states, before, places, keys, first, end, low, high, start, granted, t_src, t_dst, t_weights,
 ):  # fmt: skip
-    """Write what of located rows needs no place, wait, then bring edges and pending keys to scratch, in order.
+    """Write bits and weights of located rows, wait, then gather edges and pending keys in scratch, in order.
 
-    Warps share the leaves of windows with scratch, see ``d_gather_leaves``, then the pending keys.
+    Warps share the leaves of windows with scratch, see ``d_gather_leaves``, then the pending keys. One grid wait.
     """
     if granted[ROWS] > 0:  # the same in all threads
         for i in range(cuda.grid(1), granted[ROWS], cuda.gridsize(1)):
@@ -295,7 +295,7 @@ def k_gather_windows(
 
 @device
 def d_correct_quotient(dividend, divisor, quotient):
-    """Return the floor of a quotient that is known but for one more or less."""
+    """Return the floor of a quotient that is known up to one more or less."""
     rest = dividend - quotient * divisor
     if rest < 0:
         quotient -= 1
@@ -306,10 +306,10 @@ def d_correct_quotient(dividend, divisor, quotient):
 
 @device
 def d_divide(dividend, divisor):
-    """Return the floor of a quotient of int64 that are not negative, the quotient below 2^50.
+    """Return the floor of a quotient of int64 that are not negative; the quotient is below 2^50.
 
-    By one division of float64, whose floor is right, one too large where the quotient rounds up to a whole number, or
-    one too small where a dividend from 2^53 on rounds down.
+    The floor of a float64 division is right, or one too large if the quotient rounds up to a whole number, or one too
+    small if a dividend of at least 2^53 rounds down; that is corrected.
     """
     quotient = np.int64(np.float64(dividend) / np.float64(divisor))
     return d_correct_quotient(dividend, divisor, quotient)
@@ -328,8 +328,8 @@ def k_spread_edges(
     """Warps stride over the windows' leaves and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
     The first slot to show it is the one whose remainder is below n; quotient and remainder come from those of the
-    warp's leaf before, if that was of the same window. Rows that begin inside the window get their start; those at its
-    first slot are left to ``k_write_edge_rows``.
+    warp's previous leaf, if that was in the same window. Rows that begin inside the window get their offsets; those at
+    its first slot are left to ``k_write_edge_rows``.
     """
     lane, held, num_windows, num_leaves = d_lane(), np.int64(-1), granted[WINDOWS], granted[SCRATCH_LEAVES]
     warp, warps = np.int64(cuda.grid(1) >> 5), np.int64(cuda.gridsize(1) >> 5)
@@ -370,9 +370,9 @@ def k_spread_edges(
 
 @device
 def d_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
-    """Two lanes own a window, one each edge: the rows between its neighbour's slots and its own.
+    """Two lanes own a window, one each edge: write the rows between its neighbour's slots and its own.
 
-    None for a window without a leaf. At an edge shared with the next window, if that has a leaf, only that one writes.
+    None for a window without a leaf. At an edge shared with the next window, only that one writes, if it has a leaf.
     """
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, 2 * num_windows, cuda.gridsize(1)):
@@ -394,6 +394,6 @@ def d_write_edge_rows(src, offsets, first, end, num_windows, far_rows):
 
 @kernel
 def k_write_edge_rows(src, offsets, first, end, granted, far_rows):
-    """Write the rows that begin at the edges of windows, then those of the long ranges."""
+    """Write the offsets of rows that begin at the edges of windows, then those of the long ranges."""
     d_write_edge_rows(src, offsets, first, end, granted[WINDOWS], far_rows)
     d_write_far_rows(offsets, far_rows, 1)

@@ -1,4 +1,4 @@
-"""Writing where rows begin on CUDA: ranges of neighbouring rows that start at the same slot."""
+"""Writing row offsets on CUDA: ranges of neighbouring rows that start at the same slot."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = [
     "far_rows_size",
 ]
 
-# A lane writes a range of up to WARP rows by itself, or with its warp if it is of more than FEW_ROWS; a warp writes a
-# longer one, all blocks together one of FAR_ROWS or more. ``far_rows`` lists the latter two: how many all blocks
-# write, how many warps, what a grid-wide wait needs, then (low, high, slot) of the former; those of warps stand at its
-# end, the first of them last.
+# A range of up to FEW_ROWS rows is written by its lane, up to WARP by the lane or its warp, below FAR_ROWS by a warp,
+# and a longer one by all blocks together. ``far_rows`` lists the last two kinds: the number of ranges for all blocks,
+# and for warps; the counters of grid waits; then (low, high, slot) of ranges for all blocks; those for warps are at the
+# end of the array, the first of them last.
 FEW_ROWS, FAR_ROWS = 4, 96 if SIMULATED else 8192
 FAR_RANGES, LONG_RANGES = range(2)
 FAR_START = SUMS
 
 
 def far_rows_size(num_vertices: int, num_again: int = 0) -> int:
-    """Return how many int64 entries the lists of ranges of so many rows, or of some more, need.
+    """Return how many int64 entries the lists of ranges need for ``num_vertices`` rows, or some more.
 
-    Up to ``num_again`` ranges are listed three times. The first ``FAR_START`` entries are to be zeros.
+    Up to ``num_again`` ranges are listed three times. The first ``FAR_START`` entries have to be zeros.
     """
     num_ranges = num_vertices // (WARP + 1) + 1
     return FAR_START + 3 * with_room(num_ranges + 2 * min(num_ranges, num_again))
@@ -39,9 +39,9 @@ def far_rows_size(num_vertices: int, num_again: int = 0) -> int:
 
 @device
 def d_list_ranges(far_rows, low, high, slot):
-    """Leave the lanes' ranges of more rows than a warp has lanes to ``d_write_far_rows``: they go to lists.
+    """List the lanes' ranges of more than WARP rows, which are left to ``d_write_far_rows``.
 
-    One atomic add a warp, and one each range that is too long for a warp.
+    One atomic add a warp, and one for each range that is too long for a warp.
     """
     length = high - low
     if d_ballot(length > WARP) == 0:
@@ -55,7 +55,7 @@ def d_list_ranges(far_rows, low, high, slot):
 
 @device
 def d_write_rows(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; a thread by itself, which lists a long range.
+    """Let the rows in (low, high] start at ``slot``; by one thread, which lists a long range.
 
     As ``d_list_ranges`` does, but with an atomic add each.
     """
@@ -91,9 +91,9 @@ def d_share_rows(offsets, low, high, slot):
 
 @device
 def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
-    """Let the rows in (low, high] start at ``slot``; each lane brings its own, and leaves a long range to others.
+    """Let the rows in (low, high] start at ``slot``; each lane has its own range, and lists a long one.
 
-    That goes to ``far_rows``, see ``d_list_ranges``.
+    Long ranges go to ``far_rows``, see ``d_list_ranges``.
     """
     if d_ballot(low != high) == 0:
         return
@@ -108,9 +108,9 @@ def d_write_rows_by_warp(offsets, low, high, slot, far_rows):
 
 @device
 def d_write_far_rows(offsets, far_rows, phase):
-    """Write the ranges that were too long for a lane, once no block finds more of them: a warp each, or all together.
+    """After a grid wait, write the ranges that were too long for a lane: a warp each, or all blocks together.
 
-    ``phase``: which of the kernel's waits on ``far_rows`` that is, see ``d_sync_grid``.
+    ``phase``: the number of this wait on ``far_rows``, see ``d_sync_grid``.
     """
     d_sync_grid(far_rows, phase)
     for i in range(cuda.grid(1) >> 5, far_rows[LONG_RANGES], cuda.gridsize(1) >> 5):

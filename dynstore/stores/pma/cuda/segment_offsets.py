@@ -1,4 +1,4 @@
-"""Row starts of the papers' forms on CUDA: written as they are found, a warp at a time."""
+"""Row offsets for ``gpma`` and ``gpma_level`` on CUDA: written as they are found, a warp at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def d_share_rows(offsets, low, high, slot, wanted):
 
 @device
 def d_fill_rows_by_warp(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``, whatever they hold; every lane brings its own."""
+    """Let the rows in (low, high] start at ``slot``, however many they are; each lane has its own range."""
     long = high - low > WARP
     if not long:
         for row in range(low + 1, high + 1):
@@ -36,7 +36,7 @@ def d_fill_rows_by_warp(offsets, low, high, slot):
 
 @device
 def d_fill_edge_rows(src, offsets, leaf, wanted):
-    """Write the starts of the rows that begin at a leaf's first slot, or behind the last leaf; idle lanes want none."""
+    """Write the offsets of rows that begin at a leaf's first slot, or behind the last leaf; idle lanes want none."""
     low, high, slot = np.int64(0), np.int64(0), leaf * 32
     if wanted:
         low = np.int64(src[slot - 1]) if slot > 0 else np.int64(-1)
@@ -46,7 +46,7 @@ def d_fill_edge_rows(src, offsets, leaf, wanted):
 
 @kernel
 def k_fill_edge_rows(src, offsets, first, end, num_windows):
-    """Two threads own a window of whole leaves, one each edge: the rows that begin there."""
+    """Two threads own a window of whole leaves, one each edge: write the offsets of rows that begin there."""
     window, at_end = np.int64(cuda.grid(1) >> 1), cuda.grid(1) & 1
     leaf = np.int64(0)
     if window < num_windows:

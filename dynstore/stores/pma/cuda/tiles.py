@@ -1,8 +1,8 @@
-"""Searching large batches on CUDA piece by piece: a block holds a run of neighbouring slots in its shared memory.
+"""Searching large batches on CUDA tile by tile: a block holds a run of neighbouring slots in its shared memory.
 
-The rows of a batch come in the order of the slots (``ordering``), so that a block has all those of its piece, and finds
-their edges without waiting for memory. What a piece is read for grows with the graph, so this is for batches that have
-rows in most pieces.
+A batch is partitioned into the order of the slots (``partition.py``). So a block gets all rows of its tile, and finds
+their edges without waiting for memory. Reading the tiles costs more the larger the graph is, so this is for batches
+that have rows in most tiles.
 """
 
 from __future__ import annotations
@@ -40,54 +40,54 @@ __all__ = [
 
 TILE_SLOTS, TILE_LEAVES = 1 << TILE_BITS, 1 << (TILE_BITS - 5)
 assert TILE_LEAVES <= THREADS, "a thread has a leaf"
-# Entries of the arrays that a block holds a piece in, with the first slot behind it: destinations, and words whose bits
-# say of which slots' edges some row has told.
+# Entries of the arrays in which a block holds a tile, with the first slot behind it: destinations, and words with the
+# bits of slots that rows have claimed.
 HELD, MARKED = TILE_SLOTS + 1, TILE_LEAVES + 1
-# The most rows of a piece whose edges are not there. A batch that has more a piece on average, with some room for
-# chance, or fewer than one for so many slots, is searched in the slots' own memory.
+# The most rows of a tile whose edges are absent. A batch with more rows a tile on average (less some room for chance),
+# or with less than one row for so many slots, is searched in the slots' own memory.
 MAX_ABSENT = 64 if SIMULATED else 512
 SLOTS_INSERTED, SLOTS_DELETED = 180, 90
 
 
 def fits_tiles(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
-    """Return whether a batch of so many rows is searched piece by piece.
+    """Return whether a batch of ``num_rows`` is searched tile by tile.
 
-    On one H200 that was faster from a row in 186 slots on for insertions (0.20 ms in place of 0.24), from one in 91 on
-    for deletions, which have less to do for each row (0.148 in place of 0.151).
+    On one H200 that was faster from a row in 186 slots on for insertions (0.20 ms instead of 0.24), and from one in 91
+    on for deletions, which do less for each row (0.148 instead of 0.151).
     """
     a_tile, each = num_rows * TILE_SLOTS, SLOTS_INSERTED if inserting else SLOTS_DELETED
     return num_rows * each >= slots.num_slots and 4 * a_tile <= 3 * MAX_ABSENT * slots.num_slots
 
 
 def count_tiles(slots: SlotArrays) -> int:
-    """Return how many pieces the slots are, the last of which may be shorter."""
+    """Return the number of tiles; the last one may be shorter."""
     return -(-slots.num_slots // TILE_SLOTS)
 
 
 @device
 def d_first_leaf(tile):
-    """Return the number of a piece's first leaf; uint32."""
+    """Return the number of a tile's first leaf; uint32."""
     return np.uint32(np.uint32(tile) << np.uint32(TILE_BITS - 5))
 
 
 @device
 def d_first_slot(tile):
-    """Return the number of a piece's first slot; uint32."""
+    """Return the number of a tile's first slot; uint32."""
     return np.uint32(np.uint32(tile) << np.uint32(TILE_BITS))
 
 
 @device
 def d_rows_of_tile(starts, tile, shift):
-    """Return the first and the last + 1 of the rows that a piece's are among: those of its range."""
+    """Return the first and the last + 1 of the rows among which a tile's are: those of its range."""
     at = np.uint32(np.uint32(tile) >> np.uint32(shift - TILE_BITS))
     return np.uint32(starts[at]), np.uint32(starts[np.uint32(at + np.uint32(1))])
 
 
 @device
 def d_hold_tile(dst, tile, held):
-    """Start to read the destinations of a piece's slots, and of the one behind it; wait with ``d_await_copies``.
+    """Start to read the destinations of a tile's slots, and of the slot behind it; wait with ``d_await_copies``.
 
-    What is behind all slots is undefined.
+    Entries behind all slots are undefined.
     """
     base, last = d_first_slot(tile), np.uint32(dst.shape[0] - 1)
     at, last_copy = np.uint32(np.uint32(COPIED) * np.uint32(cuda.threadIdx.x)), np.uint32(dst.shape[0] - COPIED)
@@ -100,7 +100,7 @@ def d_hold_tile(dst, tile, held):
 
 @device
 def d_hold_words(valid, tile, words, marked):
-    """Read which of a piece's slots have edges, and of the one behind it; let nothing be told yet."""
+    """Read which of a tile's slots have edges, and whether the slot behind it has one; clear the claims."""
     first, thread, last = d_first_leaf(tile), np.uint32(cuda.threadIdx.x), np.uint32(valid.shape[0] - 1)
     if thread < TILE_LEAVES:
         words[thread], marked[thread] = valid[min(np.uint32(first + thread), last)], 0
@@ -111,13 +111,13 @@ def d_hold_words(valid, tile, words, marked):
 
 @device
 def d_is_of_tile(offsets, dst, row, column, tile, shift):
-    """Return whether a row of a piece's range is of the piece."""
+    """Return whether a row of a tile's range belongs to the tile."""
     return shift == TILE_BITS or d_choose_range(offsets, dst, row, column, TILE_BITS) == np.uint32(tile)
 
 
 @device
 def d_read_bounds(offsets, ordered, j):
-    """Return a row of the batch, source and destination in one, and where the slots of its source begin and end."""
+    """Return a row of the batch, source and destination in one number, and where its source's slots begin and end."""
     pair, last = ordered[j], np.uint32(offsets.shape[0] - 1)
     row = np.uint32(max(np.int32(pair >> 32), np.int32(0)))
     return pair, np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last)])
@@ -125,9 +125,10 @@ def d_read_bounds(offsets, ordered, j):
 
 @device
 def d_find_in_tile(held, low, high, column, tile):
-    """Return the first slot of a piece, from its first on, whose destination is not below, within a row's slots.
+    """Return a row's first slot in a tile whose destination is not below ``column``, from the tile's first slot on.
 
-    And whether it has that edge, dead or not. It may be the slot behind the piece. ``low``, ``high``: of all slots.
+    Also return whether it has that edge or its tombstone. It may be the slot behind the tile. ``low``, ``high``: the
+    bounds of the row, in slots of the table.
     """
     base = d_first_slot(tile)
     behind = np.uint32(high - base)
@@ -143,9 +144,9 @@ def d_find_in_tile(held, low, high, column, tile):
 
 @device
 def d_mark_marks(marked, tile, marks, wanted):
-    """A thread has a leaf: if wanted, set the bits in ``marks`` of the slots that the piece's rows have told.
+    """A thread owns a leaf: if wanted, set the bits in ``marks`` of the slots that the tile's rows have claimed.
 
-    Of the slot behind the piece, another one's first, too: so the words of first leaves take an atomic or.
+    The slot behind the tile is the first of the next tile, so words of first leaves take an atomic or.
     """
     leaf, thread = d_first_leaf(tile), np.uint32(cuda.threadIdx.x)
     if 0 < thread < TILE_LEAVES and wanted and marked[thread] != 0:
@@ -159,7 +160,7 @@ def d_mark_marks(marked, tile, marks, wanted):
 
 @device
 def d_claim_tile(counter, index):
-    """Thread 0 of the block claims the next piece that nobody has; others get 0. Beyond the first of each block."""
+    """Thread 0 of the block claims the next tile after the first one of each block; other threads get 0."""
     claimed = np.int64(0)
     if cuda.threadIdx.x == 0:
         claimed = np.int64(cuda.atomic.add(counter, index, np.int64(1)))
@@ -168,9 +169,9 @@ def d_claim_tile(counter, index):
 
 @device
 def d_next_tile(following, turn, claimed):
-    """Wait for the block; return the piece that thread 0 has claimed. ``following``: shared, an entry for each turn.
+    """Wait for the block; return the tile that thread 0 has claimed. ``following``: shared, an entry for each turn.
 
-    Turns are 0 and 1 by turns: who is slow to read one need not be waited for before it is written again.
+    Turns alternate between 0 and 1, so a write need not wait for threads that still read the other entry.
     """
     if cuda.threadIdx.x == 0:
         following[turn] = cuda.gridDim.x + claimed

@@ -54,9 +54,9 @@ __all__ = [
 def plan_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray
 ) -> tuple[SearchResult, Writing | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch and choose the windows to compact once the present ones are deleted.
 
-    ``limits``: the lowest density of each height, linear in it. No windows where the root would be sparser.
+    ``limits``: the lowest density of each height, linear in it. No windows if the root would be sparser.
     """
     located, is_sparse, marks = find_present(backend, slots, batch, lowest_count(limits))
     if slots.num_edges - located.found < limits[-1] * slots.num_slots:
@@ -75,7 +75,7 @@ def plan_build(
 ) -> tuple[SlotArrays, Writing | Building | None]:
     """Reserve fresh slots for a batch by ``reserve(num_edges)``, and what spreading it over them needs.
 
-    None for that where there is nothing to write, or nothing left, see :func:`~.building.plan_keys`.
+    The latter is None if nothing is to be written, or nothing is left to write, see :func:`~.build_keys.plan_keys`.
     """
     batch = batch.known()
     if isinstance(batch, RawEdges):
@@ -88,7 +88,7 @@ def plan_build(
 def delete_in_place(
     backend: Backend, slots: SlotArrays, batch: Batch, located: SearchResult, plan: Writing | None
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys and redistribute the windows that became too empty."""
     if plan is None or not plan.num_leaves:
         k_clear_located.launch(located.positions.shape[0], slots.valid, located.positions, located.states)
     else:

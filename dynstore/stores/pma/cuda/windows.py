@@ -1,8 +1,8 @@
-"""Choosing the windows of a packed memory array on CUDA: phases of one kernel, see ``grid``.
+"""Choosing the windows of a packed memory array on CUDA: phases of one kernel, see ``dynstore/cuda/grid.py``.
 
-The paper goes level by level, with several kernels a level. Here density at any height is a difference of
-prefix counts, so each leaf concerned climbs in registers: ``docs/design.md``, "Windows in one pass". Counts are
-kept by blocks of 32 leaves; inside a block the validity words are as quick to read.
+The paper goes level by level, with several kernels a level. Here the number of edges at any height is a difference of
+prefix counts, so each changed leaf climbs in registers: ``docs/design.md``, "Windows in one pass". Counts are kept by
+blocks of 32 leaves; inside a block the validity words are as quick to read.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ __all__ = [
     "one_window",
 ]
 
-# Entries of `control`, behind those of the states and the self-loops (``locate.py``). GRANTED: whether the plan is
-# granted. HIGHEST: the greatest height that a leaf has climbed to; the host does not read it.
+# Entries of ``control``, behind those of the states and the self-loops (``locate.py``). GRANTED: whether the plan may
+# be written. HIGHEST: the greatest height that a leaf has climbed to; the host does not read it.
 for _kind in ("sorted plan", "compaction"):
     NUM_WINDOWS, NUM_LEAVES, NUM_SCRATCH_LEAVES, COUNTS, GRANTED, HIGHEST = declare(
         _kind, NUM_WINDOWS=4, NUM_LEAVES=5, NUM_SCRATCH_LEAVES=6, COUNTS=7, GRANTED=11, HIGHEST=ARRIVALS + 2
     )
-# What of a plan is granted, so that it may be written, all 0 where nothing is: windows, leaves of those with scratch,
-# pending keys, and located rows of the batch. Behind them is what a grid-wide wait needs.
+# The budget, all 0 if nothing may be written: windows, leaves of those with scratch, pending keys, and located rows of
+# the batch. Behind them are the counters of grid waits.
 WINDOWS, SCRATCH_LEAVES, KEYS, ROWS = range(4)
 GRANT_SIZE = SUMS
 NUM_WINDOW_ARRAYS = 6
-# The height of a block of leaves whose edges are counted together; how many heights there are up to it.
+# The height of a block of leaves whose edges are counted together; the number of heights up to it.
 BLOCK_HEIGHT, BLOCK_HEIGHTS = 5, 6
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Disjoint windows, ascending; arrays of int64, or of int32 where that numbers all slots, one entry a window.
+    """Disjoint windows, ascending; arrays of int64, or of int32 if that numbers all slots, one entry a window.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Windows:
     low, high : array
         The first pending key and the last + 1.
     start : array
-        Where its scratch begins, in leaves. A window of one leaf has none, where keys are shifted into it.
+        Where its scratch begins, in leaves. A window of one leaf has none, as keys are shifted into it.
     count : array
-        How many edges it will hold; not of one without scratch.
+        How many edges it will hold; undefined without scratch.
     num_windows : int
     num_leaves, num_scratch_leaves : int
-        Leaves of all windows, and of those with scratch. Where the host has not looked, all three are bounds.
+        Leaves of all windows, and of those with scratch. All three are upper bounds until the host has read the totals.
     """
 
     first: Array
@@ -112,7 +112,7 @@ def d_count_words(valid, first, end):
 def d_count_before_leaf(valid, before, first, leaf):
     """Count the edges from leaf ``first`` of a window up to ``leaf`` (exclusive), which may be the window's end.
 
-    A window of more than 32 leaves begins with a block, so ``before`` serves for whole blocks of it.
+    A window of more than 32 leaves begins at a block, so ``before`` gives the counts of its whole blocks.
     """
     if leaf - first <= 32:
         return d_count_words(valid, first, leaf)
@@ -122,9 +122,9 @@ def d_count_before_leaf(valid, before, first, leaf):
 
 @device
 def d_find_next(leaves, i, count, leaf):
-    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``; quick where it is near.
+    """Return the first index in (i, count) whose leaf is not below ``leaf``, else ``count``.
 
-    And where there is none, as of edges of new vertices, all of which are behind the last leaf's.
+    It is quick if the index is near, or if there is none, as for new vertices, whose edges are in the last leaf.
     """
     if leaves[count - 1] < leaf:
         return np.int64(count)
@@ -137,7 +137,7 @@ def d_find_next(leaves, i, count, leaf):
 
 @device
 def d_find_first(leaves, i, leaf):
-    """Return the first index whose leaf is not below ``leaf``; that of ``i`` is not. Quick where it is near."""
+    """Return the first index whose leaf is not below ``leaf``, as that of ``i`` is not. It is quick if that is near."""
     high, step = np.int64(i), np.int64(1)
     while high - step >= 0 and leaves[high - step] >= leaf:
         high -= step
@@ -147,9 +147,9 @@ def d_find_first(leaves, i, leaf):
 
 @device
 def d_count_windows(valid, leaf, num_leaves, counts):
-    """Count the edges of the windows of 2 to 32 leaves around a leaf, by their heights, which index ``counts``.
+    """Count the edges of the windows of 2 to 32 leaves around a leaf; ``counts`` is indexed by their heights.
 
-    Words are read eight at a time, so that they wait together.
+    Words are read eight at a time, so that the reads overlap.
     """
     words = cuda.local.array(8, np.uint32)  # registers
     block, last = (leaf >> BLOCK_HEIGHT) << BLOCK_HEIGHT, num_leaves - 1
@@ -166,7 +166,7 @@ def d_count_windows(valid, leaf, num_leaves, counts):
 
 @device
 def d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
-    """Count the items that change what the leaves [first, end) hold; ``i``, ``change``: as in ``d_count_changed``."""
+    """Count the items that change the leaves [first, end); ``i``, ``change``: as in ``d_count_changed``."""
     wide, items = end - first > 32, np.int64(0)
     if change > 0 or (change < 0 and not wide):
         items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
@@ -178,10 +178,10 @@ def d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first,
 
 @device
 def d_count_changed(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
-    """Count what the leaves [first, end) will hold; item ``i`` is in one of them.
+    """Count the edges that the leaves [first, end) will hold; item ``i`` is in one of them.
 
-    ``change``: by how much each item changes its leaf's count, 1, -1, or 0 where ``valid`` is what is left already.
-    ``before`` has the dead keys in it that come back, and not the edges that go.
+    ``change``: the change of a leaf's count by each item, 1, -1, or 0 if ``valid`` is without the deleted edges
+    already. ``before`` includes restored tombstones, and not the edges that go.
     """
     wide = end - first > 32
     count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
@@ -218,7 +218,7 @@ def d_share_of_blocks(num_blocks):
 
 @device
 def d_chunk_blocks(num_blocks):
-    """Return the first and the last + 1 of the blocks of leaves that the thread block owns: as evenly as can be."""
+    """Return the first and the last + 1 of the blocks of leaves that the thread block owns: as evenly as possible."""
     share = d_share_of_blocks(num_blocks)
     first = min(cuda.blockIdx.x * share, num_blocks)
     return first, min(first + share, num_blocks)
@@ -226,7 +226,7 @@ def d_chunk_blocks(num_blocks):
 
 @device
 def d_count_blocks(valid, num_leaves, counts, control, board):
-    """Count the edges of the blocks of leaves; leaves the sum of each share, the first half of their running sums."""
+    """Count the edges of the blocks of leaves, and leave the sum of each share: the first half of the running sums."""
     base, end = d_chunk_blocks(np.int64(counts.shape[0]))
     part, total = np.int64(cuda.threadIdx.x & 3), np.int64(0)
     while base < end:
@@ -274,7 +274,7 @@ def d_scan_counts(counts, control, board):
 
 @device
 def d_limit(low, high, height, top, num_leaves):
-    """Return how many edges a window of some height may hold: its density goes from ``low`` at a leaf to ``high``."""
+    """Return the limit of a window's edges: its density is linear from ``low`` at a leaf to ``high`` at the root."""
     return (low + (high - low) * height / top) * (num_leaves * 32)
 
 
@@ -284,10 +284,10 @@ def d_climb_leaves(
 ):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
-    All lanes of a warp call it. Returns the greatest height that a leaf of this thread's climbs to.
-    Nothing moves meanwhile, so nothing is re-balanced twice. Nodes are numbered as in a heap: the root is 1, its
-    height ``top``. Limits go from ``low`` at a leaf to ``high`` at the root; the caller tests that one.
-    A deletion's leaf that is dense enough marks nothing. ``change``: see ``d_count_changed``.
+    All lanes of a warp call. Returns the greatest height to which a leaf of this thread climbs. Nothing moves
+    meanwhile, so nothing is rebalanced twice. Nodes are numbered as in a heap: the root is 1, its height ``top``.
+    Limits go from ``low`` at a leaf to ``high`` at the root, which the caller has tested. A deletion's leaf that is
+    dense enough marks nothing. ``change``: see ``d_count_changed``.
     """
     counts = cuda.local.array(BLOCK_HEIGHTS, np.int32)
     highest, lane = np.int64(0), d_lane()
@@ -303,7 +303,7 @@ def d_climb_leaves(
                     d_count_windows(valid, leaf, num_leaves, counts)
                 if end - first > 32:
                     count = before[(end + 31) >> 5] - before[first >> 5]
-                else:  # one that the last leaf cuts off is that of its block
+                else:  # a window that the last leaf cuts off has the count of its block
                     count = np.int64(counts[min(height, np.int64(BLOCK_HEIGHT))])
                 count += change * d_count_items(
                     leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change
@@ -315,7 +315,7 @@ def d_climb_leaves(
             if change > 0 or height > 0:
                 node = (np.int64(1) << (top - height)) + (leaf >> height)
                 highest = max(highest, height)
-        # Where a hub's edges go, all leaves climb to one node: a warp marks it once.
+        # Around a hub all leaves climb to one node: a warp marks it once.
         node_before = d_shuffle(node, (lane - 1) & 31)
         if node > 0 and (lane == 0 or node != node_before):
             cuda.atomic.or_(marks, node >> 5, np.uint32(1) << np.uint32(node & 31))
@@ -324,11 +324,11 @@ def d_climb_leaves(
 
 @device
 def d_cover_leaves(leaves, num_items, num_leaves, top, highest, marks, heights, control, board):
-    """An item's window is its leaf's highest marked ancestor, none above ``highest``; the window's first item leads.
+    """An item's window is its leaf's highest marked ancestor, up to ``highest``; the first item of a window leads it.
 
-    ``heights`` is -1 for those that lead nothing, as any but the first of a leaf. (A running maximum of window ends is
-    not enough: leaf 0 may take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves and
-    of those with scratch.
+    ``heights`` is -1 for items that lead none, as all but the first of a leaf. (A running maximum of window ends is not
+    enough: leaf 0 may take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves, and of
+    leaves with scratch.
     """
     chunk_first, chunk_end = d_chunk(num_items)
     windows, total, scratch = np.int64(0), np.int64(0), np.int64(0)
@@ -359,7 +359,7 @@ def d_collect_windows(
     valid, before, leaves, num_items, tombstone_leaves, num_tombstones, num_leaves, change, heights, control, board,
     out_first, out_end, low, high, start, count,
 ):  # fmt: skip
-    """Items that lead write their window to its rank."""
+    """Each item that leads a window writes it to its rank."""
     base, chunk_end = d_chunk(num_items)
     last = control[NUM_WINDOWS] - 1
     rank = d_sum_blocks_before(control, NUM_WINDOWS, board)
@@ -394,7 +394,7 @@ def d_collect_windows(
 
 @device
 def d_grant(granted, control, fits, num_keys, num_rows):
-    """Let one thread grant a plan whose totals are known, if it fits."""
+    """One thread fills in the budget of a plan whose totals are known, if it fits."""
     if fits and cuda.grid(1) == 0:
         control[GRANTED] = 1
         granted[WINDOWS] = control[NUM_WINDOWS]
@@ -404,14 +404,14 @@ def d_grant(granted, control, fits, num_keys, num_rows):
 
 
 def grant_window(backend: Backend, num_leaves: int, num_keys: int) -> Array:
-    """Return what grants one window that is written through scratch."""
+    """Return the budget for one window that is written through scratch."""
     granted = np.zeros(GRANT_SIZE, np.int64)
     granted[:3] = 1, num_leaves, num_keys
     return backend.asarray(granted)
 
 
 def count_blocks(backend: Backend, valid: Array, num_leaves: int) -> Array:
-    """Return a 0 and how many edges each block of 32 leaves holds; int64, shape (ceil(L / 32) + 1,).
+    """Return a 0 and the number of edges of each block of 32 leaves; int64, shape (ceil(L / 32) + 1,).
 
     Their running sums are the ``before`` of the kernels: the edges before each block.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["locate_edges"]
 
 
-# Keys searched side by side, so that their cache misses overlap; ranges so short are counted instead of halved.
+# Keys searched side by side, so that their cache misses overlap; ranges up to SHORT are counted instead of halved.
 LANES = 32
 SHORT = 32
 
@@ -67,7 +67,7 @@ def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) ->
     positions : array, shape (B,), int64
         The first slot whose key is not below the edge's; S for rows that do not exist.
     states : array, shape (B,), uint8
-        ``PRESENT``, ``DEAD`` (the key is there, its edge was deleted) or ``ABSENT``.
+        ``PRESENT``, ``TOMBSTONE`` (the key is there, its edge was deleted) or ``ABSENT``.
     """
     positions = backend.empty(src.shape[0], np.int64)
     states = backend.empty(src.shape[0], np.uint8)

@@ -1,4 +1,4 @@
-"""How kernels of updates are passed slots and scratch, so that an update like the last one finds all packed."""
+"""Arguments of update kernels, slots and scratch: packed once, so that a similar update finds them ready."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["PackedSlots", "number_dtype", "pack_slots", "with_room", "with_weigh
 
 
 class PackedSlots(NamedTuple):
-    """The arrays of slots: those that a search reads, those that writing edges takes, and columns with the bits.
+    """The arrays of slots: those for searches, those for writing edges, and columns with the bits.
 
-    Where there are no weights, the last have some of length 0. ``located`` and ``inserted`` are the first two with the
-    number of vertices, and of leaves.
+    The last have weights of length 0 if there are none. ``located`` and ``inserted`` are ``searched`` and ``written``
+    with the number of vertices, and ``inserted`` also with that of leaves.
     """
 
     searched: Packed
@@ -52,11 +52,11 @@ def with_weights(src: Array, dst: Array, weights: Array | None) -> tuple[Array, 
 
 
 def number_dtype(count: int) -> type[np.signedinteger]:
-    """Return int32 where that numbers so many, else int64."""
+    """Return int32 if that can number ``count`` items, else int64."""
     return np.int32 if count <= MAX_INT32 else np.int64
 
 
 def with_room(count: int) -> int:
-    """Return for how many rows scratch is kept: up to an eighth more, so that batches of about one size share it."""
+    """Return for how many rows to keep scratch: up to an eighth more, so that batches of about one size share it."""
     step = (1 << count.bit_length() >> 4) or 1
     return -(-count // step) * step

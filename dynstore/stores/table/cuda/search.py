@@ -27,9 +27,9 @@ __all__ = [
     "locate_edges",
 ]
 
-# How many neighbouring lanes find an edge together; a power of 2.
+# How many neighbouring lanes search for an edge together; a power of 2.
 SEARCHERS = 8
-# How many edges a thread finds at once; what is alone takes two.
+# How many edges a thread searches for at once in ``d_find_edges``.
 FOUND_EACH = 2 if SIMULATED else 8
 
 
@@ -53,7 +53,7 @@ def d_test_bit(words, slot):
 
 @device
 def d_find_edge(offsets, dst, valid, num_vertices, row, key):
-    """Return the lower bound of ``key`` inside its row, and ABSENT, DEAD or PRESENT; a row may be none."""
+    """Return the lower bound of ``key`` inside its row, and ABSENT, TOMBSTONE or PRESENT; the row need not exist."""
     position, state = np.int64(dst.shape[0]), ABSENT
     if 0 <= row < num_vertices:
         end = np.int64(offsets[row + 1])
@@ -65,7 +65,7 @@ def d_find_edge(offsets, dst, valid, num_vertices, row, key):
 
 @device
 def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
-    """Find two edges at once, so that the reads of both are on their way together; positions are uint32.
+    """Find two edges at once, so that the reads of both overlap; positions are uint32.
 
     For 1 to 2^31 - 1 slots. Row ``num_vertices`` has no edges. Returns position and state of each as ``d_find_edge``.
     """
@@ -83,7 +83,7 @@ def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
         if is_open & is_below:
             low = np.uint32(middle + np.uint32(1))
         else:
-            high = middle  # of a search that is over, too, which leaves it over
+            high = middle  # also if this search is done, which changes nothing
         if other_is_open & other_is_below:
             other_low = np.uint32(other_middle + np.uint32(1))
         else:
@@ -103,7 +103,7 @@ def d_find_two_edges(offsets, dst, valid, row, key, other_row, other_key):
 def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
     """Find FOUND_EACH edges at once, as :func:`d_find_two_edges` finds two: ``rows`` become the edges' states.
 
-    Local arrays, which are registers: ``rows``, ``positions`` and ``ends``, for this alone, are uint32, ``keys`` int32.
+    The arrays are local, in registers: ``rows``, ``positions`` and ``ends`` (work space) are uint32, ``keys`` int32.
     Row ``num_vertices`` has no edges.
     """
     last_row, last_slot = np.uint32(offsets.shape[0] - 1), np.uint32(dst.shape[0] - 1)
@@ -131,11 +131,11 @@ def d_find_edges(offsets, dst, valid, rows, keys, positions, ends):
 
 @device
 def d_find_edge_together(offsets, dst, valid, row, key):
-    """Find an edge by ``SEARCHERS`` neighbouring lanes, of which each has one of a step's reads; position is uint32.
+    """Find an edge by ``SEARCHERS`` neighbouring lanes, each of which does one of a step's reads; position is uint32.
 
-    So a row of 10^5 slots takes 6 steps that wait for memory, not 17: for few edges, whose reads leave memory idle.
-    All lanes of the warp call, those of an edge with the same row and key, and get the same; else, and what is
-    returned, as in ``d_find_two_edges``.
+    A row of 10^5 slots takes 6 steps that wait for memory, not 17. This is for few edges, whose reads leave memory
+    idle. All lanes of the warp call; those of an edge pass the same row and key and get the same results. All else is
+    as in ``d_find_two_edges``.
     """
     last_row, last_slot = np.uint32(offsets.shape[0] - 1), np.uint32(dst.shape[0] - 1)
     lane, row = np.uint32(d_lane()), np.uint32(row)
@@ -147,7 +147,7 @@ def d_find_edge_together(offsets, dst, valid, row, key):
         mine = np.uint32(low + np.uint32(np.uint32(member * part) + np.uint32(part - np.uint32(1))))  # its last slot
         votes = d_ballot((mine < high) & (dst[min(mine, last_slot)] < key)) >> np.uint32(lane - member)
         below = np.uint32(cuda.popc(np.uint32(votes & np.uint32((1 << SEARCHERS) - 1))))
-        low = np.uint32(low + np.uint32(below * part))  # of a search that is over, nothing, which leaves it over
+        low = np.uint32(low + np.uint32(below * part))  # unchanged if this search is done
         high = np.uint32(min(high, np.uint32(low + np.uint32(part - np.uint32(1)))))
     slot = np.uint32(min(low, last_slot))
     found, word = dst[slot], valid[np.uint32(slot >> np.uint32(5))]
@@ -158,7 +158,7 @@ def d_find_edge_together(offsets, dst, valid, row, key):
 
 @kernel
 def k_locate_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, positions, states):
-    """One thread owns one edge: its lower bound inside its row, and what stands there."""
+    """One thread owns one edge: its lower bound inside its row, and its state."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
         position, state = d_find_edge(offsets, dst, valid, num_vertices, np.int64(edge_src[i]), edge_dst[i])
