@@ -1,7 +1,7 @@
 """Graph analytics with cuGraph's signatures, columns and conventions.
 
-The functions are looked up on first use: importing this package loads no kernel. ``ALGORITHMS`` lists
-them all, with what each needs of a graph and the paper that it follows.
+Functions are imported on first use, so importing this package loads no kernel. ``ALGORITHMS`` lists all of them, with
+their requirements on the graph and the paper that each follows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if __name__ != "dynstore.algorithms":
     raise ImportError(f"{__name__}: this folder is a part of dynstore; import dynstore.algorithms")
 
-# Public name -> module of this package that defines it.
+# Public name -> module of this package.
 _LAZY = {
     "ALGORITHMS": "registry",
     "Monitor": "tracking",

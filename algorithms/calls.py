@@ -1,4 +1,4 @@
-"""What the last call on a graph was, and which way it took: what ``dynstore.explain`` tells."""
+"""The last call on a graph and the path that it took, for ``dynstore.explain``."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ class Call:
     Attributes
     ----------
     name : str
-        What was called, such as "bfs".
+        The called function, such as "bfs".
     path : {"own kernel", "borrowed", "rebuilt"}
-        dynstore's kernels; cuGraph's over rows that dynstore lends it; cuGraph's on a graph that it built of them.
+        dynstore's kernels; cuGraph's kernels over dynstore's rows; cuGraph's kernels on a graph that it built from
+        them.
     version : int or None
-        The graph's version that it ran on; None for a graph that is cuGraph's alone.
+        The graph's version that it ran on; None for a graph of cuGraph's own.
     copied : str
-        What was copied for it.
+        What the call copied.
     copied_bytes : int
     reason : str
-        Why this path.
+        Why it took this path.
     """
 
     name: str
@@ -48,7 +49,7 @@ _calls: WeakKeyDictionary[Any, Call] = WeakKeyDictionary()
 
 
 def note_call(G: Any, call: Call) -> None:
-    """Keep ``call`` as the last one on ``G``, for as long as ``G`` lives."""
+    """Record ``call`` as the last one on ``G``, as long as ``G`` lives."""
     _calls[G] = call
 
 

@@ -1,4 +1,4 @@
-"""What the public functions share: vertices and values that a caller passes in, columns that go out."""
+"""Shared by the public functions: reading vertices and values, and making columns of results."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def all_vertices(G: DynamicGraph) -> Array:
 
 
 def to_ids(G: DynamicGraph, numbers: Array) -> Array:
-    """Return the ids of vertices that a kernel names by their rows; -1 stays -1, among strings it becomes None."""
+    """Return the ids of vertices given as row numbers; -1 stays -1, or becomes None among strings."""
     return G.ids.of(numbers, G.number_of_vertices())
 
 
@@ -45,7 +45,7 @@ def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.
         names = getattr(vertices, "column_names", columns)
         vertices = vertices[names[0]]
     if isinstance(vertices, bool | float | str):
-        vertices = [vertices]  # where it is refused, for its type and not for its shape
+        vertices = [vertices]  # so that it is refused below for its type, not for its shape
     num_vertices = G.number_of_vertices()
     try:
         numbers, stranger = G.ids.find(what, vertices, num_vertices)
@@ -72,13 +72,13 @@ def read_values(
 
     Returns
     -------
-    array, shape (V,), ``dtype``; 0 for the vertices that the frame does not name
+    array, shape (V,), ``dtype``; 0 for vertices that are not in the frame
 
     Raises
     ------
     InputError
-        For a missing column, an id that is not a vertex, a vertex named twice, a negative value, or values
-        whose sum is not a number above 0.
+        For a missing column, an id that is not a vertex, a repeated vertex, a negative value, or values whose sum is
+        not a number above 0.
     """
     label = f"{caller}: {what}"
     if isinstance(frame, tuple) or not hasattr(frame, "columns"):
@@ -110,7 +110,7 @@ def _vertices_of(G: DynamicGraph) -> str:
 
 
 def has_negative_weights(csr: GapCSR) -> bool:
-    """Whether an edge has a weight below 0; what is left in a gap does not count."""
+    """Whether an edge has a weight below 0; weights in gaps do not count."""
     if csr.weights is None:
         return False
     negative = csr.weights < 0
@@ -118,7 +118,7 @@ def has_negative_weights(csr: GapCSR) -> bool:
 
 
 def refuse_arguments(caller: str, **arguments: Any) -> None:
-    """Raise for parameters that cuGraph accepts for matrices only, as it does for a graph."""
+    """Raise for parameters that cuGraph accepts only for matrices; it also refuses them for graphs."""
     for name, value in arguments.items():
         if value is not None:
             raise InputTypeError(f"{caller}: {name!r} cannot be specified for a graph; got {value!r}, wanted None")

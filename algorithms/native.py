@@ -1,8 +1,8 @@
-"""Kernels that walk a store's own rows, for when its sorted slots would first have to be made.
+"""Kernels that walk a store's own rows, used if the sorted slots would first have to be made.
 
-A store says what its rows are made of (:class:`~dynstore.stores.base.NativeRows`). Kernels for a form are a package of
-its name here, with a ``cpu`` and a ``cuda`` module. These have a function for each algorithm that walks such rows,
-named as the public one.
+A store names the form of its rows (:class:`~dynstore.stores.base.NativeRows`). The kernels for a form are in the
+package of that name here, with a ``cpu`` and a ``cuda`` module. These have a function for each supported algorithm,
+with the public name.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ __all__ = ["run_native"]
 
 
 def run_native(G: DynamicGraph, name: str, *arguments: Any) -> Any:
-    """Run a public algorithm over the store's own rows, and note that it did.
+    """Run a public algorithm over the store's own rows, and record the call.
 
     Returns
     -------
-    what its kernels return, or None
-        None where the sorted slots are there, the store has no other rows, or nobody wrote kernels for them.
+    the kernels' result, or None None if the sorted slots are there, the store has no other rows, or there are no
+    kernels for them.
     """
     rows = G.native_rows()
     if rows is None:

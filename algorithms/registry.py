@@ -1,7 +1,7 @@
-"""The list of public algorithms: one decorator registers a function and guards what graph it accepts.
+"""The list of public algorithms; a decorator registers a function and checks the graphs that it gets.
 
-``ALGORITHMS`` (name -> :class:`Algorithm`) is complete whenever it is read: asking for it imports the
-modules of this package, which is cheap, as kernels are imported by the first call that needs them.
+``ALGORITHMS`` (name -> :class:`Algorithm`) is always complete: reading it imports the modules of this package. That is
+cheap, as kernels are imported by the first call that needs them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, ty
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
 
-ALGORITHMS: dict[str, Algorithm]  # made by __getattr__ below, once all modules are there
+ALGORITHMS: dict[str, Algorithm]  # made by __getattr__ below, after all modules are imported
 
 _FAMILIES = ("centrality", "community", "components", "link_analysis", "traversal")
 _records: dict[str, Algorithm] = {}
@@ -26,7 +26,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """What the command line, the benchmarks and the docs need to know of one algorithm.
+    """Properties of one algorithm, for the command line, the benchmarks and the docs.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Algorithm:
     uses_in_edges: bool = False
 
     def check(self, G: Any) -> None:
-        """Refuse what is no graph, and graphs that the algorithm is not for."""
+        """Refuse anything that is no graph, and graphs that the algorithm does not support."""
         if not (hasattr(G, "snapshot") and hasattr(G, "backend")):
             raise InputTypeError(f"{self.name}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
         if self.needs_undirected and G.is_directed():

@@ -1,4 +1,4 @@
-"""Answers that are kept up to date with a graph, from what its updates changed instead of from the whole graph."""
+"""Tracked answers: brought up to date from the changes of a graph's updates instead of from the whole graph."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Monitor", "track"]
 
-# Name of the function -> module and class that keep its answer.
+# Name of the function -> module and class of its answer.
 _ANSWERS = {
     "bfs": ("traversal.tracked", "BfsAnswer"),
     "pagerank": ("link_analysis.tracked", "PagerankAnswer"),
@@ -27,12 +27,12 @@ _ANSWERS = {
 
 
 class Answer(ABC):
-    """One answer's state, under rows' numbers.
+    """One answer's state, indexed by row number.
 
     Attributes
     ----------
     edge_visits : int
-        How many edges the last call of :meth:`recompute` or :meth:`advance` looked at, each time counted.
+        Edge visits of the last call of :meth:`recompute` or :meth:`advance`; repeated visits count.
     """
 
     edge_visits = 0
@@ -43,7 +43,7 @@ class Answer(ABC):
 
     @abstractmethod
     def read_params(self) -> bool:
-        """Read the parameters as the function does; return False where they mean other vertices than last time."""
+        """Read the parameters as the function does; return False if they mean other vertices than last time."""
 
     @abstractmethod
     def recompute(self) -> None:
@@ -51,7 +51,7 @@ class Answer(ABC):
 
     @abstractmethod
     def advance(self, delta: Delta) -> bool:
-        """Bring the state up to date; False gives up: it has to be computed anew."""
+        """Bring the state up to date; return False if it must be computed anew."""
 
     @abstractmethod
     def frame(self) -> Any:
@@ -61,19 +61,19 @@ class Answer(ABC):
 class Monitor:
     """An answer that follows its graph; made by :func:`track`.
 
-    The work is done by :meth:`result` or :meth:`refresh`, once for all updates since the last call. A monitor keeps its
-    graph alive, not the other way round.
+    :meth:`result` or :meth:`refresh` does the work, once for all updates since the last call. A monitor keeps its graph
+    alive, not the other way round.
 
     Attributes
     ----------
     name : str
-        Of the function.
+        The name of the function.
     version : int
         The graph's version that the last result shows.
     path : {"incremental", "recomputed"}
-        How that result came about.
+        How that result was computed.
     edge_visits : int
-        How many edges were looked at for it, each time counted.
+        Edge visits for that result; repeated visits count.
     """
 
     version: int
@@ -103,12 +103,12 @@ class Monitor:
         return self._answer.frame()
 
     def refresh(self) -> None:
-        """Bring the answer up to date without making a frame of it: the work of :meth:`result`, ahead of time.
+        """Bring the answer up to date without making a frame: the main work of :meth:`result`, ahead of time.
 
         Raises
         ------
         InputError
-            Where the function would raise it, and after :meth:`close`. The monitor goes on with the next version.
+            If the function would raise it, and after :meth:`close`. The monitor continues with the next version.
         """
         log = self._log
         if log is None:
@@ -116,14 +116,14 @@ class Monitor:
         unchanged = self._answer.read_params()
         if not unchanged or self._graph.version != self.version:
             delta = self._graph.net_delta(log) if unchanged and log.complete else None
-            log.add(None, 0)  # should this fail half-way, the next call computes anew
+            log.add(None, 0)  # if this fails half-way, the next call computes anew
             if delta is not None and self._answer.advance(delta):
                 self._note(log, "incremental")
             else:
                 self._recompute(log)
 
     def close(self) -> None:
-        """Stop following the graph; its updates then do nothing more for this monitor."""
+        """Stop following the graph; its updates then do no work for this monitor."""
         self._log = None
 
     def _recompute(self, log: DeltaLog) -> None:
@@ -149,7 +149,7 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     Returns
     -------
     Monitor
-        It has computed the answer for the present version.
+        It already has the answer for the present version.
 
     Raises
     ------

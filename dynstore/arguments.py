@@ -12,32 +12,32 @@ __all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_n
 
 
 def check_flag(caller: str, name: str, value: Any) -> bool:
-    """Return ``value`` as a bool, refusing what is none."""
+    """Return ``value`` as a bool; refuse any other type."""
     if not isinstance(value, bool | np.bool_):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted True or False")
     return bool(value)
 
 
 def check_dtype(caller: str, name: str, value: Any, known: tuple[str, ...]) -> np.dtype:
-    """Return ``value`` as a dtype, refusing those that are not among the known names."""
+    """Return ``value`` as a dtype; refuse one that is not in ``known``."""
     try:
         dtype: np.dtype = np.dtype(value)
     except TypeError:
         raise unknown_name(caller, name, value, known) from None
-    if not any(dtype == each for each in known):  # its name takes ten times as long
+    if not any(dtype == each for each in known):  # comparing names takes ten times as long
         raise unknown_name(caller, name, value, known)
     return dtype
 
 
 def check_integer(caller: str, name: str, value: Any) -> int:
-    """Return ``value`` as an int, refusing what is none."""
+    """Return ``value`` as an int; refuse any other type."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer")
     return int(value)
 
 
 def check_number(caller: str, name: str, value: Any) -> float:
-    """Return ``value`` as a float, refusing what is no number, NaN included."""
+    """Return ``value`` as a float; refuse NaN and anything that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number")
     if np.isnan(value):
@@ -46,7 +46,7 @@ def check_number(caller: str, name: str, value: Any) -> float:
 
 
 def check_count(caller: str, name: str, value: Any, least: int = 0) -> int | None:
-    """Return ``value`` as an int of ``least`` or more, or None as it is."""
+    """Return ``value`` as an int of at least ``least``; None stays None."""
     if value is None:
         return None
     if check_integer(caller, name, value) < least:

@@ -30,13 +30,13 @@ from dynstore.typing import Array
 
 __all__ = ["DEVICES", "Arena", "Backend", "Part", "cuda_problem", "get_backend"]
 
-# Bytes to whose multiples arrays in one allocation are placed.
+# Alignment in bytes of the arrays in one allocation.
 ALIGNMENT = 256
 DEVICES = ("auto", "cpu", "cuda")
 CUDA_INSTALL_LINE = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
 _log = logging.getLogger("dynstore")
 
-# An array's shape and dtype; where only its first entries are to be zeros, it is 1-D, and also how many these are.
+# An array's shape and dtype. A third entry, for 1-D arrays: only so many first entries must be zero.
 Part = tuple[int | tuple[int, ...], Any] | tuple[int, Any, int]
 
 
@@ -49,7 +49,7 @@ class Backend:
     xp : module
         ``numpy`` or ``cupy``.
     family : {"cpu", "cuda"}
-        The kernels in use: of a package's ``cpu`` or of its ``cuda``.
+        Which kernels are used: those in a package's ``cpu`` or in its ``cuda``.
     on_gpu : bool
         Whether arrays live in GPU memory.
     """
@@ -86,12 +86,12 @@ class Backend:
         """
         try:
             return self.xp.empty(shape, dtype=dtype)
-        except (MemoryError, OverflowError, ValueError) as error:  # the last two: absurd sizes
+        except (MemoryError, OverflowError, ValueError) as error:  # the last two: impossible sizes
             size = int(np.prod(shape)) * np.dtype(dtype).itemsize
             raise OutOfMemoryError(f"{self.name}: could not allocate {size} bytes ({error})") from error
 
     def nothing(self, dtype: Any) -> Array:
-        """Return an array without entries, one for all calls: allocating no bytes takes as long as allocating some."""
+        """Return an empty array, the same one for all calls: allocating 0 bytes is as slow as any allocation."""
         key = np.dtype(dtype)
         if key not in self._nothing:
             self._nothing[key] = self.empty(0, key)
@@ -101,33 +101,33 @@ class Backend:
         """Allocate and fill with zeros."""
         array = self.empty(shape, dtype)
         if self.on_gpu:
-            array.data.memset_async(0, array.nbytes)  # a tenth of the time of starting a kernel that fills
+            array.data.memset_async(0, array.nbytes)  # takes a tenth of the time of a fill kernel
         else:
             array.fill(0)
         return array
 
     def empty_arena(self, *parts: Part, zeroed: int = 0) -> list[Array]:
-        """Allocate several arrays at once, which takes hardly longer than one; see :class:`Arena`."""
+        """Allocate several arrays at once, in about the time of one; see :class:`Arena`."""
         return self.arena(*parts, zeroed=zeroed).arrays
 
     def arena(self, *parts: Part, zeroed: int = 0) -> Arena:
-        """Allocate several arrays at once, to be cleared and used again."""
+        """Allocate several arrays at once that can be cleared and used again."""
         return Arena(self, parts, zeroed)
 
     def asarray(self, values: Any, dtype: Any = None) -> Array:
-        """Bring host or device values to this device, without a copy where they already are there."""
+        """Bring host or device values to this device; no copy if they are there already."""
         if not self.on_gpu and hasattr(values, "__cuda_array_interface__"):
             values = _device_to_host(values)
         return self.xp.asarray(values, dtype=dtype)
 
     def to_host(self, array: Array) -> np.ndarray:
-        """Return the values as a NumPy array (the same one where it already is on the host)."""
+        """Return the values as a NumPy array (the same array if it is on the host already)."""
         return array.get() if self.on_gpu and not isinstance(array, np.ndarray) else np.asarray(array)
 
     def prepare(self, write: Callable[..., None], *args: Any) -> Callable[[], None]:
-        """Return what does ``write(*args)``, a part of a commit that only launches kernels.
+        """Return a function that does ``write(*args)``; ``write``, a part of a commit, only launches kernels.
 
-        They are compiled and loaded here, so that this may fail, and not the commit.
+        The kernels are compiled and loaded here. So this call may fail, and the commit cannot.
         """
         if self.family == "cpu":
             return partial(write, *args)
@@ -148,14 +148,14 @@ class Arena:
     ----------
     parts : sequence of Part
     zeroed : int
-        So many of them, from the first on, are filled with zeros, the last one perhaps not as a whole.
+        How many of the first parts are filled with zeros; the last of them perhaps only in part.
 
     Attributes
     ----------
     arrays : list of array
     nbytes : int
     is_clear : bool
-        Set by whoever has left zero what is to be zeros; the next :meth:`clear` has nothing to do.
+        Set it if all entries that must be zero are zero already; the next :meth:`clear` then does nothing.
     """
 
     def __init__(self, backend: Backend, parts: tuple[Part, ...], zeroed: int) -> None:
@@ -180,7 +180,7 @@ class Arena:
             start += size
 
     def clear(self) -> None:
-        """Fill those that are to be zeros with zeros."""
+        """Fill the zeroed parts with zeros."""
         if self.is_clear:
             self.is_clear = False
         elif self._num_zeroed and self._backend.on_gpu:
@@ -203,7 +203,7 @@ def _device_to_host(values: Any) -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def cuda_problem() -> str | None:
-    """Say why CUDA cannot be used here, or None where it can."""
+    """Return why CUDA cannot be used here, or None if it can."""
     if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
         return "NUMBA_ENABLE_CUDASIM=1 replaces CUDA by the simulator"
     if importlib.util.find_spec("cupy") is None:
@@ -246,12 +246,12 @@ def get_backend(device: str = "auto") -> Backend:
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}
-        "auto" takes CUDA where it works and logs its choice once (logger ``dynstore``).
+        "auto" takes CUDA if it works, and logs the choice once (logger ``dynstore``).
 
     Raises
     ------
     InputError
-        For another name, or for "cuda" where CUDA does not work; the message says why.
+        For another name, or for "cuda" if CUDA does not work; the message says why.
     """
     if device == "auto":
         return _automatic()
@@ -268,6 +268,6 @@ def get_backend(device: str = "auto") -> Backend:
         if importlib.util.find_spec("greenlet") is None:
             raise MissingDependencyError("device 'cuda-sim' needs greenlet: pip install 'dynstore[test]'")
         return _make("cuda-sim")
-    if device == "gpu":  # or the closest name, "cpu", would be suggested
+    if device == "gpu":  # otherwise the message would suggest the closest name, "cpu"
         raise InputError("device: unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. A GPU is 'cuda'")
     raise unknown_name("device", "device", device, DEVICES)

@@ -1,4 +1,4 @@
-"""Where dynstore keeps what it builds and compiles, for the next process."""
+"""The folder where dynstore keeps what it has built and compiled, for later processes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ __all__ = ["cache_folder"]
 
 
 def cache_folder() -> Path:
-    """Return the folder: ``$DYNSTORE_CACHE_DIR``, else as the XDG rules say.
+    """Return the folder: ``$DYNSTORE_CACHE_DIR``, or by default the one of the XDG rules.
 
     Raises
     ------
     RuntimeError
-        Where neither these variables nor the system say what the user's home is.
+        If neither these variables nor the system give the user's home.
     """
     chosen = os.environ.get("DYNSTORE_CACHE_DIR")
     if chosen:

@@ -1,9 +1,8 @@
 """The ``dynstore`` command.
 
-Exit codes: 0 done; 1 the stores disagreed, or the machine could not do it; 2 the input cannot be used. What goes
-wrong is one line on stderr, ``dynstore: error: ...``. Output files are written whole, at the end, or not at
-all; but the JSON of a paper's suite is written whole whenever a part is finished, so that a run that is stopped keeps
-what it has.
+Exit codes: 0 done; 1 the stores disagreed, or the machine could not do it; 2 the input cannot be used. An error is one
+line on stderr, ``dynstore: error: ...``. Output files are written at the end, completely or not at all. The JSON of a
+paper's suite is also written whenever a part is finished, so a stopped run keeps its results.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ INTERRUPTED = 130
 _DEVICES = ("auto", "cpu", "cuda")
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
 _PAPERS = "Suites of papers"
-# Options that only make sense for a suite of one stream, or only for one with data sets of its own.
+# Options that apply only to suites of one stream, or only to suites with their own data sets.
 _OF_STREAMS = (
     *("window", "batch", "source", "destination", "weight", "time", "op", "delimiter", "header"),
     *("algorithm", "warm_start", "directed"),
@@ -49,7 +48,7 @@ def main() -> None:
     """Run the command and exit; the entry point."""
     try:
         code = app(standalone_mode=False)
-        if code == INTERRUPTED:  # newer typers turn Ctrl-C into this code
+        if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
             raise KeyboardInterrupt
     except _ClickException as error:
         code = _complain(error.format_message(), 2)
@@ -59,7 +58,7 @@ def main() -> None:
         code = _complain(str(error) or "memory ran out", 1)
     except (KeyboardInterrupt, typer.Abort):
         code = _complain("interrupted; what was not finished was not written", INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has gone, as with `| head`
+    except BrokenPipeError:  # the reader of our output has closed, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 1
     sys.exit(code or 0)
@@ -267,7 +266,7 @@ def bench(
         if chosen.own_data:
 
             def keep(result: Any, part: Any) -> None:
-                """Print what has been finished; write all that has been so far."""
+                """Print the finished part; write all parts that are finished so far."""
                 nonlocal document
                 agree = result.disagreement is None
                 if document:
@@ -315,7 +314,7 @@ def bench(
 
 
 def _describe(events: Any, seed: int | None) -> dict[str, Any]:
-    """Return what the JSON says of a stream; its vertices are the different ids."""
+    """Return a stream's description for the JSON; its vertices are its distinct ids."""
     import numpy as np
 
     seen = np.zeros(events.num_vertices, np.bool_)
@@ -325,7 +324,7 @@ def _describe(events: Any, seed: int | None) -> dict[str, Any]:
 
 
 def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
-    """Refuse options that were given and that this suite does not look at."""
+    """Refuse given options that this suite does not use."""
     for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name != "DEFAULT":
@@ -367,7 +366,7 @@ def _read_value(text: str) -> Any:
 
 
 def _check_outputs(*paths: Path | None) -> None:
-    """Make sure, before the run, that every output can be written; leave nothing behind."""
+    """Check before the run that every output can be written; leave no files behind."""
     given = [path for path in paths if path is not None]
     if len({path.absolute() for path in given}) < len(given):
         raise InputError(f"--json and --report are both {str(given[0])!r}; wanted two files")
@@ -385,7 +384,7 @@ def _check_outputs(*paths: Path | None) -> None:
 
 
 def _part_of(path: Path) -> Path:
-    """Return a name beside the file, through links, so that moving it there cannot fail half-way."""
+    """Return a name in the folder of the file, links resolved, so that the final move is atomic."""
     real = path.resolve()
     return real.with_name(f".{real.name}.{os.getpid()}.part")
 
@@ -393,7 +392,7 @@ def _part_of(path: Path) -> Path:
 def _write_outputs(
     document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None, say: bool = True
 ) -> None:
-    """Write each file beside its place, then move it there."""
+    """Write each file under a temporary name beside its place, then move it there."""
     import json
 
     if json_path is not None:
@@ -419,7 +418,7 @@ def _command() -> str:
 
 @contextmanager
 def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], AbstractContextManager[None]]]]:
-    """Show on stderr, if that is a terminal, how far the run is; and what steps aside for other output."""
+    """Show progress on stderr, if that is a terminal; yield a callback, and a context that hides the display."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""Reading options: frozen dataclasses made from keyword arguments, with clear refusals."""
+"""Options: frozen dataclasses made from keyword arguments, with clear error messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def make_options(caller: str, cls: type[T], given: Mapping[str, Any]) -> T:
-    """Make an options dataclass, refusing names that it does not have.
+    """Make an options dataclass; refuse names that it does not have.
 
     Raises
     ------
@@ -34,12 +34,12 @@ def make_options(caller: str, cls: type[T], given: Mapping[str, Any]) -> T:
 
 @cache
 def _default_options(cls: type[T]) -> T:
-    """Return the one object of all defaults, which nobody can change."""
+    """Return the one object with all defaults; it is frozen."""
     return cls()
 
 
 def check_share(caller: str, name: str, value: Any, low: float, high: float) -> float:
-    """Return ``value`` as a float, refusing what is no number or lies outside ``[low, high]``."""
+    """Return ``value`` as a float; refuse anything that is no number in ``[low, high]``."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number between {low} and {high}")
     if not low <= value <= high:

@@ -1,6 +1,7 @@
-"""What a graph turns into and is made from; the code lies in :mod:`dynstore.adapters`, looked up when called.
+"""Conversions of a graph to and from other libraries; the code is in :mod:`dynstore.adapters`.
 
-A graph lies below the adapters, so it does not import them. It only knows their names, here and nowhere else.
+The graph is a layer below the adapters, so it does not import them. Only this file knows their names, and it looks them
+up when they are called.
 """
 
 from __future__ import annotations

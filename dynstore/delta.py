@@ -1,4 +1,4 @@
-"""What updates changed between two versions of a graph, for answers that are brought up to date from it."""
+"""The changes between two versions of a graph, from which tracked answers are updated."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Change", "Delta", "DeltaLog", "net_delta", "read_change"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A batch that was inserted or deleted, and what the graph held of it before.
+    """A batch that was inserted or deleted, and the state of its edges before.
 
     Attributes
     ----------
     src, dst : array, shape (B,), vertex dtype
-        Rows' numbers, sorted and unique; undirected edges in both directions.
+        Numbers of rows, sorted and unique; undirected edges in both directions.
     before : array, shape (B,), bool
-        Which of the edges were there.
+        Whether each edge was there.
     weights : array, shape (B,), or None
-        Their weights before, 0 where they were not there; None for an unweighted graph.
+        Weights before the update, 0 for absent edges; None for an unweighted graph.
     inserting : bool
         Whether the edges were inserted; else they were deleted.
     """
@@ -48,13 +48,13 @@ class Delta:
     src, dst : array, shape (B,), vertex dtype
         Sorted and unique; undirected edges in both directions.
     before : array, shape (B,), bool
-        Which of them were there.
+        Whether each edge was there in the earlier version.
     slots : array, shape (B,), int64
-        Where they are in the present version's out-edges; -1 for those that are not there.
+        Slots in the present version's out-edges; -1 for absent edges.
     weights : array, shape (B,), or None
-        Their weights before, 0 where they were not there.
+        Weights in the earlier version, 0 for absent edges.
     may_insert, may_delete : bool
-        Whether edges can have come, and gone: what kinds of updates there were.
+        Whether there were updates that insert, and updates that delete.
     """
 
     src: Array
@@ -70,15 +70,15 @@ class Delta:
 
 
 class DeltaLog:
-    """The changes since an answer was last brought up to date, as long as they are few.
+    """The changes since an answer was last updated, as long as they are few.
 
     Attributes
     ----------
     changes : list of Change
     num_edges : int
-        In all of them.
+        The sum over all changes.
     complete : bool
-        False where more happened than the changes tell: the answer has to be computed anew.
+        False if changes are missing: the answer must then be computed anew.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class DeltaLog:
         self.complete = True
 
     def add(self, change: Change | None, most: int) -> None:
-        """Keep a change, None for one of everything; past ``most`` edges, keep none any more."""
+        """Keep a change, or None for a change of everything; beyond ``most`` edges, drop all."""
         self.num_edges += 0 if change is None else int(change.src.shape[0])
         if change is None or self.num_edges > most:
             self.complete = False
@@ -103,19 +103,19 @@ class DeltaLog:
 
 
 def read_change(store: Store, batch: Batch, inserting: bool) -> Change:
-    """Look up what a store holds of a batch, before it is updated."""
+    """Look up a batch's edges in a store before the update."""
     edges = batch.materialized()
     before, weights = store.look_up(edges.src, edges.dst)
     return Change(edges.src, edges.dst, before, weights, inserting)
 
 
 def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
-    """Sum up changes: what was before the first of each edge, and what is there now."""
+    """Combine changes: each edge's state before its first change, and its state now."""
     xp = backend.xp
     if len(changes) == 1:
         src, dst, before, weights = changes[0].src, changes[0].dst, changes[0].before, changes[0].weights
     else:
-        # The last of equal edges is kept, so the first change comes last.
+        # Of equal edges the last one is kept, so the first change goes last.
         backwards = changes[::-1]
         src, dst = (xp.concatenate([getattr(change, end) for change in backwards]) for end in ("src", "dst"))
         places = xp.arange(src.shape[0], dtype="float64")

@@ -13,8 +13,7 @@
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
 
-Every message says who complains, what was got and what was wanted. A call that raises leaves the
-graph as it was.
+Every message names the caller, what it got and what it expected. A call that raises leaves the graph as it was.
 """
 
 from __future__ import annotations
@@ -43,19 +42,19 @@ class DynstoreError(Exception):
 
 
 class InputError(DynstoreError, ValueError):
-    """A value that cannot be used."""
+    """The value of an argument cannot be used."""
 
 
 class InputTypeError(InputError, TypeError):
-    """A value of a type that cannot be used."""
+    """The type of an argument cannot be used."""
 
 
 class FileFormatError(InputError):
-    """A file that cannot be read as an edge list; the message names the file and the line."""
+    """A file cannot be read as an edge list; the message names the file and the line."""
 
 
 class LimitError(InputError):
-    """An id or a size past one of the store's limits."""
+    """An id or a size exceeds one of the store's limits."""
 
 
 class UnweightedGraphError(InputError, RuntimeError):
@@ -79,7 +78,7 @@ class MissingDependencyError(DynstoreError, ImportError):
 
 
 def type_name(value: object) -> str:
-    """Return the name of a value's type for a message, with its module unless that is Python's own.
+    """Return the name of a value's type for a message, with its module unless it is a builtin.
 
     >>> type_name([0, 1])
     'list'

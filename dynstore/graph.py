@@ -1,4 +1,4 @@
-"""The dynamic graph: what a batch means, and in which version the graph is."""
+"""The dynamic graph, and the public methods that change it."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class DynamicGraph(Conversions, Updates):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
-    integers or strings. An edge is there once or not at all. An update either happens as a whole or, when it raises,
-    not at all; Ctrl-C waits for the end of one that has read its edges.
+    integers or strings. An edge is there once or not at all. An update that raises changes nothing. Once an update has
+    read its edges, Ctrl-C waits for its end.
 
     Parameters
     ----------
@@ -50,13 +50,14 @@ class DynamicGraph(Conversions, Updates):
     device : {"auto", "cpu", "cuda"}
         "auto" takes CUDA where it works.
     vertex_dtype : {"int32", "int64"}
-        int32 ids go to 2**31 - 2, and hold fewer than 2**31 slots. With ``renumber=True``, of the rows' numbers.
+        With int32, ids go up to 2**31 - 2, and there are fewer than 2**31 slots. With ``renumber=True``, the dtype of
+        row numbers.
     weight_dtype : {"float32", "float64"}
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
-        Ids from here on are refused, because an id makes rows for all ids below it. By default 8 times the
-        vertices there are, and at least 2**24. With ``renumber=True``: the most vertices; no limit by default.
+        Ids from here on are refused, because an id makes rows for all ids below it. By default 8 times the present
+        vertices, and at least 2**24. With ``renumber=True``: the most vertices; no limit by default.
     renumber : bool
         Take any int64 ids from 0 on, or strings, and give them back in all results; see ``docs/vertex-ids.md``.
     reuse_ids : bool
@@ -108,7 +109,8 @@ class DynamicGraph(Conversions, Updates):
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0
-        # Whether the last edges brought new ids: the next ones are then looked at before they are inserted, not after.
+        # Whether the last edges brought new ids. If so, the next ones are validated before they are inserted, not
+        # after.
         self._expects_new_ids = False
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
@@ -124,7 +126,7 @@ class DynamicGraph(Conversions, Updates):
         on_duplicate: OnDuplicate = "replace",
         **graph_options: Any,
     ) -> DynamicGraph:
-        """Make a graph and insert the edges; weighted when the edges bring weights, unless said otherwise."""
+        """Make a graph and insert the edges; by default it is weighted if the edges have weights."""
         graph_options.setdefault("weighted", has_weights(edges, weight))
         graph = cls(**graph_options)
         graph.insert_edges(edges, source, destination, weight, on_duplicate)
@@ -230,15 +232,15 @@ class DynamicGraph(Conversions, Updates):
             return self._finish_deletion(plans, change, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
-        """Number the vertices anew by falling :meth:`degree`, as a bulk build does; of equal ones the lowest id first.
+        """Number the vertices anew by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
 
-        It writes the graph once; ids do not change, only the order of rows. Needs ``renumber=True``.
+        It writes the graph once. Ids do not change, only the order of rows. Needs ``renumber=True``.
 
         Parameters
         ----------
         threshold : float, optional
-            Do nothing, and keep the version, where no more than this share of the edges is out of order; 1 only
-            measures. By default the order is restored in any case.
+            Do nothing, and keep the version, if at most this share of the edges is out of order; 1 only measures. By
+            default the order is always restored.
 
         Returns
         -------

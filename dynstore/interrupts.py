@@ -1,8 +1,8 @@
-"""Blocks of an update: Ctrl-C waits for the end of what must not stop half way; memory errors become ours."""
+"""``with`` blocks for updates: one delays Ctrl-C to its end, one turns memory errors into ours."""
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # what `signal` puts around its functions takes ten times as long
+import _signal  # type: ignore[import-not-found]  # the wrappers in `signal` take ten times as long
 import signal
 from threading import current_thread, main_thread
 from typing import Any
@@ -15,7 +15,7 @@ SIGINT = int(signal.SIGINT)
 
 
 class MemoryChecked:
-    """A ``with`` block whose memory errors, NumPy's and CuPy's, become ours; what was planned in it is dropped."""
+    """A ``with`` block that turns memory errors of NumPy and CuPy into ours; plans made in it are dropped."""
 
     __slots__ = ("_caller",)
 
@@ -31,9 +31,9 @@ class MemoryChecked:
 
 
 class Uninterrupted:
-    """A ``with`` block that an interrupt does not stop: it is handled, as ever, at the end of the block.
+    """A ``with`` block that an interrupt does not stop: the interrupt is handled at the end of the block.
 
-    In other threads than the main one nobody is interrupted.
+    Only the main thread can be interrupted.
     """
 
     __slots__ = ("_came", "_handler")
@@ -42,10 +42,10 @@ class Uninterrupted:
         self._handler: Any = None
         self._came: tuple[Any, ...] | None = None
         handler = _signal.getsignal(SIGINT)
-        if callable(handler):  # else it is ignored, ends the process, or is not Python's
+        if callable(handler):  # else the signal is ignored, ends the process, or its handler is not Python's
             try:
                 _signal.signal(SIGINT, self._note)
-            except ValueError:  # another thread than the main one; else of a handler whose signal has just come
+            except ValueError:  # not the main thread, or a handler whose signal has just come
                 if current_thread() is main_thread():
                     raise
                 return

@@ -1,4 +1,4 @@
-"""A graph's edges by source and, after the first call that needs in-edges, by destination as well."""
+"""A graph's edges by source and, once a call has needed in-edges, also by destination."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Orientations"]
 
 
 class Orientations(Queries):
-    """The part of :class:`dynstore.DynamicGraph` that keeps both orientations alike."""
+    """The part of :class:`dynstore.DynamicGraph` that keeps both orientations."""
 
     _store_options: dict[str, Any]
 
@@ -37,7 +37,7 @@ class Orientations(Queries):
         return store
 
     def _forget_in_edges(self) -> None:
-        """Keep the in-edges no longer; what shows them can no longer be read."""
+        """Drop the in-edges; snapshots of them become invalid."""
         self._in = None
         view = self._views.pop(True, None)
         if view is not None:

@@ -1,7 +1,7 @@
-"""Memory that has left the library, and how a store learns that it has.
+"""Exported memory, and how a store knows of it.
 
-An exported array owns a :class:`Pin`, the store's :class:`Pins` only refer to it. As long as any array
-or view over the memory lives, so does the pin, and the store writes its next update elsewhere.
+An exported array owns a :class:`_Pin`; the store's :class:`Pins` hold only a weak reference. The pin lives as long as
+any array or view over the memory. Meanwhile the store writes its next update to other memory.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Pins:
 
 
 class _Pin:
-    """Keeps one exported array's memory; lives as long as the arrays made from it."""
+    """Keeps one exported array's memory alive; lives as long as the arrays made from it."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -42,7 +42,7 @@ class _Pin:
 
 def export(array: Array, pins: Pins) -> Any:
     """Return a read-only view (NumPy) or a view (CuPy) of ``array`` that keeps a pin alive."""
-    if array.nbytes == 0:  # no memory that an update could change
+    if array.nbytes == 0:  # there is no memory that an update could change
         return array
     pin = _Pin(array)
     pins.add(pin)

@@ -1,4 +1,4 @@
-"""What a graph can be asked; nothing here changes what it holds."""
+"""The queries of a graph; none of them changes its contents."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Queries:
 
     @property
     def version(self) -> int:
-        """A number that every update raises by one."""
+        """The version number; every update adds one."""
         return self._lease.version
 
     @property
@@ -61,15 +61,15 @@ class Queries:
         return self._weighted
 
     def is_renumbered(self) -> bool:
-        """Whether vertices have ids of the user's own, as ``renumber=True`` allows."""
+        """Whether vertices have arbitrary ids (``renumber=True``)."""
         return self.ids.renumbered
 
     def number_of_vertices(self) -> int:
-        """Return V: the highest id seen + 1 or, with ``renumber=True``, how many ids there are."""
+        """Return V: the highest id seen + 1 or, with ``renumber=True``, the number of ids."""
         return self._out.num_vertices
 
     def number_of_edges(self) -> int:
-        """Return how many edges there are; an undirected pair counts once."""
+        """Return the number of edges; an undirected pair counts once."""
         return self._num_edges
 
     def vertex_ids(self) -> Array:
@@ -80,16 +80,16 @@ class Queries:
         return self.ids.all(self.number_of_vertices())
 
     def vertex_numbers(self, ids: Any) -> Array:
-        """Return the snapshot's row of each id, shape (B,), int64; -1 where it is no vertex."""
+        """Return the snapshot's row of each id, shape (B,), int64; -1 for an id that is no vertex."""
         numbers, _ = self.ids.find("vertex_numbers", ids, self.number_of_vertices())
         return numbers
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return a bool array, shape (B,): which of the edges are there; False for ids never seen."""
+        """Return whether each edge is there, bool, shape (B,); False for unknown ids."""
         return self._look_up("has_edges", edges, source, destination)[0]
 
     def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return the weights, shape (B,), weight dtype: NaN where absent, 1 in an unweighted graph."""
+        """Return the weights, shape (B,), weight dtype: NaN for absent edges, 1 in an unweighted graph."""
         there, stored = self._look_up("edge_weights", edges, source, destination)
         weights = self.backend.empty(there.shape[0], self.weight_dtype)
         weights.fill(np.nan)
@@ -107,7 +107,7 @@ class Queries:
         return self._row("successors", vertex, transposed=False)
 
     def neighbors(self, vertex: Any) -> Array:
-        """Return the successors, as NetworkX and cuGraph do."""
+        """Return the successors, as ``neighbors`` of NetworkX and cuGraph do."""
         return self._row("neighbors", vertex, transposed=False)
 
     def predecessors(self, vertex: Any) -> Array:
@@ -147,23 +147,22 @@ class Queries:
         return self._columns_of(slots.src[chosen], slots.dst[chosen], weights)
 
     def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
-        """Yield the :meth:`edge_columns` in pieces; a store with rows of its own makes no table of all edges for them.
+        """Yield the :meth:`edge_columns` in pieces; a store with separate rows makes no table of all edges for it.
 
-        Vertices come in the order of the snapshot's rows; the edges of one are in one piece, ascending but for
-        ``store="slab_hash"``, which keeps them in no order.
+        Vertices come in the order of the snapshot's rows. All edges of a vertex are in one piece, ascending except with
+        ``store="slab_hash"``, which has no order.
 
         Parameters
         ----------
         max_edges : int
-            Entries (both directions of undirected edges) that a piece reads at most; a vertex that has more is a piece
-            of its own.
+            The most entries of a piece (both directions of undirected edges); a vertex with more is a piece by itself.
 
         Raises
         ------
         InputError
             For a ``max_edges`` below 1.
         StaleSnapshotError
-            From the iterator, when the graph was updated after its first piece.
+            From the iterator, if the graph was updated after its first piece.
         """
         check_count("iterate_edges", "max_edges", max_edges, least=1)
         return self._pieces(max_edges)
@@ -176,9 +175,8 @@ class Queries:
         Parameters
         ----------
         transposed : bool
-            Rows are destinations: the in-edges. For an undirected graph that is the same; a directed graph
-            makes this second orientation when it is first asked for, and keeps it from then on. An update that
-            fails may end such a snapshot as well.
+            Rows are destinations: the in-edges. Undirected graphs have only one orientation. A directed graph makes the
+            second one on the first request, and keeps it from then on. A failed update may also end such a snapshot.
         """
         transposed = transposed and self._directed
         view = self._views.get(transposed)
@@ -198,14 +196,14 @@ class Queries:
         return view
 
     def native_rows(self) -> NativeRows | None:
-        """Return the store's own rows where a :meth:`snapshot` would first have to be made from them, else None.
+        """Return the store's own rows if a :meth:`snapshot` would first have to be made from them, else None.
 
-        For algorithms that have kernels for their form; readable until the next update.
+        They are for algorithms with kernels for their form, and can be read until the next update.
         """
         return self._out.native_rows()
 
     def statistics(self) -> dict[str, int]:
-        """Return what the store has counted since it was made, by name; see the store's page."""
+        """Return the store's counters since it was made, by name; see the store's page."""
         return self._out.statistics()
 
     def memory_usage(self) -> dict[str, int]:
@@ -241,7 +239,7 @@ class Queries:
                 yield self._columns_of(src, dst, weights)
 
     def _columns_of(self, src: Array, dst: Array, weights: Array | None) -> dict[str, Array]:
-        """Return edges under the names of columns, by their ids."""
+        """Return edges as named columns of ids."""
         if self.ids.renumbered:
             src, dst = (self.ids.of(numbers, self.number_of_vertices()) for numbers in (src, dst))
             if not self._directed:

@@ -1,4 +1,4 @@
-"""Memory that updates work in, kept from one to the next."""
+"""Scratch memory, kept from one update to the next."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 __all__ = ["ScratchCache"]
 
 Made = TypeVar("Made")
-# How many bytes are kept of one kind: such a share of those that it is for, or so many where that is more. Making what
-# an insertion of 1e5 edges works in (10 MB for 5 million edges) takes the host longer than all else that it does.
+# The most bytes kept of one kind: this share of the structure's bytes, or MAX_BYTES if that is more. Making the scratch
+# of an insertion of 1e5 edges (10 MB for 5 million edges) takes the host longer than the rest of its work.
 MAX_SHARE, MAX_BYTES = 1 / 4, 1 << 26
 
 
 class ScratchCache:
-    """What the last updates of one structure worked in, by kind of update."""
+    """The scratch of the last updates of one structure, by kind of update."""
 
     def __init__(self) -> None:
         self._kept: dict[str | None, tuple[Arena, Any]] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy keeps nothing yet: kernels know scratch by its addresses."""
+        """Copy or pickle as an empty cache: packed arguments hold the scratch's addresses."""
         return ScratchCache, ()
 
     def take(
@@ -36,11 +36,11 @@ class ScratchCache:
         parts: tuple[Part, ...],
         zeroed: int = 0,
     ) -> Made:
-        """Return ``make(backend, *arrays)`` of what ``backend.together`` allocates: the last call's, if it wanted that.
+        """Return ``make(backend, *arrays)`` of an arena, or the last call's result if ``parts`` are the same.
 
-        For what is done with by the next call of this kind, which always has as many zeroed. It is kept where it is
-        small, or small beside what it is for, of ``size`` bytes. Of the kind None nothing is: it is for who needs it
-        longer.
+        The caller must be done with it by the next call of this kind, and always pass the same ``zeroed``. It is kept
+        if it is small, by itself or compared with the ``size`` bytes of the structure. For the kind None nothing is
+        kept, so the caller may use it longer.
         """
         kept = self._kept.get(kind)
         if kept is not None and kept[0].parts == parts:
@@ -56,12 +56,12 @@ class ScratchCache:
         return made
 
     def leave_clear(self, kind: str) -> None:
-        """Fill nothing with zeros in the next call of this kind: kernels leave what was taken last as it was given."""
+        """Skip the zeroing in the next call of this kind: kernels have left zeros where the scratch had zeros."""
         if kind in self._kept:
             self._kept[kind][0].is_clear = True
 
     def give_away(self, kind: str) -> None:
-        """Keep no longer what was taken last: it is needed past the next call."""
+        """Drop the last scratch of this kind from the cache: the caller needs it longer."""
         self._kept.pop(kind, None)
 
     @property

@@ -26,7 +26,7 @@ class Lease:
         self.ended_by: int | None = None
 
     def check(self) -> None:
-        """Raise :class:`StaleSnapshotError` once the graph has moved on."""
+        """Raise :class:`StaleSnapshotError` if the graph has been updated since."""
         if self.ended_by == self.version:
             raise StaleSnapshotError(
                 f"snapshot: it showed version {self.version} of the graph until an update failed, which had written "
@@ -43,9 +43,8 @@ class GapCSR:
     """Compressed sparse rows whose slots may be gaps; no copy, valid until the next update.
 
     Row ``v`` owns the slots ``offsets[v]`` to ``offsets[v + 1]`` (exclusive); of these, slot ``p`` holds an
-    edge where bit ``p % 32`` of ``valid[p // 32]`` is set. Neighbours of a row are in ascending order,
-    gaps included. Reading any array after the graph's next update raises
-    :class:`~dynstore.errors.StaleSnapshotError`.
+    edge if bit ``p % 32`` of ``valid[p // 32]`` is set. Neighbours of a row are in ascending order, gaps included.
+    Reading any array after the graph's next update raises :class:`~dynstore.errors.StaleSnapshotError`.
 
     Attributes
     ----------
@@ -60,7 +59,7 @@ class GapCSR:
     num_vertices, num_slots, num_edges : int
         V, S, and the number of valid slots (undirected graphs store both directions).
     version : int
-        The graph's version that this shows.
+        The graph's version that the snapshot shows.
     backend : Backend
     """
 
@@ -136,7 +135,7 @@ class GapCSR:
         return unpack_bits(self.backend, self._valid, self.num_slots)
 
     def compact(self) -> GapCSR:
-        """Return a packed copy of its own, which no update makes stale."""
+        """Return an independent packed copy, which no update makes stale."""
         self._lease.check()
         backend, xp = self.backend, self.backend.xp
         mask = self.mask()
@@ -154,7 +153,7 @@ class GapCSR:
         )
 
     def end(self) -> None:
-        """Let nobody read this one any more, whatever others of its version may: an update that failed wrote to it."""
+        """End this snapshot alone, not others of its version: a failed update wrote to it."""
         self._lease = Lease(self.version)
         self._lease.ended_by = self.version
 

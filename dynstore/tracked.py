@@ -1,7 +1,7 @@
-"""What keeps answers up to date with a graph; the code lies in :mod:`dynstore.algorithms`, looked up when called.
+"""Tracked answers of a graph; the code is in :mod:`dynstore.algorithms`.
 
-A graph lies below the algorithms, so it does not import them. It only keeps what its updates change, and only for those
-who follow it: without them an update does nothing more.
+The graph is a layer below the algorithms, so it looks them up only when they are called. It records what its updates
+change, but only while a log follows it: otherwise an update does no extra work.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ if TYPE_CHECKING:
 
 __all__ = ["Tracked"]
 
-# Past this share of the graph's edges an answer is computed anew, so no more changes are kept; but always so many.
+# Beyond this share of the graph's edges an answer is computed anew, so no changes are kept. ``MIN_KEPT`` edges always
+# are.
 MAX_SHARE = 1 / 16
 MIN_KEPT = 4096
 
 
 class Tracked:
-    """The part of :class:`dynstore.DynamicGraph` that others follow."""
+    """The part of :class:`dynstore.DynamicGraph` that records changes for tracked answers."""
 
     backend: Backend
     _out: Store
-    _logs: set[ref[DeltaLog]]  # a WeakSet takes longer to be asked whether it is empty, as every update does
+    _logs: set[ref[DeltaLog]]  # every update tests whether it is empty, which takes longer for a WeakSet
 
     def track(self, name: str, **params: Any) -> Any:
         """Keep an answer up to date with the graph; see ``docs/tracking.md``.
@@ -54,17 +55,17 @@ class Tracked:
         return importlib.import_module("dynstore.algorithms.tracking").track(self, name, **params)
 
     def follow(self) -> DeltaLog:
-        """Return a log that every update from now on adds its change to, for as long as the caller keeps it."""
+        """Return a log to which every update from now on adds its change, as long as the caller keeps the log."""
         log = DeltaLog()
         self._logs.add(ref(log, self._logs.discard))
         return log
 
     def net_delta(self, log: DeltaLog) -> Delta | None:
-        """Return what the changes of a log come to in the present version; None where there are none."""
+        """Return the net effect of a log's changes up to the present version; None if there are none."""
         return net_delta(self.backend, self._out, log.changes) if log.changes else None
 
     def _read_change(self, batch: Batch, inserting: bool) -> Change | None:
-        """Look up what a batch is about to change, where somebody wants to know."""
+        """Look up the edges that a batch is about to change, if a log follows the graph."""
         return read_change(self._out, batch, inserting) if self._logs else None
 
     def _record(self, change: Change | None) -> None:

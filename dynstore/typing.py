@@ -1,7 +1,7 @@
 """Types shared by the layers.
 
-``Array`` stands for a NumPy array on the host and a CuPy array on CUDA: which of the two a function
-gets is decided by the :class:`~dynstore.backend.Backend` that it also gets, never by looking at it.
+``Array`` is a NumPy array on the host and a CuPy array on CUDA. The :class:`~dynstore.backend.Backend` that a function
+also gets decides which; functions never inspect the array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
 OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
 
-# Of what has an int32 number: slots, vertices, rows of a batch.
+# The greatest int32; it limits numbers of slots, vertices and rows of a batch.
 MAX_INT32 = (1 << 31) - 1
 
 
@@ -26,19 +26,19 @@ class UpdateReport(NamedTuple):
     Attributes
     ----------
     inserted : int
-        Edges that were absent and now are there.
+        Edges that were absent and are now there.
     replaced : int
         Edges that were there and got the batch's weight (or, with ``on_duplicate="add"``, a sum).
     deleted : int
-        Edges that were there and now are gone.
+        Edges that were there and are now deleted.
     absent : int
-        Edges asked to be deleted that were not there.
+        Edges to delete that were not there.
     duplicates : int
-        Rows of the batch that named an edge already named by another row.
+        Rows of the batch that repeat another row's edge.
     grown : bool
         Whether the store took a larger allocation.
     path : {"in-place", "merge"}
-        Whether the store touched only the segments concerned or wrote everything anew.
+        Whether the store changed only the affected segments or wrote everything anew.
     """
 
     inserted: int = 0
@@ -54,8 +54,8 @@ class UpdateReport(NamedTuple):
 class ReorderReport:
     """How far the order of the vertices had drifted from falling degree.
 
-    Degrees count by class: 0, 1, 2-3, 4-7, 8-15 and so on. A vertex is out of order if its class is not the one that
-    stands at its place when all vertices are sorted by degree.
+    Degrees are compared by class: 0, 1, 2-3, 4-7, 8-15 and so on. A vertex is out of order if sorting by degree would
+    put a vertex of another class at its place.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ class ReorderReport:
     edge_drift : float
         The share of edge ends at them, 0 to 1.
     moved : int
-        Vertices that have got another number; 0 where nothing was done.
+        Vertices whose number has changed; 0 if nothing was done.
     """
 
     vertex_drift: float

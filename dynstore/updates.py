@@ -7,9 +7,8 @@ An insertion or a deletion goes through these steps, in this order:
 3. Where that is refused: validate, which raises for bad input, and plan. A plan reads, reserves memory, and may raise.
 4. Commit both orientations, then the ids, then end the version. A commit cannot fail.
 
-Whatever is raised, the graph is as it was. In-edges, where they are kept, are attempted first, so the out-edges never
-show half an update. They can be made anew from the out-edges: where only they are written and the rest fails, they are
-forgotten.
+An error leaves the graph as it was. In-edges, if they are kept, are attempted first, so the out-edges never show half
+an update. They can be made anew from the out-edges: if only they are written and the rest fails, they are dropped.
 """
 
 from __future__ import annotations
@@ -111,7 +110,7 @@ class Growth:
 
 
 class Plans(NamedTuple):
-    """The plans of the out-edges and, where they are kept, of the in-edges."""
+    """The plans of the out-edges and, if they are kept, of the in-edges."""
 
     out: Plan
     into: Plan | None
@@ -160,9 +159,7 @@ class Updates(Orientations, Tracked):
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
                 if isinstance(outcome, Refused):
                     batch = outcome.batch
-                    if (
-                        columns.max_id is None and outcome.reason is not Reason.SPARSE
-                    ):  # whose ids are known to be right
+                    if columns.max_id is None and outcome.reason is not Reason.SPARSE:  # the ids are valid here
                         columns = self.ids.find_edges(*request, before)
                         batch = self._batch(columns, "replace", weighted=False)
                     outcome = self._plan(operation, batch)
@@ -174,7 +171,7 @@ class Updates(Orientations, Tracked):
 
     @property
     def _supports_speculation(self) -> bool:
-        """Whether the stores may write before they plan; not where a log follows the update."""
+        """Whether the stores may write without a plan; not while a log follows the graph."""
         both = self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
         return both and not self._logs
 
@@ -188,7 +185,7 @@ class Updates(Orientations, Tracked):
     def _validate(
         self, batch: Batch, request: Request, num_vertices: int, on_duplicate: OnDuplicate
     ) -> tuple[EdgeColumns, IdPlan, Batch]:
-        """Validate ids and weights that were not; return the batch under the numbers that the ids have.
+        """Validate ids and weights that were not validated; return the batch with the ids' numbers.
 
         Raises
         ------
@@ -198,7 +195,7 @@ class Updates(Orientations, Tracked):
         if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
             columns, naming = self.ids.plan_edges(*reading)
             return columns, naming, self._batch(columns, on_duplicate)
-        if not self.ids.renumbered:  # an id is its number
+        if not self.ids.renumbered:  # ids are numbers
             bounds = batch.find_bounds(sorting=batch.needs_order or self._out.num_edges == 0)
             return *self.ids.plan_edges(*reading, bounds=bounds), batch
         columns, naming = self.ids.plan_edges(*reading)
@@ -207,8 +204,8 @@ class Updates(Orientations, Tracked):
     def _attempt(self, operation: Operation, batch: Batch) -> Plans | Refused:
         """Write each orientation in one step, the in-edges first.
 
-        Refused, and nothing is written, where these, or out-edges by themselves, have to be planned. Once in-edges are
-        written, refused out-edges are planned here; where that fails, the in-edges are forgotten.
+        Refused, with nothing written, if the in-edges, or out-edges without in-edges, must be planned. Once in-edges
+        are written, refused out-edges are planned here; if that fails, the in-edges are dropped.
         """
         into: Plan | None = None
         if self._in is not None:
@@ -224,7 +221,7 @@ class Updates(Orientations, Tracked):
                 if into is None:
                     return out
                 out = operation.plan(self._out, out.batch)
-                batch.count_edges()  # here it may yet fail
+                batch.count_edges()  # may still fail here
         except BaseException:
             if into is not None:
                 self._forget_in_edges()
@@ -232,7 +229,7 @@ class Updates(Orientations, Tracked):
         return Plans(out, into)
 
     def _plan(self, operation: Operation, batch: Batch) -> Plans:
-        """Plan an update of each orientation, the out-edges first: they may find out which edges the batch has."""
+        """Plan an update of each orientation, the out-edges first: their plan may find the distinct edges."""
         out = operation.plan(self._out, _taken_by(self._out, batch))
         if self._in is None:
             return Plans(out, None)
@@ -264,7 +261,7 @@ class Updates(Orientations, Tracked):
         return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
 
     def _found_edges(self, plan: Plan) -> int:
-        """Count the keys found, undirected pairs once: loops are stored once, all others twice."""
+        """Count the found edges, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
     def _commit(self, plans: Plans, naming: Callable[[], None] | None, change: Change | None) -> None:
@@ -285,5 +282,5 @@ class Updates(Orientations, Tracked):
 
 
 def _taken_by(store: Store, batch: Batch) -> Batch:
-    """Return a batch as a store takes it: as it is, or sorted."""
+    """Return a batch in the form that a store takes: as it is, or sorted."""
     return batch if store.takes_unsorted else batch.materialized()

@@ -36,8 +36,8 @@ def betweenness_centrality(
     G : DynamicGraph
         Weights are not used: a path's length is its number of edges.
     k : int, or vertices as a list, array, series or frame of one column, optional
-        Estimate from paths that begin at ``k`` sampled vertices, or at these vertices, scaled up to all. By default
-        every vertex is a source: V searches.
+        Estimate from the paths that begin at ``k`` sampled vertices, or at the given vertices, scaled up to all
+        sources. By default every vertex is a source: V searches.
     normalized : bool
         Divide by the number of ordered pairs that could have a path through the vertex, (V - 1)(V - 2), or
         V (V - 1) with ``endpoints``. False counts paths: ordered pairs in a directed graph, unordered in an undirected.
@@ -46,7 +46,7 @@ def betweenness_centrality(
     endpoints : bool
         Whether a path also counts at its two ends.
     seed, random_state : int, optional
-        For sampling with an integer ``k``; ``seed`` is the older name and counts where ``random_state`` is None.
+        For sampling with an integer ``k``; ``seed`` is the older name, used if ``random_state`` is None.
     result_dtype : {numpy.float32, numpy.float64}
 
     Returns
@@ -84,7 +84,7 @@ def _result_dtype(result_dtype: Any) -> np.dtype:
         if dtype.name in ("float32", "float64"):
             return dtype
     except TypeError:
-        pass  # not a dtype at all
+        pass  # not a dtype
     raise InputTypeError(f"betweenness_centrality: result_dtype is {result_dtype!r}; wanted float32 or float64")
 
 
@@ -104,9 +104,9 @@ def _sources(G: DynamicGraph, k: Any, seed: int | None) -> np.ndarray:
 def _scales(
     num_vertices: int, num_sources: int, normalized: bool, endpoints: bool, directed: bool
 ) -> tuple[float, float]:
-    """Return the factors for vertices that are sources and for the others.
+    """Return the scaling factors for sources and for other vertices.
 
-    Without endpoints a source is no inner vertex of its own paths, so one source fewer speaks for it.
+    Without endpoints a source is no inner vertex of its own paths, so its sum comes from one source fewer.
     """
     others = num_vertices if endpoints else num_vertices - 1
     if others < 2:

@@ -27,7 +27,7 @@ def accumulate_dependencies(out: GapCSR, into: GapCSR | None, sources: np.ndarra
     out : GapCSR
         Out-edges.
     into : GapCSR or None
-        In-edges; the host needs none.
+        In-edges; not used on the host.
     sources : numpy.ndarray, shape (K,), int64
     endpoints : bool
         Whether a path also counts at its two ends.
@@ -44,7 +44,7 @@ def accumulate_dependencies(out: GapCSR, into: GapCSR | None, sources: np.ndarra
 
 @njit(cache=True, nogil=True)
 def k_accumulate_sources(offsets, indices, valid, sources, endpoints, totals):
-    """Add each source's dependencies to ``totals``: a search counts the shortest paths, its way back sums."""
+    """Add each source's dependencies to ``totals``: a forward search counts shortest paths, a backward pass sums."""
     num_vertices = totals.shape[0]
     order = np.empty(num_vertices, dtype=indices.dtype)
     levels = np.full(num_vertices, -1, dtype=indices.dtype)

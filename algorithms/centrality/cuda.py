@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["accumulate_dependencies"]
 
-# (source, vertex) pairs searched at once: about 50 bytes each. For the pieces of long rows 128 slots count as a vertex.
+# (source, vertex) pairs searched at once, about 50 bytes each. In pieces of long rows 128 slots count as a vertex.
 BATCH_PAIRS = 200 if SIMULATED else 1 << 25
 UNREACHED = -1
 
 
 @kernel
 def k_start_pairs(pairs, reached, paths):
-    """One thread a pair of a source and itself: set its bit (atomic or); one path leads there."""
+    """One thread a pair (source, source): set its bit (atomic or) and its number of paths, 1."""
     i = int(cuda.grid(1))
     if i < pairs.shape[0]:
         pair = int(pairs[i])
@@ -46,13 +46,13 @@ def k_start_pairs(pairs, reached, paths):
 
 @device
 def d_open_copy(pair, border):
-    """Return the first pair of the pair's source; in 32 bits, which is a tenth of the instructions."""
+    """Return the first pair of the pair's source; 32-bit arithmetic takes a tenth of the instructions."""
     return pair - np.int64(np.uint32(pair) % np.uint32(border))
 
 
 @device
 def d_find_child(indices, visited, copy, slot, live):
-    """Return the pair of the child in a slot, and whether it is not ``visited``; without branches."""
+    """Return the pair of the child in a slot, and whether it is unvisited; no branches."""
     child = copy + int(indices[slot])
     return child, live & (not d_has_bit(visited, child))
 
@@ -69,7 +69,7 @@ def d_add_paths(reached, paths, child, ways):
 def d_count_slots(
     indices, visited, reached, paths, copy, ways, slot0, live0, slot1, live1, slot2, live2, slot3, live3
 ):  # fmt: skip
-    """Lead ``ways`` paths to the new children in those of four slots that are ``live``; their loads wait together."""
+    """Add ``ways`` paths to the new children in four slots, where these are ``live``; their loads overlap."""
     child0, new0 = d_find_child(indices, visited, copy, slot0, live0)
     child1, new1 = d_find_child(indices, visited, copy, slot1, live1)
     child2, new2 = d_find_child(indices, visited, copy, slot2, live2)
@@ -86,7 +86,7 @@ def d_count_slots(
 
 @kernel
 def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited, reached, paths):
-    """Warps stride over a level's pieces and short rows: add the paths that lead on to children not ``visited``.
+    """Warps stride over a level's pieces and short rows: add paths to unvisited children.
 
     ``visited``: the pairs reached before this level's children. Atomics: see :func:`d_add_paths`.
     """
@@ -128,9 +128,9 @@ def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited,
 
 @kernel
 def k_list_level(offsets, visited, reached, level, levels, lengths, short, rows, begins):
-    """Give the pairs just reached their ``level``, and append them to the lists.
+    """Set the ``level`` of newly reached pairs, and append them to the lists.
 
-    Warps stride over the words of the bitmaps, each of which is written by one lane alone. Atomics: an add a block.
+    Warps stride over the words of the bitmaps. Each word is written by one lane. Atomics: an add a block.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     warps = int(cuda.gridsize(1)) >> 5
@@ -148,7 +148,7 @@ def k_list_level(offsets, visited, reached, level, levels, lengths, short, rows,
 
 @device
 def d_read_owed(indices, levels, owed, level, pair, copy, slot, live):
-    """Return what the child in a slot owes its parent ``pair``, without branches; 0 for one of another level."""
+    """Return what the child in a slot adds to its parent ``pair``, 0 if it is of another level; no branches."""
     child = copy + int(indices[slot])
     found = live & (levels[np.uint64(child)] == level)
     value = owed[np.uint64(child if found else pair)]
@@ -159,7 +159,7 @@ def d_read_owed(indices, levels, owed, level, pair, copy, slot, live):
 def d_sum_owed(
     indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
 ):  # fmt: skip
-    """Return what the children in those of four slots that are ``live`` owe; their loads wait together."""
+    """Return what the children in four slots add, where these are ``live``; their loads overlap."""
     return (
         d_read_owed(indices, levels, owed, level, pair, copy, slot0, live0)
         + d_read_owed(indices, levels, owed, level, pair, copy, slot1, live1)
@@ -170,10 +170,10 @@ def d_sum_owed(
 
 @kernel
 def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, level, levels, owed, gathered):
-    """Warps stride over a level's pieces and short rows: add what the children, of the ``level`` behind, owe them.
+    """Warps stride over a level's pieces and short rows: add what their children, of the next ``level``, owe them.
 
-    ``gathered`` is dependency over paths, ``owed`` is (1 + dependency) over paths, which the children's are by now; the
-    parents' begin with 1 over paths. Atomics: an add to each a piece.
+    ``gathered`` is dependency / paths. ``owed`` is (1 + dependency) / paths: complete for the children, 1 / paths at
+    first for the parents. Atomics: an add to each a piece.
     """
     lane = d_lane()
     pieces = rows.shape[0]
@@ -218,8 +218,8 @@ def accumulate_dependencies(out: GapCSR, into: GapCSR | None, sources: np.ndarra
     """Sum the dependencies of ``sources`` on every vertex, not normalised.
 
     Brandes, "A Faster Algorithm for Betweenness Centrality", Journal of Mathematical Sociology 25(2), 2001,
-    section 4. Many sources are searched at once, as if each had a copy of the graph. Dependencies are gathered over
-    out-edges, level by level backwards, so no list of parents is kept.
+    section 4. Many sources are searched at once, as if each had its own copy of the graph. Dependencies are gathered
+    over out-edges, level by level backwards, so no list of parents is kept.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ def accumulate_dependencies(out: GapCSR, into: GapCSR | None, sources: np.ndarra
 def _sum_batch(out: GapCSR, sources: np.ndarray, endpoints: bool) -> Array:
     """Return the dependencies of some sources, summed, shape (V,)."""
     backend, xp, num_sources = out.backend, out.backend.xp, len(sources)
-    # A pair of a source and a vertex is a row of the source's copy of the offsets; behind each copy is its border.
+    # A pair (source, vertex) is a row in the source's copy of the offsets; each copy ends with a border.
     border = out.num_vertices + 1
     num_pairs = num_sources * border
     offsets = xp.tile(out.offsets, num_sources)
@@ -258,7 +258,7 @@ def _sum_batch(out: GapCSR, sources: np.ndarray, endpoints: bool) -> Array:
     k_start_pairs.launch(num_sources, own_pairs, reached, paths)
     lists, lengths = make_lists(backend, out, num_sources), backend.zeros(1, np.int64)
     edges = (offsets, out.indices, out.valid)
-    stages: list[tuple[int, tuple[Any, ...]]] = []  # of each level: warps that its lists take, and what says of what
+    stages: list[tuple[int, tuple[Any, ...]]] = []  # of each level: warps, and arguments with its lists
     ends = [0, 0]
     while True:
         k_list_level.launch_strided(num_pairs, offsets, visited, reached, len(stages), levels, lengths, *lists)
@@ -277,7 +277,7 @@ def _sum_batch(out: GapCSR, sources: np.ndarray, endpoints: bool) -> Array:
     dependencies = gathered * paths
     dependencies[own_pairs] = 0.0
     if endpoints:
-        # Every path from a source ends at one reached vertex; the source itself begins them all.
+        # Every path from a source ends at one reached vertex; all begin at the source.
         found = (levels != UNREACHED).astype(np.float64)
         found[own_pairs] = found.reshape(num_sources, border).sum(axis=1) - 1.0
         dependencies += found

@@ -54,7 +54,7 @@ def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:
 
 
 def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Any:
-    """Return the frame of some rows of the counts of all; None for all."""
+    """Return the frame of the chosen rows' counts; None for all rows."""
     if chosen is None:
         return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts})
     return make_frame(G.backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})

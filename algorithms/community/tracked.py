@@ -1,4 +1,4 @@
-"""Triangle counts, kept up to date by the triangles that updates open and close."""
+"""Tracked triangle counts, updated by the triangles that appear and disappear."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TriangleAnswer(Answer):
 
     def read_params(self) -> bool:
         self._chosen = read_chosen(self.G, self.params.get("start_list"))
-        return True  # what is reported does not change what is counted
+        return True  # which counts are reported does not change the counts
 
     def recompute(self) -> None:
         csr = self.G.snapshot()

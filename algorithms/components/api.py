@@ -20,10 +20,10 @@ __all__ = ["components_frame", "read_components", "weakly_connected_components"]
 def weakly_connected_components(
     G: DynamicGraph, directed: None = None, connection: str | None = None, return_labels: None = None
 ) -> Any:
-    """Label each vertex with its component, edges taken as passable both ways.
+    """Label each vertex with its component; the directions of edges are ignored.
 
-    More than cuGraph, which refuses directed graphs: here they are accepted, and no second orientation is made for
-    them. And labels mean something: each is the smallest vertex of its component.
+    Unlike cuGraph, it also accepts directed graphs, and makes no second orientation for them. A label is the smallest
+    vertex of the component.
 
     Parameters
     ----------

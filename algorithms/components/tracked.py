@@ -1,4 +1,4 @@
-"""Components, kept up to date: insertions unite labels, deletions look only where a spanning forest lost an edge."""
+"""Tracked components: insertions unite labels, deletions search only where a spanning forest has lost an edge."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["ComponentAnswer"]
 class ComponentAnswer(Answer):
     """Labels and, once an edge has been deleted, a forest of shortest paths from the smallest vertex of each component.
 
-    An edge outside the forest splits nothing when it goes (Even and Shiloach, "An On-Line Edge-Deletion Problem",
-    JACM 28(1), 1981, section 3); of the vertices that hang on one inside, only those that no other path of the same
-    length holds are looked at. A directed graph makes its in-edge orientation for that, and keeps it from then on.
+    Deleting an edge outside the forest splits nothing (Even and Shiloach, "An On-Line Edge-Deletion Problem", JACM
+    28(1), 1981, section 3). Of the vertices below a deleted forest edge, only those without another path of the same
+    length are visited. A directed graph makes its in-edge orientation for this, and keeps it from then on.
     """
 
     _labels: Array
@@ -55,10 +55,10 @@ class ComponentAnswer(Answer):
             return True
         weak, into = self.G.is_directed(), self.G.snapshot(transposed=True)
         paths = backend.kernels("dynstore.algorithms.traversal", "repair")
-        distances = grow(backend, self._forest[0], out.num_vertices, 0)  # a new vertex is a component
+        distances = grow(backend, self._forest[0], out.num_vertices, 0)  # a new vertex is its own component
         predecessors = grow(backend, self._forest[1], out.num_vertices, -1)
         suspects = paths.find_suspects(out, delta, distances, predecessors, weak)
-        # A parent across an inserted edge would hide that its child has left the component of its label.
+        # A parent across an inserted edge would hide that the child has left the component of its label.
         lost, visits = paths.invalidate(out, into, suspects, distances, predecessors, weak, before)
         if too_many(lost.shape[0], out.num_vertices):
             return False
@@ -66,7 +66,7 @@ class ComponentAnswer(Answer):
         labels, seen = kernels.unite_components(sides, delta, lost, before.copy())
         merged = numbers[(before == numbers) & (labels != numbers)]
         split = lost[labels[lost] == lost]
-        # What has been a smallest vertex is one no more: its tree moves to the component's other one.
+        # A merge keeps one of two smallest vertices as the root: the tree of the other moves to it.
         moved, more = paths.invalidate(out, into, merged, distances, predecessors, weak)
         if too_many(moved.shape[0], out.num_vertices):
             return False

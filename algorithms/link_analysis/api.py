@@ -1,4 +1,4 @@
-"""PageRank, as in cuGraph, with a warm start from the ranks before the last updates."""
+"""PageRank, as in cuGraph, with an optional warm start from the last computed ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
 
 DEFAULT_MAX_ITER = 100
 
-# The ranks last computed for a graph, whatever its version was then, and what its rows meant; gone when the graph is.
+# The last computed ranks of a graph, of any version, and the epoch of its row numbers; dropped with the graph.
 _last_ranks: WeakKeyDictionary[DynamicGraph, tuple[Array, int]] = WeakKeyDictionary()
 
 
@@ -46,28 +46,28 @@ def pagerank(
     Parameters
     ----------
     G : DynamicGraph
-        Weights, none negative, say how likely each out-edge is taken. A directed graph makes its in-edge orientation
-        with the first call and keeps it from then on.
+        Weights, none negative, are the relative probabilities of a vertex's out-edges. A directed graph makes its
+        in-edge orientation with the first call and keeps it from then on.
     alpha : float
         Probability of following an edge, 0 to 1.
     personalization : frame of columns ``vertex``, ``values``, optional
-        Where the surfer goes otherwise, and from vertices without out-edges; vertices left out count 0, the values are
-        divided by their sum. Without it: anywhere, with equal chance.
+        Where the surfer goes if it follows no edge, also from vertices without out-edges. Missing vertices count 0; the
+        values are divided by their sum. By default: any vertex, with equal probability.
     precomputed_vertex_out_weight : frame of columns ``vertex``, ``sums``, optional
-        Each vertex's sum of out-weights; 0 for those left out. Saves a pass over the edges.
+        Each vertex's sum of out-weights; 0 for missing vertices. Saves a pass over the edges.
     max_iter : int
-        0 or less stands for 100.
+        0 or less means 100.
     tol : float
         Stop when an iteration changes the ranks by less than this in sum (L1); 0 does ``max_iter`` iterations.
     nstart : frame of columns ``vertex``, ``values``, optional
-        First ranks; vertices left out start at 0, the values are divided by their sum.
+        First ranks; missing vertices start at 0, the values are divided by their sum.
     dangling : ignored
-        There for NetworkX's sake, as in cuGraph.
+        For compatibility with NetworkX, as in cuGraph.
     fail_on_nonconvergence : bool
         False returns ``(frame, converged)`` and never raises :class:`FailedToConvergeError`.
     warm_start : bool
-        Start from the ranks that the last call computed for this graph, so that few iterations are needed after few
-        updates; vertices new since then start at 1 / V. Without such ranks this is a cold start.
+        Start from the ranks of the last call for this graph: after few updates few iterations are needed. Vertices
+        added since then start at 1 / V. If there was no such call, this is a cold start.
 
     Returns
     -------
@@ -77,7 +77,7 @@ def pagerank(
     Raises
     ------
     FailedToConvergeError
-        After ``max_iter`` iterations. A call with ``warm_start=True`` then goes on from where this one stopped.
+        After ``max_iter`` iterations. A call with ``warm_start=True`` continues from there.
     InputError
         For a frame, a number or a weight that cannot be used, or both ``nstart`` and ``warm_start``.
     """
@@ -94,7 +94,7 @@ def pagerank(
         what = "precomputed_vertex_out_weight"
         out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
     ranks, iterations, error = _iterate(G, out_weights, alpha, targets, start, limit, tol)
-    if np.isfinite(error):  # infinite weights make ranks that are no numbers
+    if np.isfinite(error):  # infinite weights make the ranks NaN
         _last_ranks[G] = ranks.copy(), G.ids.epoch
     converged = error < tol or ranks.shape[0] == 0
     if fail_on_nonconvergence and not converged:
@@ -107,7 +107,7 @@ def pagerank(
 
 
 def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) -> tuple[float, float, int]:
-    """Return the numbers as :func:`pagerank` uses them, refusing those that it cannot use."""
+    """Return the numbers as :func:`pagerank` uses them; refuse unusable ones."""
     alpha, tol = check_number("pagerank", "alpha", alpha), check_number("pagerank", "tol", tol)
     if not 0 <= alpha <= 1:
         raise InputError(f"pagerank: alpha is {alpha}; wanted 0 to 1")
@@ -118,7 +118,7 @@ def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) 
 
 
 def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:
-    """Return where the surfer goes otherwise, shape (V,), summing to 1."""
+    """Return the personalization, shape (V,), summing to 1."""
     return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
 
 
@@ -128,7 +128,7 @@ def pagerank_frame(G: DynamicGraph, ranks: Array) -> Any:
 
 
 def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
-    """Return ranks, iterations and the last one's change, from the store's own rows or from in-edges as slots."""
+    """Return ranks, iterations and the last change, computed over the store's own rows or over in-edges in slots."""
     if not (G.is_directed() or G.is_weighted()):
         found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)
         if found is not None:
@@ -151,7 +151,7 @@ def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype
     ranks = G.backend.empty(num_vertices, dtype)
     ranks.fill(1.0 / max(num_vertices, 1))
     last, epoch = _last_ranks.get(G, (None, 0)) if warm_start else (None, 0)
-    # A graph that was cleared has fewer vertices than before, one that was reordered has others in its rows.
+    # After a clear there are fewer vertices than before; after a reorder the rows have other vertices.
     if last is not None and last.shape[0] <= num_vertices and epoch == G.ids.epoch:
         ranks[: last.shape[0]] = last
         ranks = _normalised(ranks)

@@ -1,9 +1,9 @@
-"""PageRank, kept up to date: changed edges leave a residual, which is pushed on where it is large.
+"""Tracked PageRank: changed edges leave a residual, which is pushed on where it is large.
 
-The ranks are kept as y = (I - alpha P)^-1 t, where P hands each vertex's rank out along its edges and t is 1 for every
-vertex, or the personalization. Divided by their sum they are PageRank: rank that vertices without edges would hand to t
-only makes the sum larger (Langville, Meyer, "Deeper Inside PageRank", Internet Mathematics 1(3), 2004, section 3).
-Nothing in y depends on V, so a new vertex changes nothing elsewhere.
+The ranks are kept as y = (I - alpha P)^-1 t. P distributes each vertex's rank along its edges; t is 1 for every vertex,
+or the personalization. Divided by its sum, y is PageRank: the rank that vertices without edges would pass to t only
+makes the sum larger (Langville, Meyer, "Deeper Inside PageRank", Internet Mathematics 1(3), 2004, section 3). Nothing
+in y depends on V, so a new vertex changes nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
 
 __all__ = ["PagerankAnswer"]
 
-# A round moves the vertices that hold this share of the residual at least, those with the fewest edges for it first.
+# A round moves vertices with at least this share of the residual, those with the fewest edges for it first.
 MOVED_SHARE = 0.5
-# Rounds that the next one's step is made of.
+# Rounds whose steps are combined with the next one's.
 KEPT_ROUNDS = 3
-# A longer step that leaves less than this of the residual is taken even where the round alone would leave less still.
+# A lengthened step that leaves less than this share of the residual is taken even if the round alone leaves less.
 ENOUGH_LESS = 0.75
-# Times that ranks are handed on to find where residual collects: what is left of all else falls by half or more a time.
+# Times that ranks are passed on to find where residual collects; all other parts fall by half or more each time.
 MODE_STEPS = 3
 
 
 class PagerankAnswer(Answer):
-    """Ranks, and how far each is from what its neighbours hand it."""
+    """Ranks, and the residual of each: the difference from what its neighbours pass to it."""
 
     _ranks: Array
     _residuals: Array
-    _sums: Array  # of out-weights
-    _mode: Array  # a shape that residual comes to when it is pushed for long: handed on, it becomes smaller, not other
-    _mode_change: Array  # what adding it to the ranks does to the residuals
+    _sums: Array  # sums of out-weights
+    _mode: Array  # the shape of a residual that is pushed for long: passed on, it shrinks but keeps its shape
+    _mode_change: Array  # the change of the residuals if it is added to the ranks
     _targets: Array | None = None
 
     def __init__(self, G: Any, **params: Any) -> None:
@@ -80,7 +80,7 @@ class PagerankAnswer(Answer):
         self._ranks = backend.zeros(out.num_vertices, np.float64)
         self._mode = self._mode_change = self._ranks[:0]
         self._residuals = self._spread()
-        self.edge_visits += self._kernels.push_residuals(  # all of it, once
+        self.edge_visits += self._kernels.push_residuals(  # all residual, once
             out, self._invert(self._sums), self._alpha, -1.0, self._ranks, self._residuals
         )
         self._settle()
@@ -94,7 +94,7 @@ class PagerankAnswer(Answer):
             changed |= there
             if bool((out.weights[delta.slots[there]] < 0).any()):
                 return False
-        # A new vertex has the rank of one without edges: what it is given, and no residual.
+        # A new vertex has the rank of a vertex without edges, its entry of t, and no residual.
         size = out.num_vertices
         ranks = grow(backend, self._ranks, size, 0.0 if self._targets is not None else 1.0)
         residuals, all_sums, mode, mode_change = (
@@ -104,7 +104,7 @@ class PagerankAnswer(Answer):
         rows = xp.unique(tails)
         if not rows.shape[0]:
             sums, visits = all_sums[rows], 0
-        elif out.weights is None:  # whole numbers: nothing is lost in adding up
+        elif out.weights is None:  # whole numbers: sums are exact
             gained = there[changed] * 2.0 - 1.0
             sums, visits = all_sums[rows] + xp.bincount(xp.searchsorted(rows, tails), gained, rows.shape[0]), 0
         else:
@@ -135,12 +135,12 @@ class PagerankAnswer(Answer):
         return xp.where(sums > 0, 1.0 / xp.where(sums > 0, sums, 1.0), 0.0)
 
     def _settle(self) -> None:
-        """Push until the ranks are as near as those of ``pagerank``, which stops at an L1 change of ``tol``.
+        """Push until the ranks are as accurate as those of ``pagerank``, which stops at an L1 change of ``tol``.
 
-        Each round is one pass over the vertices whose residual is worth it. Its step is then lengthened, along with
-        those of the rounds before and the shape that is kept for all of them, to where the residual is smallest
-        (Anderson, "Iterative Procedures for Nonlinear Integral Equations", JACM 12(4), 1965). Without that, residual
-        that has spread over all vertices falls by no more than alpha a round.
+        Each round is one pass over the vertices whose residual is large enough. Its step is then combined with those of
+        the rounds before and with the kept mode, so that the residual is smallest (Anderson, "Iterative Procedures for
+        Nonlinear Integral Equations", JACM 12(4), 1965). Without that, residual that has spread over all vertices falls
+        by no more than alpha a round.
         """
         G, xp = self.G, self.G.backend.xp
         out, ranks, residuals = G.snapshot(), self._ranks, self._residuals
@@ -150,14 +150,14 @@ class PagerankAnswer(Answer):
         total = float(spread.sum())
         threshold = MOVED_SHARE / (out.num_slots + out.num_vertices)
         mode = [] if self._mode.shape[0] != out.num_vertices else [(self._mode, self._mode_change)]
-        steps: list[tuple[Array, Array]] = []  # of the ranks and of the residuals
+        steps: list[tuple[Array, Array]] = []  # changes of the ranks and of the residuals
         for _ in range(self._max_rounds + 1):
-            # Residual in the shape of t only makes y larger as a whole, which the division by its sum takes out.
+            # Residual in the shape of t only scales y, which the division by its sum removes.
             error = float(xp.abs(residuals - spread * (residuals.sum() / total)).sum())
             if error <= self._alpha * self._tol * float(ranks.sum()):
                 self._ranks, self._residuals = ranks, residuals
                 return
-            if not np.isfinite(error):  # infinite weights make ranks that are no numbers
+            if not np.isfinite(error):  # infinite weights make the ranks NaN
                 break
             norm = float(xp.abs(residuals).sum())
             new_ranks, new_residuals = ranks.copy(), residuals.copy()
@@ -170,7 +170,7 @@ class PagerankAnswer(Answer):
             factors = self._lengthen([step for _, step in tried], new_residuals, weights)
             ranks, residuals = new_ranks, new_residuals
             farther = residuals + sum(factor * step for factor, (_, step) in zip(factors, tried, strict=True))
-            # What is least by squares may take a push back; by L1, every push makes the residual less.
+            # The least-squares step may undo a push; in L1, every push reduces the residual.
             if float(xp.abs(farther).sum()) < max(float(xp.abs(residuals).sum()), ENOUGH_LESS * norm):
                 ranks = ranks + sum(factor * step for factor, (step, _) in zip(factors, tried, strict=True))
                 residuals = farther
@@ -180,7 +180,7 @@ class PagerankAnswer(Answer):
         )
 
     def _find_mode(self) -> None:
-        """Hand the ranks on a few times; in the end, what they are like is what pushed residual comes to be like."""
+        """Pass the ranks on a few times; their shape then is the one that pushed residual approaches."""
         out, inverse = self.G.snapshot(), self._invert(self._sums)
         mode = self._ranks
         for _ in range(MODE_STEPS + 1):
@@ -189,7 +189,7 @@ class PagerankAnswer(Answer):
         self._mode, self._mode_change = before, mode - before
 
     def _lengthen(self, steps: list[Array], residuals: Array, weights: Array) -> list[float]:
-        """Return how much of each step to add so that the weighted squares of the residuals are least."""
+        """Return the factor of each step that minimizes the weighted squares of the residuals."""
         vectors = self.G.backend.xp.stack((*steps, residuals))
         table = self.G.backend.to_host((vectors[:-1] * weights) @ vectors.T)
         scale = 1.0 / np.sqrt(np.maximum(np.diag(table), np.finfo(np.float64).tiny))

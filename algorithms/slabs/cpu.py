@@ -1,4 +1,4 @@
-"""Algorithms over the rows of slab hash tables on the host: chains of slabs, whose keys are in no order."""
+"""Algorithms over the rows of slab hash tables on the host: chains of slabs with unordered keys."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["bfs", "pagerank", "triangle_count"]
 
 
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
-    """Count the triangles at each vertex: ``community.cpu.triangles.count_triangles``, from slabs.
+    """Count the triangles at each vertex from slabs, as ``community.cpu.triangles.count_triangles`` does.
 
-    Each edge is listed once, at its end of lower (degree, id). Lists are intersected by marking one of them, which
-    needs no order, and takes less time than to probe each pair in a table (Awad et al., IPDPS 2020, section VI-C).
+    Each edge is listed once, at its end of lower (degree, id). Lists are intersected by marking one of them. This needs
+    no order, and is faster than probing each pair in a table (Awad et al., IPDPS 2020, section VI-C).
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def triangle_count(backend: Backend, rows: NativeRows) -> Array:
 
 @njit(cache=True, nogil=True)
 def k_list_higher(slabs, heads, words, keys, degrees):
-    """Return the CSR of the edges that point from lower to higher (degree, id), in no order within a row."""
+    """Return the CSR of the edges that point from lower to higher (degree, id), unordered within a row."""
     listed = np.empty(degrees.astype(np.int64).sum() // 2, dtype=slabs.dtype)
     starts = np.empty(degrees.shape[0] + 1, dtype=np.int64)
     size = 0
@@ -57,7 +57,7 @@ def k_list_higher(slabs, heads, words, keys, degrees):
             while slab != END:
                 for place in range(slab * words, slab * words + keys):
                     key = slabs[place]
-                    if key == EMPTY:  # so are all behind
+                    if key == EMPTY:  # so are all later keys
                         break
                     if key != TOMBSTONE and (degree < degrees[key] or (degree == degrees[key] and row < key)):
                         listed[size] = key
@@ -70,7 +70,7 @@ def k_list_higher(slabs, heads, words, keys, degrees):
 def bfs(
     backend: Backend, rows: NativeRows, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once, top-down: unsorted rows tell no smallest parent early.
+    """Search breadth first from all ``sources`` at once, top-down: unsorted rows do not give the smallest parent early.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def k_push_levels(slabs, heads, words, keys, sources, depth_limit, distances, pr
 
 @njit
 def d_push_row(slabs, heads, words, keys, u, level, distances, predecessors, queue, end):
-    """Reach what a row leads to; return the new end of the queue."""
+    """Reach the neighbours in a row; return the new end of the queue."""
     unreached, keep_parents = np.iinfo(distances.dtype).max, predecessors.shape[0] > 0
     head = HEAD_WORDS * np.int64(u)
     first = np.int64(heads[head + FIRST])
@@ -125,7 +125,7 @@ def d_push_row(slabs, heads, words, keys, u, level, distances, predecessors, que
         while slab != END:
             for place in range(slab * words, slab * words + keys):
                 v = slabs[place]
-                if v == EMPTY:  # so are all behind
+                if v == EMPTY:  # so are all later keys
                     break
                 if v == TOMBSTONE or distances[v] < level:
                     continue
@@ -158,7 +158,7 @@ def pagerank(
     rows : NativeRows
         The slab tables of a symmetric graph; weights are not used.
     out_weights : array, shape (V,), or None
-        None: the degrees. This and the other parameters, and the results, are those of the function above.
+        None: the degrees. All other parameters and the results are those of the function above.
     """
     table, num_vertices = rows.table, rows.num_vertices
     if num_vertices == 0:
@@ -188,7 +188,7 @@ def k_pull_slabs(slabs, heads, words, keys, shares, alpha, spread, targets, unif
             while slab != END:
                 for place in range(slab * words, slab * words + keys):
                     key = slabs[place]
-                    if key == EMPTY:  # so are all behind
+                    if key == EMPTY:  # so are all later keys
                         break
                     if key != TOMBSTONE:
                         pulled += np.float64(shares[key])

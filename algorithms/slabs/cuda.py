@@ -1,4 +1,4 @@
-"""Algorithms over the rows of slab hash tables on CUDA: a warp reads a slab, its lanes a key each, in no order."""
+"""Algorithms over the rows of slab hash tables on CUDA: a warp reads a slab, each lane one of its unordered keys."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 
 __all__ = ["bfs", "pagerank", "triangle_count"]
 
-# Chains that a warp walks one after the other; its lanes look for their rows at once.
+# Chains that a warp walks one after the other; its lanes search their rows in parallel.
 WARP_CHAINS = 2 if SIMULATED else 8
-# Pairs for each listed edge up to which they are probed: sorting the lists costs about as much.
+# Pairs are probed if there are at most this many per listed edge: sorting the lists costs about as much.
 MAX_PROBES = 2
 
 
 @device
 def d_open_chains(heads, rows, ends, num_chains):
-    """Return a row and its base slab to each of the first lanes of the warp, END past the last chain.
+    """Return a row and its base slab, to each of the first lanes of the warp; END past the last chain.
 
-    ``ends`` counts the chains of ``rows`` up to each, which included.
+    ``ends``: the number of chains of ``rows`` up to and including each.
     """
     lane = d_lane()
     chain = (np.int64(cuda.grid(1)) >> 5) * WARP_CHAINS + lane
@@ -54,9 +54,9 @@ def d_is_higher(heads, vertex, other):
 
 @kernel
 def k_list_higher(slabs, heads, words, keys, rows, ends, num_chains, cursors, lows, highs):
-    """A warp owns some chains: it lists each row's higher neighbours where the row's cursor stands (atomic).
+    """A warp owns some chains: it lists each row's higher neighbours at the row's cursor (atomic).
 
-    Without room for them it only counts: cursors go up.
+    Without room for lists it only counts, by advancing the cursors.
     """
     lane = d_lane()
     row, slab = d_open_chains(heads, rows, ends, num_chains)
@@ -80,10 +80,10 @@ def k_list_higher(slabs, heads, words, keys, rows, ends, num_chains, cursors, lo
 
 @kernel
 def k_probe_pairs(slabs, heads, words, keys, starts, lows, highs, counts):
-    """One warp 32 listed edges, a lane each: look for an edge from its higher end to each later one of the row.
+    """One warp 32 listed edges, a lane each: look for an edge between its higher end and each later one of the row.
 
-    Of the two the lower one's table is probed. The lanes of a row go through its list together, from the last one
-    down. Atomic adds: one for each of those gone through that a lane has found, and at the end two a lane.
+    The table of the lower one of the two is probed. The lanes of a row go through its list together, from the last one
+    down. Atomic adds: one for each visited entry that a lane has found, and two a lane at the end.
     """
     edge, lane = np.int64(cuda.grid(1)), d_lane()
     base = edge - lane
@@ -119,9 +119,9 @@ def k_probe_pairs(slabs, heads, words, keys, starts, lows, highs, counts):
 
 @device
 def d_reach(distances, predecessors, keep_parents, level, parent, child):
-    """Reach a child at this level and keep its smallest parent (atomic); return whether it had not been reached.
+    """Reach a child at this level and keep its smallest parent (atomic); return whether it was unreached.
 
-    The plain reads only save atomics: distances and parents only fall while a kernel runs.
+    The plain reads only save atomics: distances and parents only decrease while a kernel runs.
     """
     unreached = distances.dtype.type(np.iinfo(distances.dtype).max)
     new, distance = False, distances[child]
@@ -138,9 +138,9 @@ def k_push_chains(
     slabs, heads, words, keys, rows, ends, num_chains, level, distances, predecessors, keep_parents, queue, chains,
     counters,
 ):  # fmt: skip
-    """A warp owns some chains of the frontier's: it reaches their keys, and queues the new ones (atomic).
+    """A warp owns some chains of the frontier: it reaches their keys, and queues the new ones (atomic).
 
-    Of each queued vertex it notes the chains; ``counters`` has how many vertices and chains there are by now.
+    It records the number of chains of each queued vertex; ``counters`` are the present totals of vertices and chains.
     """
     lane = d_lane()
     row, slab = d_open_chains(heads, rows, ends, num_chains)
@@ -168,9 +168,9 @@ def k_push_chains(
 
 @kernel
 def k_pull_chains(slabs, heads, words, keys, rows, ends, num_chains, shares, history, iteration, tol, sums):
-    """A warp owns some chains: it adds the shares of each one's keys to the sum of the row (atomic).
+    """A warp owns some chains: it adds the shares of their keys to the sums of the rows (atomic).
 
-    Writes nothing where the iteration before has converged.
+    It writes nothing if the iteration before has converged.
     """
     if history[2 * iteration + CHANGE] < tol:  # the same in all threads
         return
@@ -193,16 +193,16 @@ def k_pull_chains(slabs, heads, words, keys, rows, ends, num_chains, shares, his
 def triangle_count(backend: Backend, rows: NativeRows) -> Array:
     """Count the triangles at each vertex from slabs.
 
-    Each edge is listed once, at its end of lower (degree, id), in no order. Where the lists make few pairs, each pair
-    is probed in the lower one's table, as Awad et al. do (IPDPS 2020, section VI-C): nothing is sorted. Else the lists
-    are, and are counted as :func:`~dynstore.algorithms.community.cuda.triangles.count_triangles` does.
-
-    Parameters and result are those of the host's ``triangle_count``.
+    Each edge is listed once, at its end of lower (degree, id), unordered. If the lists make few pairs, each pair is
+    probed in the table of the lower vertex, as Awad et al. do (IPDPS 2020, section VI-C), and nothing is sorted.
+    Otherwise the lists are sorted, and counted as in
+    :func:`~dynstore.algorithms.community.cuda.triangles.count_triangles`. Parameters and result are those of the host's
+    ``triangle_count``.
 
     Raises
     ------
     LimitError
-        For more than 2^31 vertices, where there are more than few pairs.
+        For more than 2^31 vertices, unless there are few pairs.
     """
     table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
     dtype = table.slabs.dtype
@@ -231,7 +231,7 @@ def triangle_count(backend: Backend, rows: NativeRows) -> Array:
 
 
 def _starts_of(backend: Backend, sizes: Array) -> Array:
-    """Return where lists of these sizes begin, and where the last one ends; int64."""
+    """Return the starts of lists of these sizes, and the end of the last one; int64."""
     starts = backend.zeros(sizes.shape[0] + 1, np.int64)
     backend.xp.cumsum(sizes, out=starts[1:])
     return starts
@@ -240,16 +240,16 @@ def _starts_of(backend: Backend, sizes: Array) -> Array:
 def bfs(
     backend: Backend, rows: NativeRows, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once, top-down: unsorted rows tell no smallest parent early.
+    """Search breadth first from all ``sources`` at once, top-down: unsorted rows do not give the smallest parent early.
 
-    One launch, a prefix sum and a read-back a level. The work is shared out by chains, so a hub's row is that of many
-    warps. Parameters and results are those of the host's ``bfs``.
+    One launch, a prefix sum and a read-back a level. The work is divided by chains, so many warps share a hub's row.
+    Parameters and results are those of the host's ``bfs``.
     """
     table, xp, num_vertices = rows.table, backend.xp, rows.num_vertices
     dtype, level = table.slabs.dtype, 0
     unreached = int(np.iinfo(dtype).max)
     distances = fill(backend, num_vertices, dtype, unreached)
-    # While searching, no parent is the largest number, so that a minimum finds the smallest.
+    # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
     predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
     queue, chains = backend.empty(num_vertices, dtype), backend.empty(num_vertices, np.int64)
     starts = backend.asarray(sources, dtype=np.int64)

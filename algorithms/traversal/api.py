@@ -38,7 +38,7 @@ def bfs(
     G : DynamicGraph
         Weights are not used.
     start : int, list, array, series or frame of one column
-        Where to begin; several vertices begin together, wherever they lie.
+        Where to begin; several vertices all start at distance 0, also in different components.
     depth_limit : int, optional
         Vertices farther away stay unreached. A negative number means no limit, as in cuGraph.
     i_start : optional
@@ -81,9 +81,9 @@ def read_bfs(
 
 
 def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
-    """Return distances and predecessors of all rows; these are None unless ``parents`` are wanted."""
+    """Return distances and predecessors of all rows; predecessors are None unless ``parents``."""
     out = G.snapshot()
-    # A directed graph is not given a second orientation for this: every later update would have to keep it.
+    # This makes no second orientation for a directed graph: every later update would have to maintain it.
     into = None if G.is_directed() else out
     found: tuple[Array, Array | None] = G.backend.kernels("dynstore.algorithms.traversal", "search").bfs(
         out, into, sources, limit, parents
@@ -126,7 +126,7 @@ def sssp(
     indices : optional
         Another name of ``source``.
     cutoff : float, optional
-        Only paths shorter than this are looked for (strictly, as in cuGraph).
+        Only paths shorter than this are found (strictly, as in cuGraph).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Shortest paths, kept up to date: what deletions leave without support is found again, insertions shorten locally."""
+"""Tracked shortest paths: vertices that deletions leave without support are found again; insertions shorten locally."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["BfsAnswer", "PathAnswer", "SsspAnswer", "grow", "too_many"]
 
-# Where more of the vertices than this lose their distance, searching anew is cheaper; so few are always repaired.
+# If more than this share of the vertices lose their distance, searching anew is cheaper. So few are always repaired.
 LOST_SHARE = 1 / 8
 MIN_LOST = 1024
 
 
 def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
-    """Return a copy of ``array`` of ``size``, with ``value`` in what is new."""
+    """Return a copy of ``array`` with ``size`` entries; new ones are ``value``."""
     longer = backend.empty(size, array.dtype)
     longer[: array.shape[0]] = array
     longer[array.shape[0] :] = value
@@ -30,22 +30,22 @@ def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
 
 
 def too_many(num_lost: int, num_vertices: int) -> bool:
-    """Whether so many vertices have lost their distance that searching anew is cheaper."""
+    """Whether searching anew is cheaper, as many vertices have lost their distance."""
     return num_lost > max(MIN_LOST, LOST_SHARE * num_vertices)
 
 
 class PathAnswer(Answer):
-    """What searches by hops and by lengths share.
+    """Base class of searches by hops and by lengths.
 
     A directed graph makes its in-edge orientation for the first update, and keeps it from then on.
     """
 
-    _start: tuple[Any, ...] | None = None  # rows to start from, and the largest distance
-    _limit: Any  # which all distances stay below
+    _start: tuple[Any, ...] | None = None  # start rows, and the limit of distances
+    _limit: Any  # all distances stay below it
     _unreached: Any
     _distances: Array
     _predecessors: Array
-    # Whether an edge adds nothing to a distance: parents then are not nearer, and what they support cannot be told.
+    # Whether an edge of length 0 joins equal distances. Then parents are not nearer, and support cannot be decided.
     _tied = False
 
     def advance(self, delta: Delta) -> bool:

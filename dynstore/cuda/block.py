@@ -15,9 +15,9 @@ BOARD = 32
 
 @device
 def d_claim(counter, index, wanted):
-    """Return this thread's place in a list that ``counter[index]`` items are in, which grows by those wanted.
+    """Claim a place for each thread with ``wanted``, in a list of ``counter[index]`` items; return this thread's place.
 
-    One atomic add a warp; the order of warps is open.
+    One atomic add a warp; the order of warps is arbitrary.
     """
     lane, word = d_lane(), d_ballot(wanted)
     start = np.int64(0)
@@ -28,7 +28,7 @@ def d_claim(counter, index, wanted):
 
 @device
 def d_claim_two(counter, index, wanted, other_wanted):
-    """Return this thread's two places as ``d_claim`` does, with one atomic add a warp for both."""
+    """Claim two places as ``d_claim`` does, with one atomic add a warp for both."""
     lane, word, other_word = d_lane(), d_ballot(wanted), d_ballot(other_wanted)
     start, count = np.int64(0), np.int64(cuda.popc(word))
     if lane == 0 and word | other_word != 0:
@@ -39,9 +39,9 @@ def d_claim_two(counter, index, wanted, other_wanted):
 
 @device
 def d_claim_many(counter, index, count):
-    """Return the first of this thread's ``count`` places in a list that ``counter[index]`` items are in; int64.
+    """Claim ``count`` places in a list of ``counter[index]`` items; return this thread's first place, int64.
 
-    The list grows by them; one atomic add a warp, the order of warps is open.
+    One atomic add a warp; the order of warps is arbitrary.
     """
     lane, before = d_lane(), d_scan_lanes_64(count)
     start = np.int64(0)
@@ -52,10 +52,10 @@ def d_claim_many(counter, index, count):
 
 @device
 def d_scan_tile(value, board):
-    """Return the sum of ``value`` over the threads of the block before this one, and over all of them."""
+    """Return two sums of ``value``: over the block's threads before this one, and over all its threads."""
     lane, warp = d_lane(), cuda.threadIdx.x >> 5
     before = d_scan_lanes_64(value)
-    cuda.syncthreads()  # the board's last readers are done
+    cuda.syncthreads()  # all reads of the board are done
     if lane == 31:
         board[warp] = before
     cuda.syncthreads()
@@ -70,7 +70,7 @@ def d_scan_tile(value, board):
 
 @device
 def d_scan_two(value, other, board):
-    """Return what ``d_scan_tile`` does of two values whose sums have at most 31 bits, both sums of each."""
+    """Return both sums of ``d_scan_tile`` for each of two values; the sums must fit 31 bits."""
     before, total = d_scan_tile((np.int64(other) << 32) | np.int64(value), board)
     return before & 0x7FFFFFFF, total & 0x7FFFFFFF, before >> 32, total >> 32
 
@@ -79,7 +79,7 @@ def d_scan_two(value, other, board):
 def d_sum_block(value, board):
     """Return the sum of ``value`` over the threads of the block."""
     total = d_sum_lanes(np.int64(value))
-    cuda.syncthreads()  # the board's last readers are done
+    cuda.syncthreads()  # all reads of the board are done
     if d_lane() == 0:
         board[cuda.threadIdx.x >> 5] = total
     cuda.syncthreads()

@@ -1,7 +1,7 @@
-"""The one file that names ``numba.cuda``: how kernels are compiled and started.
+"""Compiling and launching kernels; no other file names ``numba.cuda``.
 
-Kernels write ``cuda.grid(1)`` and the like with the ``cuda`` of this module. Our simulator
-(``NUMBA_ENABLE_CUDASIM=1``) runs the same kernels without a GPU, in blocks of 32 threads.
+Kernels use the ``cuda`` of this module, for ``cuda.grid(1)`` and the like. Our simulator (``NUMBA_ENABLE_CUDASIM=1``)
+runs the same kernels without a GPU, in blocks of 32 threads.
 """
 
 from __future__ import annotations
@@ -56,17 +56,17 @@ if SIMULATED:
 
 WARP = 32
 THREADS = WARP if SIMULATED else 256
-# Each GPU thread is a Python function call in the simulator, so grid-stride kernels get one small grid there.
+# In the simulator each GPU thread is a Python call, so grid-stride kernels get one small grid there.
 MAX_STRIDE_BLOCKS = 2 if SIMULATED else 132 * 16
-# Blocks that wait for each other have to be on the GPU at once.
+# Blocks that wait for each other must be on the GPU at the same time.
 MAX_RESIDENT_BLOCKS = 3 if SIMULATED else 1024
 
 
-_Launch = tuple[Any, ...]  # `Kernel._run` and what it is called with
+_Launch = tuple[Any, ...]  # `Kernel._run` and its arguments
 
 
 class _Prepared(threading.local):
-    """What a thread prepares: launches that are to be started later; None where they are started at once."""
+    """The launches that a host thread prepares, to start them later; None if launches start at once."""
 
     launches: list[_Launch] | None = None
 
@@ -94,14 +94,14 @@ class Kernel:
         self.launch(num_warps * WARP, *args)
 
     def launch_strided(self, num_threads: int, *args: Any) -> None:
-        """Start at most as many threads as fill the GPU; the kernel strides over the grid."""
+        """Start at most as many threads as fill the GPU; the kernel has grid-stride loops."""
         if num_threads > 0:
             self._start(min(-(-num_threads // self.threads), MAX_STRIDE_BLOCKS), args)
 
     def launch_resident(self, num_threads: int, *args: Any) -> None:
         """Start at most as many blocks as the GPU holds at once, so that they may wait for each other (``grid``).
 
-        Of the kernels that are started so, one runs at a time, whatever their streams.
+        Only one such kernel runs at a time, whatever the streams.
         """
         if num_threads > 0:
             self._start(min(-(-num_threads // self.threads), MAX_RESIDENT_BLOCKS), args, True)
@@ -114,7 +114,7 @@ class Kernel:
             launches.append((self._run, blocks, resident, self._find(args), args))
 
     def _find(self, args: tuple[Any, ...]) -> tuple[Entry, list[Any]] | None:
-        """Return the compiled and loaded kernel for such arguments, and their values; the simulator needs neither."""
+        """Return the compiled and loaded kernel for these arguments, and their values; None in the simulator."""
         if SIMULATED:
             return None
         kinds, values = describe_arguments(args)
@@ -124,7 +124,7 @@ class Kernel:
         return entry, values
 
     def _run(self, blocks: int, resident: bool, found: tuple[Entry, list[Any]] | None, args: tuple[Any, ...]) -> None:
-        """Start what was found; until then ``args`` keeps the arrays."""
+        """Start the kernel that ``_find`` returned; ``args`` keeps the arrays alive until then."""
         if found is None:
             simulator.launch(self._compiled, blocks, self.threads, _unpacked(args))
             return
@@ -138,7 +138,7 @@ class Kernel:
 
 
 def kernel(function: Callable[..., None], max_registers: int | None = None, threads: int = THREADS) -> Kernel:
-    """Decorate a kernel ``k_verb_noun``; ``max_registers`` limits those of a thread, a block has ``threads``."""
+    """Decorate a kernel ``k_verb_noun``; ``max_registers`` is a limit per thread, ``threads`` the size of a block."""
     return Kernel(function, max_registers, threads)
 
 
@@ -148,10 +148,10 @@ def device(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
-    """Find all kernels that ``write(*args)`` launches, and return what starts them, in the same order.
+    """Find all kernels that ``write(*args)`` launches; return a function that launches them in the same order.
 
-    So one that cannot be compiled or loaded fails here, before another has written. ``write`` may only launch: all else
-    that it does is done here, too early.
+    So a kernel that cannot be compiled or loaded fails here, before any other has written. ``write`` must only launch
+    kernels: anything else that it does happens here, too early.
     """
     launches: list[_Launch] = []
     outer = _prepared.launches
@@ -165,7 +165,7 @@ def prepare(write: Callable[..., None], *args: Any) -> Callable[[], None]:
 
 @contextmanager
 def around_launches(start: Callable[[str, Callable[[], None]], None]) -> Iterator[None]:
-    """Start each kernel of the block by ``start(name, launch)``, which calls ``launch()``: to time it, say."""
+    """Start each kernel of the ``with`` block by ``start(name, launch)``, which calls ``launch()``; used for timing."""
     run = Kernel._run
 
     def run_around(self: Kernel, *launch: Any) -> None:
@@ -187,7 +187,7 @@ def _start_all(launches: list[_Launch]) -> None:
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> list[Any]:
-    """Return arguments with packed arrays each by itself."""
+    """Return the arguments with packed arrays unpacked."""
     return [each for one in arguments for each in (one.arrays if isinstance(one, Packed) else (one,))]
 
 
@@ -208,7 +208,7 @@ def _resident_order(cuda: Any) -> ResidentOrder:
 
 
 def unavailable() -> str | None:
-    """Say why Numba cannot start kernels here, or None where it can: a small one is compiled, or loaded, and run."""
+    """Return why Numba cannot launch kernels here, or None if it can; tries it with a small kernel."""
     import cupy
 
     probe = cupy.zeros(1, dtype=cupy.int32)

@@ -1,8 +1,8 @@
 """Kernels of several phases: one launch whose blocks wait for each other between the phases.
 
-Small batches cost what the host needs to start kernels, so a pipeline of small steps is one kernel, started by
-``Kernel.launch_resident``: no more blocks than the GPU holds at once, each of which owns neighbouring items, and one
-such kernel at a time. What a phase counts, blocks leave in ``control``: each its sum, and together the total, which the
+For small batches most of the time is spent on launching kernels. So a pipeline of small steps is one kernel, started by
+``Kernel.launch_resident``: at most as many blocks as the GPU holds at once, and one such kernel at a time. Each block
+owns neighbouring items. The counts of a phase are left in ``control``: a sum for each block, and the total, which the
 host reads once at the end.
 Precondition of each function: all threads of the block call it; of :func:`d_sync_grid`: all threads of the grid.
 """
@@ -36,20 +36,20 @@ __all__ = [
     "read_totals",
 ]
 
-# What `control` holds, int64, all 0 at first: totals, how often blocks have come to a barrier, then for each total a
-# row of a sum a block. Words between the two are free for counts that the host does not read.
+# Layout of `control`, int64, all 0 at first: totals; the count of arrivals at a barrier; free words for counts that the
+# host does not read; then for each total a row with one sum per block.
 TOTALS = 12
 ARRIVALS, SUMS = 12, 20
 CONTROL_SIZE = SUMS + TOTALS * MAX_RESIDENT_BLOCKS
-# No limit for what is counted.
+# A limit that no count reaches.
 ANY_NUMBER = 1 << 62
 
 
 @device
 def d_sync_grid(control, phase, arrivals=ARRIVALS):
-    """Wait for all blocks; what they wrote before is visible after.
+    """Wait for all blocks; their earlier writes are visible afterwards.
 
-    ``phase`` counts a kernel's waits, from 1; two kernels that wait on one ``control`` need an entry ``arrivals`` each.
+    ``phase`` counts a kernel's waits, from 1. Two kernels that use one ``control`` need different entries ``arrivals``.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
@@ -63,7 +63,7 @@ def d_sync_grid(control, phase, arrivals=ARRIVALS):
 
 @device
 def d_chunk(count):
-    """Return the first and the last + 1 of the items that the block owns: whole tiles of a thread an item."""
+    """Return the first item that the block owns, and the last + 1; a whole number of tiles with one item per thread."""
     size, blocks = np.int64(cuda.blockDim.x), np.int64(cuda.gridDim.x)
     tiles = (count + size - 1) // size
     share = (tiles + blocks - 1) // blocks * size
@@ -73,7 +73,7 @@ def d_chunk(count):
 
 @device
 def d_leave_sum(control, row, value, board):
-    """Sum over the block's threads: leave the sum in a row of ``control``, and add it to the row's total (atomic)."""
+    """Sum over the block's threads; write the sum to the block's entry of a row, add it to the row's total (atomic)."""
     total = d_sum_block(value, board)
     if cuda.threadIdx.x == 0 and total != 0:
         control[SUMS + row * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = total
@@ -82,7 +82,7 @@ def d_leave_sum(control, row, value, board):
 
 @device
 def d_leave_greatest(control, row, value):
-    """Leave the greatest value of all threads, if that is above what is there (atomic, one a warp)."""
+    """Raise ``control[row]`` to the greatest value of all threads (atomic, one a warp)."""
     value = d_max_lanes(value)
     if d_lane() == 0 and value > 0:
         cuda.atomic.max(control, row, value)
@@ -90,7 +90,7 @@ def d_leave_greatest(control, row, value):
 
 @device
 def d_sum_blocks_before(control, row, board):
-    """Return the sum of what the blocks before this one left in a row."""
+    """Return the sum of a row's entries of the blocks before this one."""
     part, block = np.int64(0), np.int64(cuda.threadIdx.x)
     while block < cuda.blockIdx.x:
         part += control[SUMS + row * MAX_RESIDENT_BLOCKS + block]
@@ -100,9 +100,10 @@ def d_sum_blocks_before(control, row, board):
 
 @device
 def d_reset_when_last(control, arrivals):
-    """Make all of ``control`` but the blocks' sums 0 again once all blocks have come here; none waits.
+    """Let the last block to arrive set all of ``control`` but the blocks' sums to 0; no block waits.
 
-    ``arrivals``: an entry of ``control`` for this alone. All threads of the grid call it, and read no total after.
+    ``arrivals``: an entry of ``control`` that nothing else uses. All threads of the grid call it, and read no total
+    afterwards.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:

@@ -1,9 +1,9 @@
 """Compiled kernels on disk: ``CACHE/kernels/k_name-DIGEST.kernel``, a checksum, the name of the entry and the cubin.
 
-Numba's own ``cache=True`` looks at the file that a kernel stands in, so it takes a stale kernel after a change of a
-device function in another file. Here the digest is that of what Numba compiles: the code of the kernel, of all that it
-calls, and the numbers that they name, as this process has loaded them, with the argument types and the compiler. So a
-file is never out of date. A kernel that names anything else is not kept.
+Numba's own ``cache=True`` checks only the file that defines a kernel. It takes a stale kernel after a device function
+in another file has changed. Here the digest covers all that Numba compiles: the code of the kernel and of all that it
+calls, the numbers that they name, as loaded in this process, the argument types and the compiler. So a file is never
+out of date. A kernel that names anything else is not kept.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from dynstore.caches import cache_folder
 
 __all__ = ["describe_function", "find_place", "read_kernel", "write_kernel"]
 
-# What they hold is told by their versions.
+# Their versions stand for their contents.
 LIBRARIES = ("llvmlite", "math", "numba", "numpy")
 COMPILERS = (
     *("numba", "numba-cuda", "llvmlite", "numpy", "cuda-bindings", "cuda-core"),
     *("nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc-cu12", "nvidia-nvjitlink-cu12"),
 )
 NUMBERS = (bool, int, float, np.number, np.bool_)
-# Numba's settings that change no code.
+# Numba's settings that do not change the code.
 INDIFFERENT = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS")
 CHECKSUM = hashlib.sha256().digest_size
 _log = logging.getLogger("dynstore")
 
 
 def find_place(compiled: Any, signature: tuple[Any, ...], driver_version: int) -> Path | None:
-    """Return where a Numba dispatcher's kernel for some types lies, or would; None where it cannot be kept."""
+    """Return the path for a Numba dispatcher's kernel for some types; None if it cannot be kept."""
     function = compiled.py_func
     parts = describe_function(function)
     if parts is None:
@@ -60,7 +60,7 @@ def find_place(compiled: Any, signature: tuple[Any, ...], driver_version: int) -
 
 @lru_cache(maxsize=1)
 def _describe_compilers() -> tuple[Any, ...]:
-    """What else decides the code: Python (the meaning of bytecode), the packages that compile, Numba's settings."""
+    """Return what else decides the code: Python (the meaning of bytecode), compiler packages, Numba's settings."""
     versions = []
     for name in COMPILERS:
         try:
@@ -74,8 +74,8 @@ def _describe_compilers() -> tuple[Any, ...]:
 
 
 def describe_function(function: FunctionType) -> list[str] | None:
-    """Say all that the code of a function depends on, whatever file it stands in; None where that is not known."""
-    found = [function]  # the functions that are named, in the order of their discovery
+    """Describe all that a function's code depends on, in whatever file; None if that is not known."""
+    found = [function]  # all named functions, in order of discovery
     ranks = {function: 0}
     parts: list[str] = []
     for current in found:
@@ -105,7 +105,7 @@ def describe_function(function: FunctionType) -> list[str] | None:
 
 @cache
 def _describe_code(code: CodeType) -> tuple[list[str], tuple[str, ...]]:
-    """Say what a code object is and return the names in it; most functions are common to many kernels."""
+    """Describe a code object, and return the names in it; cached, as many kernels share most functions."""
     texts: list[str] = []
     names: dict[str, None] = {}
     for part in _codes(code):
@@ -118,7 +118,7 @@ def _describe_code(code: CodeType) -> tuple[list[str], tuple[str, ...]]:
 
 @cache
 def _describe_options(compiled: Any) -> str:
-    """Say how a device function is compiled, which stays what it is."""
+    """Describe how a device function is compiled; this never changes."""
     return repr(sorted(compiled.targetoptions.items()))
 
 
@@ -131,7 +131,7 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def _named_values(function: FunctionType, names: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
-    """Yield the globals and outer variables among names in a function's code, with the values that they have now."""
+    """Yield the globals and outer variables among a function's names, with their present values."""
     for name in names:
         if name in function.__globals__:
             yield name, function.__globals__[name]
@@ -140,7 +140,7 @@ def _named_values(function: FunctionType, names: tuple[str, ...]) -> Iterator[tu
 
 
 def read_kernel(place: Path) -> tuple[str, bytes] | None:
-    """Return the entry's name and the cubin that were kept; None if there are none, or the file is damaged."""
+    """Return the kept entry name and cubin; None if there are none, or the file is damaged."""
     try:
         content = place.read_bytes()
     except OSError:
@@ -154,7 +154,7 @@ def read_kernel(place: Path) -> tuple[str, bytes] | None:
 
 
 def write_kernel(place: Path, name: str, image: bytes) -> None:
-    """Keep a compiled kernel, whole or not at all; where that cannot be written, the next process compiles again."""
+    """Keep a compiled kernel, completely or not at all; if writing fails, the next process compiles again."""
     kept = name.encode() + b"\0" + image
     unfinished = place.with_name(f"write-{uuid.uuid4().hex}")
     try:

@@ -1,9 +1,8 @@
 """Starting a compiled kernel through the driver, with all its parameters in one packed block.
 
-Numba's own launch looks at every argument anew (dtype, layout, ownership), which takes longer than the small
-kernels run. What we pass is CuPy arrays and numbers, so one look at their dtypes finds the compiled kernel, and
-their addresses and shapes are packed as Numba's kernels expect them: an array is (meminfo, parent, size,
-item size, data, shape ..., strides ...).
+Numba's own launch examines every argument anew (dtype, layout, ownership). This takes longer than small kernels run. We
+pass only CuPy arrays and numbers. So their dtypes find the compiled kernel, and their addresses and shapes are packed
+as Numba's kernels expect them: an array is (meminfo, parent, size, item size, data, shape ..., strides ...).
 """
 
 from __future__ import annotations
@@ -37,32 +36,32 @@ __all__ = [
 # CUDA driver API: cuLaunchKernel's `extra` list.
 PARAMETER_BUFFER, PARAMETER_SIZE = 1, 2
 EXTRA = struct.Struct("@5PQ")
-PARAMETERS_AT = EXTRA.size  # of a block
+PARAMETERS_AT = EXTRA.size  # offset of the parameters in a block
 SCALAR_FORMATS = {np.dtype(code): code for code in "?bBhHiIqQfd"}
 PLAIN = frozenset((bool, int, float))
-ParameterBlock = tuple["ctypes.Array[ctypes.c_char]", int]  # and its address
-PER_THREAD_STREAM = 2  # the one handle of as many default streams as there are threads
+ParameterBlock = tuple["ctypes.Array[ctypes.c_char]", int]  # the block and its address
+PER_THREAD_STREAM = 2  # this handle means a default stream for each thread
 NO_STREAM = -1
 _log = logging.getLogger("dynstore")
 
 
 class Entry:
-    """A kernel compiled for one list of argument types, and memory that launches pack their parameters in.
+    """A kernel compiled for one list of argument types, and memory for the packed parameters of launches.
 
-    ``resident_blocks``: that the GPU holds at once; ``owner`` keeps the module loaded.
+    ``resident_blocks``: how many blocks the GPU holds at once; ``owner`` keeps the module loaded.
     """
 
     __slots__ = ("blocks", "handle", "layout", "owner", "resident_blocks")
 
     def __init__(self, handle: int, layout: struct.Struct, resident_blocks: int, owner: Any) -> None:
         self.handle, self.layout, self.resident_blocks, self.owner = handle, layout, resident_blocks, owner
-        self.blocks: list[ParameterBlock] = []  # as many as there ever were launches at once
+        self.blocks: list[ParameterBlock] = []  # as many as the most launches at once
 
 
 class PackedKinds:
-    """The kinds of neighbouring arguments that are packed already; :func:`_pack_kinds` has one of each.
+    """The kinds of neighbouring arguments that are packed already; :func:`_pack_kinds` makes one object for each list.
 
-    So they are the same if and only if they are one object, and launches that look for their kernel hash no others.
+    So two are equal if and only if they are the same object, and a launch need not hash the kinds inside.
     """
 
     __slots__ = ("kinds",)
@@ -77,9 +76,9 @@ def _pack_kinds(kinds: tuple[Any, ...]) -> PackedKinds:
 
 
 class Packed:
-    """Arrays, and integers, that launches come with again and again: looked at once, and packed once.
+    """Arrays and integers that are passed to launches again and again: examined once, and packed once.
 
-    To a kernel they are its parameters as always. Each must stay what it is: the same memory, shape and dtype.
+    A kernel gets them as ordinary parameters. Each must keep its memory, shape and dtype.
     """
 
     __slots__ = ("arrays", "described")
@@ -89,11 +88,11 @@ class Packed:
         self.described: tuple[PackedKinds, bytes] | None = None  # by the first launch
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has arrays of its own, at other addresses."""
+        """Copy or pickle the arrays: a copy has its own, at other addresses."""
         return Packed, self.arrays
 
     def describe(self) -> tuple[PackedKinds, bytes]:
-        """Return kinds and values as :func:`describe_arguments` does, each in one piece."""
+        """Return kinds and values as :func:`describe_arguments` does, each packed into one object."""
         if self.described is None:
             kinds, values = describe_arguments(self.arrays)
             self.described = _pack_kinds(kinds), struct.pack(f"@{len(values)}q", *values)
@@ -101,15 +100,15 @@ class Packed:
 
 
 def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[Any]]:
-    """Look at each argument once.
+    """Return the kind and the value of each argument.
 
     Returns
     -------
     kinds : tuple
-        What decides for which types a kernel is compiled; hashable. A row without gaps is its dtype's letter, other
-        arrays are (letter, dimensions, contiguous), numbers their type, packed arrays :class:`PackedKinds`.
+        They decide the types that a kernel is compiled for; hashable. A contiguous 1-D array is its dtype's letter,
+        other arrays are (letter, dimensions, contiguous), numbers their type, packed arrays :class:`PackedKinds`.
     values : list
-        What the kernel's parameter block holds.
+        The contents of the kernel's parameter block.
     """
     kinds: list[Any] = []
     values: list[Any] = []
@@ -139,9 +138,9 @@ def describe_arguments(arguments: tuple[Any, ...]) -> tuple[tuple[Any, ...], lis
 
 
 def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
-    """Find the driver's handle of a Numba dispatcher's kernel for some kinds of arguments: kept on disk, or compiled.
+    """Load the kernel of a Numba dispatcher for some kinds of arguments from disk, or compile it.
 
-    ``threads``: of a block, to say how many blocks there can be at once.
+    ``threads``: of a block, to find how many blocks there can be at once.
     """
     signature, layout, place = _find_files(compiled, kinds)
     kept = _load_kept(place, layout, threads)
@@ -150,7 +149,7 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     kernel = compiled.compile(signature)
     library = kernel._codelibrary
     handle = int(library.get_cufunc().handle)
-    # What Numba links to a kernel besides, such as its memory manager, it also has to set up.
+    # If Numba links other files to a kernel, such as its memory manager, Numba must also set these up.
     image = None if library._linking_files else getattr(library.get_cubin(), "code", None)
     if place is not None and isinstance(image, bytes):
         write_kernel(place, kernel.entry_name, image)
@@ -158,14 +157,14 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
 
 
 def _find_files(compiled: Any, kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct, Path | None]:
-    """Return the Numba types of arguments, how their values are laid out, and where the kernel for them is kept."""
+    """Return the Numba types of arguments, the layout of their values, and the path of the kernel for them."""
     signature, layout = find_layout(kinds)
     driver_version = _checked("cuDriverGetVersion", _driver().cuDriverGetVersion())
     return signature, layout, find_place(compiled, signature, driver_version)
 
 
 def _load_kept(place: Path | None, layout: struct.Struct, threads: int) -> Entry | None:
-    """Load the kernel of a file; None where there is none that can be loaded."""
+    """Load the kernel of a file; None if there is none that can be loaded."""
     kept = None if place is None else read_kernel(place)
     if kept is None:
         return None
@@ -178,7 +177,7 @@ def _load_kept(place: Path | None, layout: struct.Struct, threads: int) -> Entry
 
 
 def find_layout(kinds: tuple[Any, ...]) -> tuple[tuple[Any, ...], struct.Struct]:
-    """Return the Numba types of arguments of some kinds, and how their values are laid out."""
+    """Return the Numba types of arguments of some kinds, and the layout of their values."""
     signature, codes = _read_kinds(kinds)
     return tuple(signature), struct.Struct("@" + codes)
 
@@ -206,7 +205,7 @@ def _read_kinds(kinds: tuple[Any, ...]) -> tuple[list[Any], str]:
 
 
 def _load_kernel(name: str, image: bytes) -> tuple[int, Any]:
-    """Load a cubin, and return its kernel's handle and what keeps it loaded."""
+    """Load a cubin; return its kernel's handle and the object that keeps it loaded."""
     driver = _driver()
     library = _checked("cuLibraryLoadData", driver.cuLibraryLoadData(image, [], [], 0, [], [], 0))
     return int(_checked("cuLibraryGetKernel", driver.cuLibraryGetKernel(library, name.encode()))), library
@@ -228,7 +227,7 @@ def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: li
     """Pack the parameters and launch; the driver has copied them when this returns."""
     try:
         block = entry.blocks.pop()
-    except IndexError:  # the first launch, or all others are in the hands of other threads
+    except IndexError:  # the first launch, or other threads use all blocks
         block = make_block(entry.layout.size)
     buffer, start = block
     entry.layout.pack_into(buffer, PARAMETERS_AT, *values)
@@ -239,7 +238,7 @@ def start_entry(entry: Entry, blocks: int, threads: int, stream: int, values: li
 
 
 def make_block(size: int) -> ParameterBlock:
-    """Make what the driver wants: the ``extra`` list, the parameters' size, then room for so many bytes of them."""
+    """Make a block for the driver: the ``extra`` list, the parameters' size, then room for ``size`` bytes of them."""
     buffer = ctypes.create_string_buffer(EXTRA.size + size)
     start = ctypes.addressof(buffer)
     EXTRA.pack_into(buffer, 0, PARAMETER_BUFFER, start + EXTRA.size, PARAMETER_SIZE, start + EXTRA.size - 8, 0, size)
@@ -247,24 +246,24 @@ def make_block(size: int) -> ParameterBlock:
 
 
 class ResidentOrder:
-    """Lets kernels whose blocks wait for each other run one after another on a GPU, whatever their streams.
+    """Runs resident kernels one after another on a GPU, whatever their streams.
 
-    Two at once may each hold a part of the GPU, and wait for the rest for ever. One stream runs its kernels in order,
-    so as long as there is one, nothing is done. When it first changes, the host waits for the GPU once; from then on
-    each such kernel leaves an event, for which those on other streams wait.
+    Two at once may each hold a part of the GPU and wait for the rest for ever. One stream runs its kernels in order, so
+    while there is only one, nothing is done. When the stream first changes, the host waits for the GPU once. From then
+    on each resident kernel records an event, and the next one on another stream waits for it.
     """
 
     def __init__(self, cuda: Any) -> None:
         self._cuda = cuda  # cupy.cuda
         self._lock = threading.Lock()
-        # The stream of the last kernel; threads and streams are kept, so that no other one is taken for them.
+        # The stream of the last kernel. Threads and streams are kept alive, so that no new one gets the same handle.
         self._handle = NO_STREAM
         self._thread: threading.Thread | None = None
         self._stream: Any = None
         self._event: Any = None
 
     def start(self, entry: Entry, blocks: int, threads: int, stream: Any, values: list[Any]) -> None:
-        """Do as :func:`start_entry` on a CuPy stream, after the last kernel that was started here."""
+        """Launch as :func:`start_entry` does, on a CuPy stream, after the last kernel that was started here."""
         handle: int = stream.ptr
         thread = threading.current_thread() if handle == PER_THREAD_STREAM else None
         with self._lock:
@@ -284,7 +283,7 @@ class ResidentOrder:
 
 
 def _checked(name: str, result: tuple[Any, ...]) -> Any:
-    """Return what a function of the driver returns, if anything; raise its error."""
+    """Return the value of a driver call, if it has one; raise its error."""
     if result[0] != _driver().CUresult.CUDA_SUCCESS:
         raise RuntimeError(f"{name}: {result[0]}")
     return result[1] if len(result) > 1 else None
@@ -292,7 +291,7 @@ def _checked(name: str, result: tuple[Any, ...]) -> Any:
 
 @lru_cache(maxsize=1)
 def _launch_kernel() -> Any:
-    """CuPy's cuLaunchKernel, which raises what the driver returns; the driver's bindings take four times as long."""
+    """Return CuPy's cuLaunchKernel, which raises driver errors; the driver's bindings take four times as long."""
     import cupy
 
     return cupy.cuda.driver.launchKernel

@@ -1,7 +1,7 @@
-"""Totals that a kernel writes into the host's memory, so that the host need not ask for a copy, nor wait for the end.
+"""Totals that a kernel writes into host memory: the host needs no copy, and need not wait for the kernel's end.
 
-Pinned memory has one address for the host and every GPU. A kernel posts the totals, then the update's ticket; the host
-looks until it finds the ticket. What the GPU does after that goes on while the host makes its report.
+Pinned memory has one address for the host and every GPU. A kernel posts the totals, then the update's ticket. The host
+polls until it finds the ticket. The GPU goes on with the update while the host makes its report.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Mailbox", "d_post_totals", "d_post_when_last"]
 
-# Words of a mailbox: the totals, then the ticket. Each has cache lines of its own, and pinned memory is by the page.
+# Words of a mailbox: the totals, then the ticket. Each mailbox has its own cache lines; pinned memory comes in pages.
 WORDS = TOTALS + 1
 ROW, ROWS_A_PAGE = 16, 32
-# So long the host looks before it waits for the stream, which takes longer, but no processor, and raises errors.
+# How long the host polls before it waits for the stream. That takes longer, but uses no processor and raises errors.
 PATIENCE_SECONDS = 2e-3
 LOOKS_A_TIME = 20
-# Whether reads are made in the order of the program, so that totals read after the ticket are its own: x86 does so with
-# ordinary memory, which pinned memory is for the host; other processors need a barrier between.
+# Whether the processor reads in program order, so that totals read after the ticket belong to it. x86 does so for
+# ordinary memory, and pinned memory is ordinary for the host; other processors need a barrier in between.
 READS_IN_ORDER = platform.machine() in ("x86_64", "AMD64")
 
 
 @device
 def d_post_totals(control, mailbox, ticket):
-    """Post the totals of ``control``, which are final and visible: called by one thread of the grid."""
-    totals = cuda.local.array(TOTALS, np.int64)  # registers, so that all reads are on their way before the first write
+    """Post the totals of ``control``. One thread of the grid calls it, once they are final and visible."""
+    totals = cuda.local.array(TOTALS, np.int64)  # in registers: all reads are issued before the first write
     for row in range(TOTALS):
         totals[row] = control[row]
     for row in range(TOTALS):
@@ -49,9 +49,9 @@ def d_post_totals(control, mailbox, ticket):
 
 @device
 def d_post_when_last(control, mailbox, ticket, arrivals):
-    """Post the totals once all blocks have come here; none waits. All threads of the grid call it, once a kernel.
+    """Let the last block to arrive post the totals; no block waits. All threads of the grid call it, once a kernel.
 
-    ``arrivals``: an entry of ``control`` for this alone, 0 at first.
+    ``arrivals``: an entry of ``control`` that nothing else uses, 0 at first.
     """
     cuda.syncthreads()
     if cuda.threadIdx.x == 0:
@@ -62,7 +62,7 @@ def d_post_when_last(control, mailbox, ticket, arrivals):
 
 
 class _Row:
-    """One mailbox's memory, as kernels get it and as the host looks at it, and the last ticket that was for it."""
+    """One mailbox's memory, as kernels and as the host see it, and the last ticket that was issued for it."""
 
     __slots__ = ("lock", "seen", "ticket", "words")
 
@@ -71,7 +71,7 @@ class _Row:
 
 
 _free_rows: list[_Row] = []
-_pages: list[Any] = []  # kept for ever: where an update failed, nobody knows when its kernels post
+_pages: list[Any] = []  # kept for ever: the kernels of a failed update may post at any time
 _tickets = count(1)
 
 
@@ -92,13 +92,13 @@ def _make_rows(backend: Backend) -> list[_Row]:
 
 
 def _give_back(row: _Row) -> None:
-    """Let another mailbox have the memory, unless a kernel may yet write to it."""
+    """Make the memory available to another mailbox, unless a kernel may still write to it."""
     if row.seen[TOTALS] == row.ticket:
         _free_rows.append(row)
 
 
 class Mailbox:
-    """Where the kernels of one update at a time post their totals; kept with the scratch that they work in.
+    """Memory where the kernels of one update at a time post their totals; kept with their scratch.
 
     Attributes
     ----------
@@ -117,14 +117,14 @@ class Mailbox:
         finalize(self, _give_back, self._row).atexit = False
 
     def next_ticket(self) -> int:
-        """Return what the next update posts last: a number that no other one has, of any mailbox."""
+        """Return the next update's ticket, a number that is unique over all mailboxes."""
         self._row.ticket = ticket = next(_tickets)
         return ticket
 
     def read(self, backend: Backend, ticket: int) -> list[int]:
         """Wait until the kernel, started on the current stream, has posted; return the totals.
 
-        What went wrong on the GPU is raised here, as by any wait.
+        Errors of the GPU are raised here, as by any wait.
         """
         seen = self._row.seen
         if not _arrives(seen, ticket):
@@ -137,7 +137,7 @@ class Mailbox:
 
 
 def _arrives(seen: memoryview, ticket: int) -> bool:
-    """Look for the ticket for as long as that is worth it."""
+    """Poll for the ticket for up to ``PATIENCE_SECONDS``; return whether it came."""
     end = perf_counter() + PATIENCE_SECONDS
     while True:
         for _ in range(LOOKS_A_TIME):
@@ -148,8 +148,8 @@ def _arrives(seen: memoryview, ticket: int) -> bool:
 
 
 def _order_reads(lock: Lock) -> None:
-    """Nothing that is read after this is older than what was read before, on any processor."""
+    """Order reads on any processor: later reads return nothing older than earlier ones."""
     with lock:
         pass
-    with lock:  # giving it back, then taking it again, is what orders
+    with lock:  # releasing the lock, then taking it again, orders the reads
         pass

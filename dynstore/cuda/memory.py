@@ -1,8 +1,7 @@
-"""Accesses to memory that Numba has no words for: PTX's ``cp.async``, and reads of 8 bytes of an int32 array.
+"""Memory accesses that Numba cannot express: PTX's ``cp.async``, and 8-byte reads of an int32 array.
 
-By ``cp.async`` a thread starts copies of 16 bytes from global to shared memory that pass through no register; so it has
-an eighth of the instructions of a loop that reads and writes 4 bytes at a time, and all its copies are on their way at
-once.
+With ``cp.async`` a thread starts copies of 16 bytes from global to shared memory that use no registers. This takes an
+eighth of the instructions of a loop over 4-byte reads and writes, and all copies are in flight at once.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dynstore.cuda.compiler import SIMULATED, device
 
 __all__ = ["COPIED", "COPY_ALIGNMENT", "d_await_copies", "d_load_two", "d_start_copy"]
 
-# How many int32 are copied at a time, and what both places are multiples of, in bytes.
+# How many int32 one copy moves, and the alignment of both places in bytes.
 COPIED, COPY_ALIGNMENT = 4, 16
 
 if SIMULATED:
@@ -22,19 +21,19 @@ if SIMULATED:
     def d_start_copy(held, at, values, begin):
         """Start to copy the next COPIED of ``values``, global, to ``held``, shared int32; both indices are uint32.
 
-        Both begin at multiples of COPY_ALIGNMENT. Values that are int64 are read, cut to 32 bits, and written at once.
+        Both are aligned to COPY_ALIGNMENT. Values of type int64 are cut to 32 bits and written at once.
         """
         held[int(at) : int(at) + COPIED] = values[int(begin) : int(begin) + COPIED]
 
     @device
     def d_await_copies():
-        """Wait for all copies that the thread has started; others see them after ``syncthreads``."""
+        """Wait for all copies that the thread has started; other threads see them after ``syncthreads``."""
 
     @device
     def d_load_two(values, at):
         """Return two neighbouring values below 2^31, the first in the low half; the index, uint32, is even.
 
-        ``values`` begins at a multiple of 8 bytes.
+        ``values`` is aligned to 8 bytes.
         """
         return np.int64(values[at]) | np.int64(values[at + 1]) << 32
 
@@ -77,7 +76,7 @@ else:
     def d_start_copy(_, held, at, values, begin):
         """Start to copy the next COPIED of ``values``, global, to ``held``, shared int32; both indices are uint32.
 
-        Both begin at multiples of COPY_ALIGNMENT. Values that are int64 are read, cut to 32 bits, and written at once.
+        Both are aligned to COPY_ALIGNMENT. Values of type int64 are cut to 32 bits and written at once.
         """
         code = _copy_async if values.dtype == types.int32 else _copy_now
         return types.void(held, types.uint32, values, types.uint32), code
@@ -86,7 +85,7 @@ else:
     def d_load_two(_, values, at):
         """Return two neighbouring values below 2^31, the first in the low half; the index, uint32, is even.
 
-        ``values`` begins at a multiple of 8 bytes.
+        ``values`` is aligned to 8 bytes.
         """
 
         def load(context, builder, signature, args):
@@ -103,7 +102,7 @@ else:
 
     @intrinsic
     def d_await_copies(_):
-        """Wait for all copies that the thread has started; others see them after ``syncthreads``."""
+        """Wait for all copies that the thread has started; other threads see them after ``syncthreads``."""
 
         def wait(context, builder, signature, args):
             kind = ir.FunctionType(ir.VoidType(), [])

@@ -1,10 +1,10 @@
-"""A GPU in Python, for tests: runs kernels as they are, over NumPy arrays. Imported only where it is on.
+"""A GPU in Python, for tests: runs unchanged kernels over NumPy arrays. Imported only if the simulator is on.
 
-Each GPU thread is a greenlet. It runs until it waits at a barrier, then the next one runs, so all threads of a grid
-take turns in one thread of the operating system, in the same order each time. Blocks take turns, too, and so may wait
-for each other. A block has one warp.
+Each GPU thread is a greenlet. It runs until it waits at a barrier, then the next one runs. So all threads of a grid
+take turns in one thread of the operating system, always in the same order. Blocks take turns, too, and may wait for
+each other. A block has one warp.
 
-Stricter than a GPU: a warp operation that some lane does not call raises, and shared memory begins with `GARBAGE`.
+It is stricter than a GPU: a warp operation that some lane does not call raises, and shared memory starts as `GARBAGE`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from greenlet import greenlet
 __all__ = ["WARP", "Block", "combine", "cuda", "exchange", "launch", "pause", "run_blocks"]
 
 WARP = 32
-GARBAGE = 0xA5  # of each byte
+GARBAGE = 0xA5  # the value of each byte
 
 
 class _Index:
-    """A number that kernels read as ``.x``."""
+    """An index that kernels read as ``.x``."""
 
     __slots__ = ("x",)
 
@@ -33,13 +33,13 @@ class _Index:
 
 
 class _Board:
-    """What the lanes of a warp show each other in one warp operation."""
+    """The values that the lanes of a warp exchange in one warp operation."""
 
     __slots__ = ("combined", "shown", "values")
 
     def __init__(self) -> None:
         self.values: list[Any] = [None] * WARP
-        self.shown = 0  # by so many lanes
+        self.shown = 0  # how many lanes have shown a value
         self.combined: Any = None
 
 
@@ -50,7 +50,7 @@ class _Thread(greenlet):  # type: ignore[misc]  # greenlet has no types here
         super().__init__(function)
         self.block, self.index = block, _Index(index)
         self.position = block.index.x * block.size + index
-        self.board = 0  # which of the block's two it used last
+        self.board = 0  # which of the block's two boards it used last
         self.paused = False
 
 
@@ -59,13 +59,13 @@ class Block:
 
     def __init__(self, function: Callable[[], None], index: int, size: int) -> None:
         self.index, self.size = _Index(index), size
-        # Two take turns: a lane that goes on shows its next value while others still read the last ones.
+        # Two boards take turns: a fast lane shows its next value while others still read the last ones.
         self.boards = _Board(), _Board()
         self.arrays: dict[tuple[str, int], np.ndarray] = {}
         self.threads = [_Thread(function, self, thread) for thread in range(size)]
 
     def advance(self) -> None:
-        """Run each thread up to its next barrier; where some have paused, only these."""
+        """Run each thread up to its next barrier; if some have paused, run only these."""
         cuda.blockIdx = self.index
         for thread in [thread for thread in self.threads if thread.paused] or self.threads:
             cuda.thread, cuda.threadIdx = thread, thread.index
@@ -82,7 +82,7 @@ class _Shared:
 
     @staticmethod
     def array(shape: int, dtype: Any, alignment: int = 0) -> np.ndarray:
-        """Return the block's array for the place in the source that asks for it."""
+        """Return the block's array for the calling line of the source."""
         caller = sys._getframe(1)
         place = caller.f_code.co_filename, caller.f_lineno
         arrays: dict[tuple[str, int], np.ndarray] = cuda.thread.block.arrays
@@ -155,7 +155,7 @@ class _Atomic:
 
 
 class _Cuda:
-    """What kernels know as ``cuda``: of the thread that runs."""
+    """The ``cuda`` of kernels, for the thread that runs."""
 
     shared, local, atomic = _Shared, _Local, _Atomic
 
@@ -171,7 +171,7 @@ class _Cuda:
         return self.blockDim.x * self.gridDim.x
 
     def syncthreads(self) -> None:
-        """Let all others of the block run up to here."""
+        """Let all other threads of the block run up to here."""
         self.thread.parent.switch()
 
     @staticmethod
@@ -199,12 +199,12 @@ class _Cuda:
 
 
 def _bits(word: Any) -> int:
-    """Return how wide a word is: 32 bits, if it is not a NumPy integer of another size."""
+    """Return the width of a word: 32 bits, unless it is a NumPy integer of another size."""
     return 8 * word.itemsize if isinstance(word, np.integer) else 32
 
 
 cuda = _Cuda()
-_one_at_a_time = threading.RLock()  # threads of the host take turns: there is one `cuda`
+_one_at_a_time = threading.RLock()  # host threads take turns: there is only one `cuda`
 
 
 def exchange(value: Any) -> list[Any]:
@@ -213,7 +213,7 @@ def exchange(value: Any) -> list[Any]:
 
 
 def combine(value: Any, reduce: Callable[[list[Any]], Any]) -> Any:
-    """Return ``reduce`` of all lanes' values, which the first lane to go on computes for all."""
+    """Return ``reduce`` of all lanes' values; the first lane to go on computes it for all."""
     board = _show(value)
     if board.shown:
         board.combined, board.shown = reduce(board.values), 0
@@ -224,7 +224,7 @@ def _show(value: Any) -> _Board:
     thread = cuda.thread
     turn = thread.board = 1 - thread.board
     board: _Board = thread.block.boards[turn]
-    if board.shown == WARP:  # of the operation before the last
+    if board.shown == WARP:  # left from the operation before the last
         board.shown = 0
     board.values[thread.index.x] = value
     board.shown += 1
@@ -235,7 +235,7 @@ def _show(value: Any) -> _Board:
 
 
 def pause() -> None:
-    """Let all other threads run, then go on: for a loop that waits for what another block writes."""
+    """Let all other threads run, then go on: for a loop that waits for another block's write."""
     thread = cuda.thread
     thread.paused = True
     thread.parent.switch()
@@ -243,7 +243,7 @@ def pause() -> None:
 
 
 def launch(kernel: Callable[..., None], num_blocks: int, size: int, args: list[Any]) -> None:
-    """Run a kernel in so many blocks of ``size`` threads, to its end."""
+    """Run a kernel to its end, in ``num_blocks`` blocks of ``size`` threads."""
     if size != WARP:
         raise ValueError(f"{kernel.__name__}: a simulated block has {size} threads; wanted {WARP}")
     with _one_at_a_time:
@@ -256,7 +256,7 @@ def launch(kernel: Callable[..., None], num_blocks: int, size: int, args: list[A
 
 
 def run_blocks(name: str, blocks: list[Block]) -> None:
-    """Run all blocks of the kernel ``name`` to their end, each in turn up to its next barrier."""
+    """Run all blocks of the kernel ``name`` to their end, in turns, each up to its next barrier."""
     while blocks:
         for block in blocks:
             block.advance()

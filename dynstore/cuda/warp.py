@@ -51,17 +51,17 @@ if SIMULATED:
 
     @device
     def d_pause():
-        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
+        """Let other blocks run, in a loop that waits for them; a single thread may call it."""
         simulator.pause()
 
     @device
     def d_sync_warp():
-        """Wait for all lanes; what they wrote before is visible after."""
+        """Wait for all lanes; their earlier writes are visible afterwards."""
         cuda.syncthreads()
 
     @device
     def d_ballot(predicate):
-        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        """Return the uint32 word whose bit ``l`` is set if lane ``l`` passed a true predicate."""
         return simulator.combine(bool(predicate), _pack_votes)
 
     @device
@@ -71,7 +71,7 @@ if SIMULATED:
 
     @device
     def d_shuffle_up(value, step):
-        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        """Return the value of the lane ``step`` before this one; if there is none, this lane's own value."""
         lane = cuda.threadIdx.x & 31
         return simulator.exchange(value)[lane - step if lane >= step else lane]
 
@@ -87,7 +87,7 @@ if SIMULATED:
 
     @device
     def d_bound_lanes(low, high, other_low, other_high):
-        """Return the least and the greatest of all lanes' values, of two pairs, in every lane."""
+        """Return the least and the greatest of all lanes' values, for two pairs, in every lane."""
         low, high = simulator.combine(low, min), simulator.combine(high, max)
         return low, high, simulator.combine(other_low, min), simulator.combine(other_high, max)
 
@@ -110,16 +110,16 @@ else:
 
     @device
     def d_pause():
-        """Let other blocks go on, in a loop that waits for them; any thread may call it alone."""
+        """Let other blocks run, in a loop that waits for them; a single thread may call it."""
 
     @device
     def d_sync_warp():
-        """Wait for all lanes; what they wrote before is visible after."""
+        """Wait for all lanes; their earlier writes are visible afterwards."""
         cuda.syncwarp(FULL_WARP)
 
     @device
     def d_ballot(predicate):
-        """Return the uint32 word whose bit ``l`` says whether lane ``l`` passed a true predicate."""
+        """Return the uint32 word whose bit ``l`` is set if lane ``l`` passed a true predicate."""
         return np.uint32(cuda.ballot_sync(FULL_WARP, predicate))
 
     @device
@@ -129,7 +129,7 @@ else:
 
     @device
     def d_shuffle_up(value, step):
-        """Return the value of the lane ``step`` lanes before this one, this lane's own where there is none."""
+        """Return the value of the lane ``step`` before this one; if there is none, this lane's own value."""
         return cuda.shfl_up_sync(FULL_WARP, value, step)
 
     @device
@@ -150,7 +150,7 @@ else:
 
     @device
     def d_bound_lanes(low, high, other_low, other_high):
-        """Return the least and the greatest of all lanes' values, of two pairs, in every lane."""
+        """Return the least and the greatest of all lanes' values, for two pairs, in every lane."""
         for step in (16, 8, 4, 2, 1):
             lane = d_lane() ^ step
             low = min(low, d_shuffle(low, lane))
@@ -181,13 +181,13 @@ else:
 
 @device
 def d_count_lower(word, lane):
-    """Return how many bits of a uint32 word are set below bit ``lane``; int64."""
+    """Return the number of set bits below bit ``lane`` in a uint32 word; int64."""
     return np.int64(cuda.popc(word & ((np.uint32(1) << np.uint32(lane)) - np.uint32(1))))
 
 
 @device
 def d_find_owner(ends, item):
-    """Return the first lane whose end is above an item, the last one where none is; ``ends`` ascend."""
+    """Return the first lane whose end is above an item, or the last lane if there is none; ``ends`` ascend."""
     owner = np.int32(0)
     for step in (16, 8, 4, 2, 1):
         is_behind = d_shuffle(ends, owner + step - 1) <= item

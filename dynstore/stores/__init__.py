@@ -28,21 +28,21 @@ STORES = {
 }
 
 AUTO = "auto"
-# What "gpma+" had as strategies -> the stores that these are now.
+# Former strategies of "gpma+" -> the stores that they are now.
 STRATEGIES = {"one-pass": "gpma+", "level": "gpma_level"}
-# Up to so many entries a copy of everything on the host is faster than touching a part: docs/choosing-a-store.md.
+# Up to so many entries, copying everything on the host is faster than changing a part: docs/choosing-a-store.md.
 SMALL = 1 << 18
 
 
 def choose_store(name: str, family: str, capacity: int) -> str:
-    """Return the name of the store that is meant; "auto" follows ``docs/choosing-a-store.md``.
+    """Return the name of the store to use; "auto" follows ``docs/choosing-a-store.md``.
 
     Parameters
     ----------
     name : str
     family : {"cpu", "cuda"}
     capacity : int
-        Entries to reserve, 0 where nobody said.
+        Entries to reserve, 0 if not given.
     """
     if name != AUTO:
         return name
@@ -55,7 +55,7 @@ def get_store(name: str) -> type[Store]:
     Raises
     ------
     InputError
-        For a name that does not exist, with the list of those that do.
+        For an unknown name, with the list of known ones.
     """
     if name not in STORES:
         raise unknown_name("DynamicGraph", "store", name, [*STORES, AUTO])
@@ -65,7 +65,7 @@ def get_store(name: str) -> type[Store]:
 
 
 def resolve_strategy(name: str, options: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """Return the store and its options where "gpma+" is given a ``strategy``, an option that it once had.
+    """Return the store and its options; resolves ``strategy``, a former option of "gpma+".
 
     Raises
     ------

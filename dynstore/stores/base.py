@@ -1,7 +1,7 @@
-"""What every store offers: plan an update, then commit it.
+"""The interface of all stores: plan an update, then commit it.
 
-A plan only reads, and reserves all memory that the commit needs; it may raise. A commit writes and cannot
-fail. So whatever is raised, the graph is as it was.
+A plan only reads, and reserves all memory that the commit needs; it may raise. A commit writes and cannot fail. So an
+error leaves the graph as it was.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["MAX_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
-# Where a place is computed as a quotient, the dividend, a rank times the number of slots, has to fit int64.
+# A place computed as a quotient has the dividend rank times number of slots, which must fit int64.
 MAX_SPREAD = isqrt(np.iinfo(np.int64).max)
 
 
@@ -42,7 +42,7 @@ class Plan:
     Attributes
     ----------
     found : int
-        Keys of the batch that are in the store.
+        How many keys of the batch are in the store.
     found_loops : int
         Self-loops among them (counted for undirected graphs only).
     commit : callable
@@ -50,7 +50,7 @@ class Plan:
     grown : bool
     path : {"in-place", "merge"}
     appended : pair of EdgeBatch, optional
-        For ``on_duplicate="append"``: the edges of the batch that will be there, and those that go.
+        For ``on_duplicate="append"``: the edges of the batch that will be there, and those that are removed.
     """
 
     found: int
@@ -76,7 +76,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An update that was not written, and the batch to plan it with, which knows what the attempt has found."""
+    """An update that was not written: the reason, and the batch to plan it with, which keeps what was found."""
 
     reason: Reason
     batch: Batch
@@ -89,11 +89,11 @@ class NativeRows:
     Attributes
     ----------
     form : str
-        What they are made of, such as "slabs": the module that algorithms have for it is of this name.
+        The kind of rows, such as "slabs": also the name of the algorithms' module for it.
     table
         The rows, as kernels for this form take them.
     num_vertices : int
-        Rows that there are; the table may have room for more.
+        Number of rows; the table may have room for more.
     """
 
     form: str
@@ -123,10 +123,10 @@ class Store(ABC):
     """
 
     name: ClassVar[str]
-    families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # of the backends that there are kernels for
+    families: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # the backends' families that it has kernels for
     Options: ClassVar[type[StoreOptions]] = StoreOptions
-    appends: ClassVar[bool] = False  # whether on_duplicate="append" is known
-    takes_unsorted: ClassVar[bool] = False  # whether batches come as they are; else each is sorted first
+    appends: ClassVar[bool] = False  # whether on_duplicate="append" is supported
+    takes_unsorted: ClassVar[bool] = False  # whether it takes unsorted batches; else each batch is sorted first
     divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
@@ -150,12 +150,12 @@ class Store(ABC):
 
     @property
     def num_vertices(self) -> int:
-        """How many rows there are; to ask for it brings no slots up to date."""
+        """Number of rows; reading it does not update the slots."""
         return self.slots.num_vertices
 
     @property
     def num_edges(self) -> int:
-        """How many edges there are, both directions of undirected ones; to ask brings no slots up to date."""
+        """Number of edges, both directions of undirected ones; reading it does not update the slots."""
         return self.slots.num_edges
 
     @abstractmethod
@@ -166,13 +166,13 @@ class Store(ABC):
     def plan_insert(self, batch: Any, num_vertices: int, on_duplicate: OnDuplicate) -> Plan:
         """Plan to insert a batch and to have ``num_vertices`` rows afterwards.
 
-        ``batch``: an :class:`~dynstore.batches.sorted.EdgeBatch`; where :attr:`takes_unsorted`, any
+        ``batch``: an :class:`~dynstore.batches.sorted.EdgeBatch`; with :attr:`takes_unsorted`, any
         :class:`~dynstore.batches.sorted.Batch`.
         """
 
     @abstractmethod
     def plan_delete(self, batch: Any) -> Plan:
-        """Plan to delete those edges of a batch that are there; ``batch`` as in :meth:`plan_insert`."""
+        """Plan to delete the edges of a batch that are there; ``batch`` as in :meth:`plan_insert`."""
 
     @property
     def supports_speculation(self) -> bool:
@@ -180,17 +180,17 @@ class Store(ABC):
         return False
 
     def try_insert(self, batch: Any, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
-        """Insert edges in one step, where nothing has to be planned; the device decides whether it writes.
+        """Insert edges in one step, without a plan; the device decides whether it writes.
 
-        Only where :attr:`supports_speculation`. There are ``num_vertices`` rows afterwards. Ids of unweighted edges
-        need not be validated: one that is no vertex has the batch refused.
+        Only with :attr:`supports_speculation`. There are ``num_vertices`` rows afterwards. Ids of unweighted edges need
+        not be validated: a batch with an invalid id is refused.
 
         Returns
         -------
         Plan or Refused
-            A plan that is written already, but has yet to be committed, so that the store knows; or, where everything
-            has to be written anew, one that writes when it is committed. Refused, and nothing is written, where the
-            batch has to be planned.
+            A plan that is written already, and must still be committed so that the store's counts are right; or, if
+            everything must be written anew, one that writes when it is committed. Refused, with nothing written, if the
+            batch must be planned.
         """
         return Refused(Reason.UNSUPPORTED, batch)
 
@@ -214,7 +214,7 @@ class Store(ABC):
         return self.backend.xp.where(states == PRESENT, positions, -1)
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
-        """Return which edges are there, bool, shape (B,), and their weights, 0 where absent; None where unweighted."""
+        """Return whether each edge is there, bool, shape (B,), and its weight, 0 if absent; None if unweighted."""
         found = self.find(src, dst)
         there, stored = found >= 0, self.slots.weights
         if stored is None:
@@ -224,23 +224,23 @@ class Store(ABC):
         return there, xp.where(there, stored[xp.maximum(found, 0)], nothing) if stored.shape[0] else nothing
 
     def row(self, number: int) -> Array:
-        """Return the destinations of one row's edges, ascending; an array of the caller's own."""
+        """Return the destinations of one row's edges, ascending, in a new array."""
         slots = self.slots
         start, end = (int(slots.offsets[number + k]) for k in (0, 1))
         kept: Array = slots.dst[start:end][self._held(slots, start, end)]
         return kept
 
     def row_ends(self) -> Array:
-        """Return how many entries the rows up to each one have at most, shape (V,), int64; brings no slots up to date.
+        """Return a bound of the entries in the rows up to each one, shape (V,), int64; does not update the slots.
 
-        At most, because gaps may count.
+        It is an upper bound because gaps may count.
         """
         return self.slots.offsets[1:].astype(np.int64)
 
     def read_rows(self, low: int, high: int) -> Columns:
-        """Return the edges of the rows ``low`` to ``high`` (exclusive), row after row; brings no slots up to date.
+        """Return the edges of the rows ``low`` to ``high`` (exclusive) in new arrays; does not update the slots.
 
-        They are arrays of the caller's own. Within a row they are in the structure's order, which may be none.
+        Row follows row. Within a row the edges have the structure's order, which may be arbitrary.
         """
         slots = self.slots
         start, end = (int(slots.offsets[number]) for number in (low, high))
@@ -249,16 +249,16 @@ class Store(ABC):
         return slots.src[start:end][held], slots.dst[start:end][held], weights
 
     def _held(self, slots: SlotArrays, start: int, end: int) -> Array:
-        """Return which slots of a range hold an edge, bool."""
+        """Return whether each slot of a range holds an edge, bool."""
         first = start >> 5
         bits = self.backend.xp.unpackbits(slots.valid[first : (end + 31) >> 5].view(np.uint8), bitorder="little")
         held: Array = bits[start - 32 * first : end - 32 * first].view(np.bool_)
         return held
 
     def native_rows(self) -> NativeRows | None:
-        """Return the store's own rows where sorted slots would first have to be made; None where they are there.
+        """Return the store's own rows if sorted slots would first have to be made; None if the slots are there.
 
-        To ask for them brings no slots up to date. They may be read until the next update.
+        It does not update the slots. The rows may be read until the next update.
         """
         return None
 
@@ -276,7 +276,7 @@ class Store(ABC):
         return twin
 
     def statistics(self) -> dict[str, int]:
-        """Return what the store has counted since it was made; by default it counts nothing."""
+        """Return the store's counters since it was made; by default there are none."""
         return {}
 
     def memory_usage(self) -> dict[str, int]:
@@ -284,7 +284,7 @@ class Store(ABC):
         return self.slots.memory_usage()
 
     def _count_loops(self, batch: EdgeBatch, chosen: Array) -> int:
-        """Count the self-loops among the chosen keys; 0 where the batch has none or does not count them."""
+        """Count the self-loops among the chosen keys; 0 if the batch has none or does not count them."""
         if not batch.num_loops:
             return 0
         return int(self.backend.xp.count_nonzero(chosen & (batch.src == batch.dst)))
@@ -293,7 +293,7 @@ class Store(ABC):
         self.slots = slots
 
     def _check_num_slots(self, num_slots: int) -> None:
-        """Refuse more slots than the offsets' dtype can number (also cuDF's and cuGraph's limit), or kernels divide."""
+        """Refuse too many slots for the offsets' dtype (also cuDF's and cuGraph's limit) or the kernels' divisions."""
         limit = int(np.iinfo(self.vertex_dtype).max)
         if num_slots > limit:
             raise LimitError(

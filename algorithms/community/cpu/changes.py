@@ -1,4 +1,4 @@
-"""Triangles that changed edges open and close, on the host."""
+"""Triangles that appear or disappear with changed edges, on the host."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["update_triangles"]
 
 
 def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
-    """Bring the triangle counts of all vertices up to date.
+    """Update the triangle counts of all vertices.
 
-    For each changed edge the shorter row of its ends is searched in the longer one, as in Makkar, Bader and Green,
-    "Exact and Parallel Triangle Counting in Dynamic Graphs", HiPC 2017. A triangle with two or three changed edges is
-    counted with the smallest of them, in the order of (lower end, higher end): for the edge u < v of a triangle with
-    the third corner w, the edge (u, w) is smaller where w < v, and (v, w) where w < u.
+    For each changed edge the neighbours in the shorter row of its ends are searched in the longer one, as in Makkar ,
+    Bader and Green, "Exact and Parallel Triangle Counting in Dynamic Graphs", HiPC 2017. A triangle with two or three
+    changed edges is counted at the smallest of them, ordered by (lower end, higher end): for the edge u < v and the
+    third corner w, the edge (u, w) is smaller if w < v, and (v, w) if w < u.
 
     Parameters
     ----------
@@ -31,14 +31,14 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
         A symmetric graph, in its present version; self-loops are ignored.
     delta : Delta
     counts : array, shape (V,)
-        Of the version before; changed in place.
+        Counts of the earlier version; changed in place.
 
     Returns
     -------
     int
-        Edges looked at.
+        Edges visited.
     """
-    # Which slots hold an edge that was inserted.
+    # Bits of the slots that hold an inserted edge.
     marked = np.zeros((csr.num_slots >> 5) + 1, dtype=np.uint32)
     if delta.may_insert:
         k_mark_inserted(delta.slots, delta.before, marked)
@@ -71,10 +71,10 @@ def d_find_slot(indices, low, high, wanted):
 
 @njit(cache=True, nogil=True)
 def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, counts):
-    """Add triangles of inserted edges, take away those that a deleted edge made with two edges that are still there.
+    """Add triangles of inserted edges; subtract those of a deleted edge with two edges that are still there.
 
-    An inserted edge counts a triangle unless a smaller edge of it was inserted too; a deleted edge counts one whose
-    two other edges were there before.
+    An inserted edge counts a triangle unless a smaller edge of it was also inserted. A deleted edge counts a triangle
+    whose two other edges were there before.
     """
     visits = 0
     for i in range(src.shape[0]):
@@ -112,7 +112,7 @@ def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, co
 
 @njit(cache=True, nogil=True)
 def k_count_in_changes(offsets, indices, valid, src, dst, slots, before, marked, counts):
-    """Take away triangles of which two or three edges were deleted; ``src`` and ``dst`` are sorted, both directions."""
+    """Subtract triangles with two or three deleted edges; ``src`` and ``dst`` are sorted, both directions."""
     visits = 0
     for i in range(src.shape[0]):
         u, v = src[i], dst[i]
@@ -131,7 +131,7 @@ def k_count_in_changes(offsets, indices, valid, src, dst, slots, before, marked,
                 end = np.int64(offsets[far + 1])
                 q = d_find_slot(indices, np.int64(offsets[far]), end, w)
                 there = q < end and indices[q] == w and d_has_edge(valid, q) and not d_has_edge(marked, q)
-                if not there and side == 0:  # of three deleted edges, the first side counts
+                if not there and side == 0:  # with three deleted edges, the first side counts
                     k = np.searchsorted(src, far)
                     last = np.searchsorted(src, far, side="right")
                     k += np.searchsorted(dst[k:last], w)

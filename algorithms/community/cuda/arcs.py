@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 __all__ = ["count_arc_triangles"]
 
-# Vertices whose arcs are also kept as bits. At the most they take 256 MiB.
+# Vertices whose arcs are also kept as bits; these take at most 256 MiB.
 MAX_HUBS = 8 if SIMULATED else 1 << 16
 
 
 @device
 def d_locate_bits(hub):
-    """Return the first word of a hub's row in the triangle of bits: row ``r`` has one for each rank up to ``r``."""
+    """Return the first word of a hub's row in the triangle of bits: row ``r`` has a bit for each rank up to ``r``."""
     words = np.uint32((hub >> 5) + 1)
     return np.uint32(words * np.uint32(16 * (words - 1) + (hub & 31)))
 
 
 @device
 def d_read(array, place):
-    """Return an item. An unsigned place saves the instructions that make negative ones count from the end."""
+    """Return an item. An unsigned index saves the instructions that handle negative ones."""
     return array[np.uint64(place)]
 
 
@@ -51,7 +51,7 @@ def d_lower_bound(heads, begin, length, wanted):
 
 @device
 def d_has_arc(starts, heads, num_hubs, hub_bits, high, low):
-    """Whether there is an arc from ``high`` to ``low``, which is below it: by its bit for a hub, else by a search."""
+    """Whether there is an arc from ``high`` to ``low``, a lower rank: by its bit for a hub, else by a search."""
     if high < num_hubs:
         word = d_read(hub_bits, np.uint32(d_locate_bits(high) + np.uint32(low >> 5)))
         return word & np.uint32(1 << (low & 31)) != 0
@@ -65,9 +65,9 @@ def d_has_arc(starts, heads, num_hubs, hub_bits, high, low):
 def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
     """Look for arcs to each lane's ``low`` from the hubs of one row, ``heads[origin + 1 : origin + length]``.
 
-    From the last hub down, 32 at a time: each lane locates the bits of one hub for all lanes to read. All lanes call
-    it; a lane's arc is at ``origin + offset``, and takes part if that is a hub's and its place. Atomic adds: one for
-    each hub. Returns the hits of this lane's arc, and those of the hubs that it located.
+    It goes from the last hub down, 32 at a time: each lane locates the bits of one hub, and all lanes read them. All
+    lanes call it. A lane's arc is at ``origin + offset``; it takes part only if ``0 <= offset < length``. Atomic adds:
+    one for each hub. Returns the hits of this lane's arc, and those of the hubs that it located.
     """
     lane = np.int32(d_lane())
     column = np.uint32(0)
@@ -85,8 +85,8 @@ def d_count_hub_hits(heads, hub_bits, counts, origin, length, offset, low):
             high = np.uint32(d_read(heads, origin + mine))
             row = np.int32(d_locate_bits(high))
         hits = np.uint32(0)
-        still = np.int32(left - offset)  # hubs to come that stand behind this lane's arc
-        # A loop that the compiler does not unroll: it would then wait for two words at a time, not four.
+        still = np.int32(left - offset)  # remaining hubs behind this lane's arc
+        # The compiler must not unroll this loop: then two loads would overlap, not four.
         turn = np.int32(0)
         while turn < left and turn < 32:
             word0 = d_read(hub_bits, np.uint32(d_shuffle(row, turn) + column))
@@ -135,10 +135,10 @@ def k_mark_hub_arcs(tails, heads, num_hubs, hub_bits):
 def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
     """One warp 32 arcs, a lane each: look for an arc from each later head of the arc's row to the head of the arc.
 
-    The lanes of a row go through its heads together, from the last one down, so they read one row of bits or search
-    one row of arcs. Only the warp's last row may be long: its hubs go a faster way. Hits are counted for the arc's head
-    in a register, for the others by ballots; atomic adds: one for each of the heads gone through, and at the end two a
-    lane. Most variables have 32 bits: half the instructions.
+    The lanes of a row visit its heads together, from the last one down. So they read one row of bits, or search one row
+    of arcs. Only the warp's last row may be long; its hubs take :func:`d_count_hub_hits`. Hits are counted in a
+    register for the arc's head, by ballots for the others. Atomic adds: one for each visited head, and two a lane at
+    the end. Most variables have 32 bits: half the instructions.
     """
     arc = int(cuda.grid(1))
     lane = d_lane()
@@ -158,7 +158,7 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
 
     last_begin = d_shuffle(begin, 31)
     last_end = d_shuffle(end, 31)
-    origin = max(base, last_begin)  # of the last row
+    origin = max(base, last_begin)  # origin of the last row
     num_near = d_lower_bound(heads, origin, max(last_end - origin, 0), num_hubs)
     at_low, at_hubs = d_count_hub_hits(heads, hub_bits, counts, origin, num_near, base + lane - origin, low)
     at_last_tail = d_sum_lanes(np.int64(at_hubs))
@@ -189,13 +189,13 @@ def k_count_triangles(starts, tails, heads, num_hubs, hub_bits, counts):
 
 
 def _mark_hubs(backend: Backend, arcs: Arcs) -> tuple[int, Array]:
-    """Keep the arcs of the highest ranks as bits, in no more memory than that of all heads.
+    """Store the arcs of the hubs as bits, in at most the memory of all heads.
 
     Returns
     -------
     num_hubs : int
     hub_bits : array, uint32
-        As :func:`d_locate_bits` has it.
+        In the layout of :func:`d_locate_bits`.
     """
     num_arcs = arcs.heads.shape[0]
     num_hubs = min(arcs.ranks.shape[0], MAX_HUBS, max(1, isqrt(64 * num_arcs)))
@@ -206,7 +206,7 @@ def _mark_hubs(backend: Backend, arcs: Arcs) -> tuple[int, Array]:
 
 
 def count_arc_triangles(backend: Backend, arcs: Arcs, dtype: np.dtype) -> Array:
-    """Count the triangles at each vertex from the oriented edges, which are there."""
+    """Count the triangles at each vertex from the oriented edges; there is at least one edge."""
     counts = backend.zeros(arcs.ranks.shape[0], dtype)  # by rank
     num_hubs, hub_bits = _mark_hubs(backend, arcs)
     k_count_triangles.launch(arcs.heads.shape[0], arcs.starts, arcs.tails, arcs.heads, num_hubs, hub_bits, counts)

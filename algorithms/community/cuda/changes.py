@@ -1,4 +1,4 @@
-"""Triangles that changed edges open and close, on the GPU."""
+"""Triangles that appear or disappear with changed edges, on the GPU."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def k_mark_inserted(slots, before, marked):
 
 @kernel
 def k_open_rows(offsets, src, dst, slots, before, shorter, work):
-    """One thread a change: choose the shorter row of its ends, and write its slots; 0 where there is nothing to do.
+    """One thread a change: choose the shorter row of its ends, and write its number of slots; 0 if nothing is to do.
 
-    Edges that came or went are handled with their lower end first.
+    An edge that appeared or disappeared is handled only in the direction with the lower end first.
     """
     i = int(cuda.grid(1))
     if i < src.shape[0]:
@@ -52,9 +52,9 @@ def k_open_rows(offsets, src, dst, slots, before, shorter, work):
 
 @device
 def d_add_hits(scan, row, item, base, last, hit, sign, u, v, counts):
-    """Count a step's hits for the ends of each lane's change: one atomic add an end for each change of the warp.
+    """Count a step's hits for the ends of each lane's change: one atomic add per end and change of the warp.
 
-    All 32 lanes call. The lanes of one change stand side by side; the first of them adds for all.
+    All 32 lanes call. The lanes of one change are neighbours; the first of them adds for all.
     """
     hits = int(d_ballot(hit))
     if item < last:
@@ -76,8 +76,9 @@ def k_count_in_rows(
 ):  # fmt: skip
     """One warp a tile of the slots under ``scan``, one lane a slot: search its neighbour in the longer row.
 
-    An inserted edge counts a triangle unless a smaller edge of it was inserted too; a deleted edge takes one away
-    whose two other edges were there before. Atomic adds: one a hit for the third corner, and :func:`d_add_hits`.
+    An inserted edge counts a triangle unless a smaller edge of it was also inserted. A deleted edge subtracts a
+    triangle whose two other edges were there before. Atomic adds: one a hit for the third corner, and
+    :func:`d_add_hits`.
     """
     first, end_of_tile, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, end_of_tile, 32):
@@ -119,7 +120,7 @@ def k_count_in_rows(
 
 @kernel
 def k_open_changes(src, dst, slots, before, of_u, of_v, work):
-    """One thread a change: for a deleted edge, write where the changes of its ends' rows begin, and how many."""
+    """One thread a change: for a deleted edge, write the starts and the number of changes in its ends' rows."""
     i = int(cuda.grid(1))
     if i < src.shape[0]:
         u = int(src[i])
@@ -142,7 +143,7 @@ def k_count_in_changes(
 ):  # fmt: skip
     """One warp a tile of the items under ``scan``, one lane an item: a change in the row of an end of a deleted edge.
 
-    Takes away triangles of which two or three edges were deleted. Atomic adds: as :func:`k_count_in_rows`.
+    Subtracts triangles with two or three deleted edges. Atomic adds: as :func:`k_count_in_rows`.
     """
     first, end_of_tile, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, end_of_tile, 32):
@@ -161,7 +162,7 @@ def k_count_in_changes(
             j = int(starts_of_u[row]) + item - begin
             at_u = j < src.shape[0] and src[j] == u
             far = v
-            least = v  # below it, the other edge is the smaller one
+            least = v  # if w is below it, the other edge is smaller
             if not at_u:
                 j = int(starts_of_v[row]) + item - begin - d_count_row(src, int(starts_of_u[row]), u)
                 far = u
@@ -171,7 +172,7 @@ def k_count_in_changes(
                 end = int(offsets[far + 1])
                 q = int(d_find_lower_bound(indices, int(offsets[far]), end, w))
                 hit = q < end and indices[q] == w and d_has_bit(valid, q) and not d_has_bit(marked, q)
-                if not hit and at_u:  # of three deleted edges, the row of u counts
+                if not hit and at_u:  # with three deleted edges, the row of u counts
                     end = int(starts_of_v[row]) + d_count_row(src, int(starts_of_v[row]), v)
                     k = int(d_find_lower_bound(dst, int(starts_of_v[row]), end, w))
                     hit = k < end and dst[k] == w and before[k] and slots[k] < 0
@@ -182,17 +183,17 @@ def k_count_in_changes(
 
 @device
 def d_count_row(src, begin, vertex):
-    """Return how many of the sorted ``src`` from ``begin`` on are ``vertex``."""
+    """Return how often ``vertex`` occurs in the sorted ``src``, from ``begin`` on."""
     return int(d_find_lower_bound(src, begin, src.shape[0], vertex + 1)) - begin
 
 
 def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
-    """Bring the triangle counts of all vertices up to date.
+    """Update the triangle counts of all vertices.
 
-    For each changed edge the shorter row of its ends is searched in the longer one, as in Makkar, Bader and Green,
-    "Exact and Parallel Triangle Counting in Dynamic Graphs", HiPC 2017; warps share the slots of all these rows evenly.
-    At most five launches, two scans and one read-back. How triangles with several changed edges are counted once, the
-    host's kernel says.
+    For each changed edge the neighbours in the shorter row of its ends are searched in the longer one, as in Makkar,
+    Bader and Green, "Exact and Parallel Triangle Counting in Dynamic Graphs", HiPC 2017; warps share the slots of all
+    these rows evenly. At most five launches, two scans and one read-back. The host's ``update_triangles`` explains how
+    a triangle with several changed edges is counted once.
 
     Parameters and result are those of the host's ``update_triangles``.
     """

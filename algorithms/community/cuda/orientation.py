@@ -1,4 +1,4 @@
-"""Each edge of an undirected graph once, from the end of lower degree to the other, packed and by rank."""
+"""Each edge of an undirected graph once, from the end of lower degree to the other: packed, numbered by rank."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Arcs", "orient_edges", "rank_vertices", "sort_arcs"]
 
-# Two numbers of a vertex (or a degree and one) share a 64-bit key.
+# A 64-bit key holds two vertex numbers, or a degree and a vertex number.
 MAX_VERTICES = 1 << 31
 
 
 class Arcs(NamedTuple):
-    """The oriented edges. Vertices go by rank: 0 is the highest (degree, id), and heads are below tails.
+    """The oriented edges. Vertices are numbered by rank: 0 is the highest (degree, id), and heads are below tails.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Arcs(NamedTuple):
     starts : array, shape (V + 1,), int64
         First arc of each rank; no row is longer than sqrt(2 A).
     tails, heads : array, shape (A,), int32
-        By tail, then head.
+        Sorted by tail, then head.
     """
 
     ranks: Array
@@ -43,7 +43,7 @@ class Arcs(NamedTuple):
 
 @kernel
 def k_pack_degrees(packed, keys):
-    """One thread a vertex: write (degree, vertex) as one key. ``packed`` holds offsets in edges."""
+    """One thread a vertex: write (degree, vertex) as one key. ``packed`` are offsets counted in edges."""
     vertex = int(cuda.grid(1))
     if vertex < keys.shape[0]:
         keys[vertex] = (int(packed[vertex + 1]) - int(packed[vertex])) << 32 | vertex
@@ -62,7 +62,7 @@ def k_number_vertices(keys, order, ranks):
 
 @kernel
 def k_orient_slots(sources, indices, valid, ranks, arcs):
-    """One warp a word of slots: set in ``arcs`` the bits of the edges that lead to a lower rank."""
+    """One warp a word of slots: set the bits in ``arcs`` of the edges that lead to a lower rank."""
     slot = int(cuda.grid(1))
     upward = False
     if slot < indices.shape[0] and d_has_bit(valid, slot):
@@ -74,7 +74,7 @@ def k_orient_slots(sources, indices, valid, ranks, arcs):
 
 @kernel
 def k_pack_arcs(sources, indices, arcs, before, ranks, keys):
-    """One thread a slot: if its bit in ``arcs`` is set, write (rank of tail, rank of head) as the key of its place."""
+    """One thread a slot: if its bit in ``arcs`` is set, write the key (rank of tail, rank of head) at its place."""
     slot = int(cuda.grid(1))
     if slot < indices.shape[0] and d_has_bit(arcs, slot):
         keys[d_rank(arcs, before, slot)] = int(ranks[sources[slot]]) << 32 | int(ranks[indices[slot]])
@@ -91,7 +91,7 @@ def k_split_keys(keys, tails, heads):
 
 
 def rank_vertices(backend: Backend, packed: Array) -> tuple[Array, Array]:
-    """Return the vertex of each rank, and the rank of each vertex; ``packed`` holds offsets in edges.
+    """Return the vertex of each rank, and the rank of each vertex; ``packed`` are offsets counted in edges.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def rank_vertices(backend: Backend, packed: Array) -> tuple[Array, Array]:
 
 
 def sort_arcs(backend: Backend, ranks: Array, starts: Array, keys: Array) -> Arcs:
-    """Return the arcs of keys (rank of tail, rank of head) in any order, which are sorted in place."""
+    """Return the arcs of keys (rank of tail, rank of head); the keys come in any order and are sorted in place."""
     keys.sort()
     tails, heads = (backend.empty(keys.shape[0], np.int32) for _ in range(2))
     k_split_keys.launch(keys.shape[0], keys, tails, heads)
@@ -120,7 +120,7 @@ def sort_arcs(backend: Backend, ranks: Array, starts: Array, keys: Array) -> Arc
 
 
 def orient_edges(csr: GapCSR) -> Arcs:
-    """Orient the edges of a symmetric graph with edges; self-loops are left out.
+    """Orient the edges of a symmetric graph that has edges; self-loops are left out.
 
     Eight launches, two sorts (V and A keys of 64 bits) and two prefix sums. At the peak two buffers of A keys are held.
 

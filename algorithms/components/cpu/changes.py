@@ -1,4 +1,4 @@
-"""Components that changed edges unite, and what is left of those they split, on the host."""
+"""Update components after edges have changed: unite them, and label split ones again, on the host."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ __all__ = ["unite_components"]
 
 
 def unite_components(sides: tuple[GapCSR, ...], delta: Delta, lost: Array, labels: Array) -> tuple[Array, int]:
-    """Unite the components that inserted edges join, and put back in vertices that have lost theirs.
+    """Unite components that inserted edges join, and find the components of lost vertices.
 
     Parameters
     ----------
     sides : tuple of GapCSR
-        Out-edges and, for a directed graph where a vertex is lost, in-edges.
+        Out-edges and, for a directed graph with lost vertices, in-edges.
     delta : Delta
     lost : array, vertex dtype
-        Vertices that may not be in the component of their label any more; all others are.
+        Vertices that may have left the component of their label; all others have not.
     labels : array, shape (V,), vertex dtype
-        The smallest vertex of each one's component before; overwritten.
+        The smallest vertex of each vertex's component before; overwritten.
 
     Returns
     -------
     labels : array, shape (V,), vertex dtype
     visits : int
-        Edges looked at.
+        Edges visited.
     """
     labels[lost] = lost
     visits = len(delta)
@@ -62,7 +62,7 @@ def k_unite_inserted(src, dst, slots, before, parents):
 
 @njit(cache=True, nogil=True)
 def k_unite_rows(offsets, indices, valid, rows, parents):
-    """Unite the ends of all edges of some rows; return how many slots that were."""
+    """Unite the ends of all edges of some rows; return the number of slots read."""
     visits = np.int64(0)
     for u in rows:
         visits += offsets[u + 1] - offsets[u]
@@ -74,6 +74,6 @@ def k_unite_rows(offsets, indices, valid, rows, parents):
 
 @njit(cache=True, nogil=True)
 def k_flatten_trees(parents):
-    """Point each vertex at its root; parents are smaller, so theirs are flat already."""
+    """Point each vertex at its root; parents are smaller, so their own trees are flat already."""
     for v in range(parents.shape[0]):
         parents[v] = parents[parents[v]]

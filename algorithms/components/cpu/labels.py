@@ -23,7 +23,7 @@ def label_components(out: GapCSR, symmetric: bool = False) -> Array:
     Ben-Nun and Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018,
     section III), and paths are halved (Tarjan and van Leeuwen, "Worst-case analysis of set union algorithms",
     JACM 31(2), 1984). Afforest's skipping of the largest component is not used: it needs both directions of each edge
-    (which ``symmetric`` says there are), and a directed graph brings one.
+    (``symmetric``), and a directed graph has only one.
 
     Returns
     -------

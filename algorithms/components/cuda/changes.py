@@ -1,4 +1,4 @@
-"""Components that changed edges unite, and what is left of those they split, on the GPU."""
+"""Update components after edges have changed: unite them, and label split ones again, on the GPU."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def k_unite_rows(offsets, indices, valid, vertices, scan, steps, parents):
 
 
 def unite_components(sides: tuple[GapCSR, ...], delta: Delta, lost: Array, labels: Array) -> tuple[Array, int]:
-    """Unite the components that inserted edges join, and put back in vertices that have lost theirs.
+    """Unite components that inserted edges join, and find the components of lost vertices.
 
     Parameters and results are those of the host's ``unite_components``.
     """

@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["label_components"]
 
-# Slots that a warp looks at together, eight a lane.
+# Slots that a warp reads together, eight a lane.
 CHUNK_BITS = 8
 CHUNK_SLOTS = 1 << CHUNK_BITS
 LANE_SLOTS = CHUNK_SLOTS // WARP
-# Slots that the warps of a block list: a warp looks at them when each lane has one, and lists a lane's at a time.
+# Slots listed by the warps of a block. A warp lists one slot a lane at a time, and visits them once each lane has one.
 LISTED = 2 * THREADS
 
 
 @device
 def d_find_neighbour(indices, valid, begin, end, nth):
-    """Return the ``nth`` neighbour of the row of these slots, -1 if it has none in its first two words of ``valid``.
+    """Return the ``nth`` neighbour in a row of slots, -1 if its first two words of ``valid`` have none.
 
-    Gaps do not count, so that as many edges are united as without any.
+    Gaps are skipped, so that they do not reduce the number of united edges.
     """
     neighbour = -1
     if begin < end:
@@ -51,7 +51,7 @@ def d_find_neighbour(indices, valid, begin, end, nth):
 
 @kernel
 def k_hook_rows(offsets, indices, valid, parents):
-    """One thread a row: its first neighbour is its parent where that is smaller; otherwise it is a root."""
+    """One thread a row: its parent is its first neighbour if that is smaller; otherwise it is a root."""
     row = int(cuda.grid(1))
     if row < parents.shape[0]:
         neighbour = d_find_neighbour(indices, valid, int(offsets[row]), int(offsets[row + 1]), 0)
@@ -60,7 +60,7 @@ def k_hook_rows(offsets, indices, valid, parents):
 
 @kernel
 def k_unite_neighbours(offsets, indices, valid, parents):
-    """One thread a row: unite it with its second neighbour, and with its first one where :func:`k_hook_rows` did not.
+    """One thread a row: unite it with its second neighbour, and with the first if :func:`k_hook_rows` did not.
 
     Atomics: :func:`d_unite`.
     """
@@ -77,9 +77,9 @@ def k_unite_neighbours(offsets, indices, valid, parents):
 
 @device
 def d_find_largest(sources, parents):
-    """Return the root of the tree in which most of 32 slots, evenly spread, have their source; -1 if half have not.
+    """Return the root of the tree with at least half of the sources of 32 evenly spread slots; -1 if there is none.
 
-    All 32 lanes call. The same in all warps, as long as no root gets a parent.
+    All 32 lanes call. All warps get the same result, as long as no root gets a parent.
     """
     root = int(parents[sources[d_lane() * sources.shape[0] // 32]])
     while parents[root] != root:
@@ -94,10 +94,10 @@ def d_find_largest(sources, parents):
 
 @kernel
 def k_mark_outside(offsets, sources, parents, outside, mixed):
-    """Warps stride over words of vertices: flatten the trees, set in ``outside`` the bits of all but one tree.
+    """Warps stride over words of vertices: flatten the trees, set the bits in ``outside`` of all but the marked tree.
 
-    And write 1 to ``mixed`` for the chunks of slots that rows of those vertices begin in; to its last item, whether
-    they are most.
+    The marked tree is that of :func:`d_find_largest`. They also write 1 to ``mixed`` for each chunk of slots where a
+    row of an outside vertex begins, and to its last item if no tree is marked.
     """
     lane = d_lane()
     largest = d_find_largest(sources, parents)
@@ -119,20 +119,20 @@ def k_mark_outside(offsets, sources, parents, outside, mixed):
 
 @device
 def d_read_roots(sources, indices, parents, slot):
-    """Return the parents of the two vertices that a slot names."""
+    """Return the parents of a slot's two vertices."""
     return int(parents[np.uint64(sources[slot])]), int(parents[np.uint64(indices[slot])])
 
 
 @device
 def d_unite_apart(valid, parents, slot, first, second):
-    """Unite two parents that differ, if the slot is an edge. Few differ, so few words of ``valid`` are read."""
+    """Unite two different parents if the slot is an edge. Few differ, so few words of ``valid`` are read."""
     if first != second and d_has_bit(valid, slot):
         d_unite(parents, first, second)
 
 
 @device
 def d_unite_four(sources, indices, valid, parents, slot, last):
-    """Unite the ends of four edges, 32 slots apart, whose loads wait together; past ``last`` that stands in."""
+    """Unite the ends of four edges, 32 slots apart; their loads overlap. Past ``last``, ``last`` is read."""
     slot0, slot1 = min(slot, last), min(slot + 32, last)
     slot2, slot3 = min(slot + 64, last), min(slot + 96, last)
     first0, second0 = d_read_roots(sources, indices, parents, np.uint64(slot0))
@@ -161,10 +161,10 @@ def d_is_outside(outside, vertex):
 
 @kernel
 def k_unite_edges(sources, indices, valid, outside, mixed, parents):
-    """Warps stride over chunks: unite the ends of every edge, but of those that have both ends in the marked tree.
+    """Warps stride over chunks: unite the ends of every edge, except edges with both ends in the marked tree.
 
-    Where all rows of a chunk are of its vertices, only ``indices`` is read of those edges, and the others, which are
-    few, are listed until there is one for each lane. Atomics: :func:`d_unite`.
+    If all rows of a chunk belong to the tree, only ``indices`` is read. The few edges that leave the tree are listed
+    until there is one for each lane. Atomics: :func:`d_unite`.
     """
     lane = d_lane()
     slots = cuda.shared.array(LISTED, np.int64)
@@ -206,9 +206,9 @@ def k_unite_edges(sources, indices, valid, outside, mixed, parents):
 
 @kernel
 def k_unite_outside(sources, indices, valid, outside, mixed, parents):
-    """Warps stride over 32 chunks: unite the ends of all edges of those that rows of vertices outside are in.
+    """Warps stride over groups of 32 chunks: unite the ends of all edges in chunks with rows of outside vertices.
 
-    An edge that leads from the marked tree to such a vertex is among these the other way round.
+    An edge from the marked tree to an outside vertex is found there in the other direction.
     """
     lane = d_lane()
     last = indices.shape[0] - 1
@@ -229,14 +229,13 @@ def k_unite_outside(sources, indices, valid, outside, mixed, parents):
 def label_components(out: GapCSR, symmetric: bool = False) -> Array:
     """Label each vertex with the smallest vertex of its (weak) component.
 
-    Union-find over all edges at once: the larger root is hooked under the smaller as in Afforest (Sutton, Ben-Nun
-    and Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018, section III),
-    after a sample of the edges, whose trees make most of the others cheap; paths are split on the way as in ECL-CC
+    Union-find over all edges at once: the larger root is hooked under the smaller, as in Afforest (Sutton, Ben-Nun and
+    Barak, "Optimizing Parallel Graph Connectivity Computation via Subgraph Sampling", IPDPS 2018, section III). A
+    sample of the edges comes first; its trees make most other edges cheap. Paths are split on the way as in ECL-CC
     (Jaiganesh and Burtscher, "A High-Performance Connected Components Implementation for GPUs", HPDC 2018, section 3).
-    Afforest skips all edges of the largest tree's vertices after that, as is done here where there is each edge in both
-    directions (``symmetric``). A directed graph brings one: of that an edge is skipped where both its ends are in the
-    tree. A bitmap says so, most of which the L1 cache keeps. Where no tree has half of some edges, all edges are looked
-    at alike.
+    If each edge is there in both directions (``symmetric``), all edges of the largest tree's vertices are then skipped,
+    as in Afforest. A directed graph has one direction: there an edge is skipped if both its ends are in the tree, by a
+    bitmap that mostly stays in the L1 cache. If no tree has half of the sampled slots, all edges are visited.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Union-find over vertices on the GPU: an array of parents, roots being their own."""
+"""Union-find over vertices on the GPU: an array of parents; a root is its own parent."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ __all__ = ["d_flatten", "d_unite", "flatten_trees"]
 def d_find_root(parents, vertex):
     """Return the root of ``vertex``, or a vertex that has just ceased to be one; split the path to it.
 
-    Parents only ever fall, and every value a parent has had stays in the component. So a read that misses what
-    other blocks have just written is still right: it finds a vertex of the component, from which
-    :func:`d_unite` goes on with atomics alone.
+    Parents only decrease, and every earlier value of a parent is in the same component. So a stale read is still right:
+    it finds a vertex of the component, from which :func:`d_unite` continues with atomics alone.
     """
     parent = int(parents[vertex])
     while parent < vertex:
@@ -34,8 +33,8 @@ def d_find_root(parents, vertex):
 def d_unite(parents, first, second):
     """Hook the larger root under the smaller (atomic minimum).
 
-    Where the larger was no root any more, the minimum may have replaced its parent: that one and the smaller root are
-    united in turn. The larger of the two falls each time, so this ends.
+    If the larger was no root any more, the minimum may have replaced its parent. Then this parent and the smaller root
+    are united next. The larger of the two decreases each time, so this ends.
     """
     first = d_find_root(parents, first)
     second = d_find_root(parents, second)
@@ -52,9 +51,9 @@ def d_unite(parents, first, second):
 
 @device
 def d_flatten(parents, vertex):
-    """Point a vertex at its root, going on from where other threads have pointed its ancestors; return the root.
+    """Point a vertex at its root, using pointers that other threads have already moved; return the root.
 
-    A pointer that others have just moved may be read either way: both are ancestors, and roots stay.
+    A pointer that is being moved may be read before or after: both values are ancestors, and roots stay.
     """
     parent = int(parents[vertex])
     above = int(parents[parent])
@@ -74,5 +73,5 @@ def k_flatten_trees(parents):
 
 
 def flatten_trees(parents: Array) -> None:
-    """Point each vertex at its root, in place: as all jump at once, in about the logarithm of the depth in steps."""
+    """Point each vertex at its root, in place; as all jump at once, it takes about log(depth) steps."""
     k_flatten_trees.launch(parents.shape[0], parents)

@@ -1,4 +1,4 @@
-"""PageRank's residual on the host: what it is after edges have changed, and pushing it along them."""
+"""PageRank's residual on the host: updating it after edges have changed, and pushing it along edges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _weights(csr: GapCSR) -> tuple[Array, int]:
 
 
 def sum_rows(out: GapCSR, rows: Array) -> tuple[Array, int]:
-    """Return the sums of weights (or counts of edges) of some rows, float64, and how many edges they have."""
+    """Return the sums of weights (or counts of edges) of some rows, float64, and their number of edges."""
     sums = np.zeros(rows.shape[0], dtype=np.float64)
     return sums, int(k_sum_rows(out.offsets, out.valid, *_weights(out), rows, sums))
 
@@ -42,7 +42,7 @@ def k_sum_rows(offsets, valid, weights, stride, rows, sums):
 def replace_rows(
     out: GapCSR, delta: Delta, rows: Array, inverse: Array, sums: Array, values: Array, handed: Array
 ) -> int:
-    """Add what changed rows hand out now, and take away what they did before, for two lists of values at once.
+    """Add what changed rows now pass to their neighbours, and subtract what they passed before, for two value lists.
 
     Parameters
     ----------
@@ -51,18 +51,18 @@ def replace_rows(
     rows : array, shape (K,)
         The vertices with a changed edge, each once.
     inverse : array, shape (V,), float64
-        1 / sum of each row's weights before; 0 for a sum of 0.
+        1 / (sum of each row's weights before); 0 for a sum of 0.
     sums : array, shape (K,), float64
-        The sums now.
+        The present sums.
     values : array, shape (2, V), float64
-        What each row hands out in all.
+        The total that each row passes on.
     handed : array, shape (2, V), float64
-        What each vertex is handed; changed in place.
+        What each vertex receives; changed in place.
 
     Returns
     -------
     int
-        Edges looked at.
+        Edges visited.
     """
     weights = _weights(out)
     visits = k_shift_rows(out.offsets, out.indices, out.valid, *weights, rows, inverse, sums, values, handed)
@@ -73,7 +73,7 @@ def replace_rows(
 
 @njit(cache=True, nogil=True)
 def k_shift_rows(offsets, indices, valid, weights, stride, rows, inverse, sums, values, handed):
-    """Treat all edges of the rows as if only the sums had changed."""
+    """Update all edges of the rows as if only the sums had changed."""
     visits = 0
     for i in range(rows.shape[0]):
         u = rows[i]
@@ -91,7 +91,7 @@ def k_shift_rows(offsets, indices, valid, weights, stride, rows, inverse, sums, 
 
 @njit(cache=True, nogil=True)
 def k_shift_changes(src, dst, slots, before, weights, stride, inverse, values, handed):
-    """Correct that for the edges that were not there, are not there any more, or weighed something else."""
+    """Correct the result of ``k_shift_rows`` for edges that are new, are deleted, or have another weight."""
     for i in range(src.shape[0]):
         after = 0.0
         if slots[i] >= 0:
@@ -103,7 +103,7 @@ def k_shift_changes(src, dst, slots, before, weights, stride, inverse, values, h
 
 
 def hand_on(out: GapCSR, values: Array, handed: Array) -> int:
-    """Add each vertex's value to all that its edges lead to, times their weights; return how many edges there are.
+    """Add each vertex's value, times the edge's weight, to all its successors; return the number of edges.
 
     Parameters
     ----------
@@ -124,23 +124,23 @@ def k_hand_on(offsets, indices, valid, weights, stride, values, handed):
 
 
 def push_residuals(out: GapCSR, inverse: Array, alpha: float, threshold: float, ranks: Array, residuals: Array) -> int:
-    """Move the residuals of all vertices where that pays to their ranks, and on along their edges.
+    """Move large enough residuals of vertices to their ranks, and pass them on along their edges.
 
-    Vertices take turns, as in Gauss and Seidel's method: each passes on what it has got by then.
+    Vertices take turns, as in the Gauss-Seidel method: each passes on its residual at that time.
 
     Parameters
     ----------
     inverse : array, shape (V,), float64
-        1 / sum of each row's weights; 0 for a sum of 0.
+        1 / (sum of each row's weights); 0 for a sum of 0.
     threshold : float
-        Residual for each slot of a vertex's row, and one more, from which on it is moved.
+        A residual is moved from this value on, times the number of slots of the vertex's row plus one.
     ranks, residuals : array, shape (V,), float64
         Changed in place.
 
     Returns
     -------
     int
-        Edges looked at.
+        Edges visited.
     """
     rows = (out.offsets, out.indices, out.valid, *_weights(out))
     return int(k_push_residuals(*rows, inverse, alpha, threshold, ranks, residuals))

@@ -1,4 +1,4 @@
-"""PageRank's iterations on the host, whatever adds up the in-edges."""
+"""PageRank's iterations on the host, for any function that sums over in-edges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``pull(shares, spread, ranks)``, which replaces ranks and returns their change."""
+    """Iterate PageRank with ``pull(shares, spread, ranks)``, which replaces the ranks and returns their change."""
     ranks, shares = start.copy(), np.empty_like(start)
     error, iterations = np.inf, 0
     while iterations < max_iter and not error < tol:
@@ -35,7 +35,7 @@ def iterate_ranks(
 
 @njit(cache=True, nogil=True)
 def k_divide_ranks(ranks, out_weights, shares):
-    """Write what each vertex gives per unit of weight; return the rank of those without out-edges."""
+    """Write each vertex's share per unit of weight; return the total rank of vertices without out-edges."""
     dangling = 0.0
     for v in range(ranks.shape[0]):
         if out_weights[v] == 0:

@@ -18,12 +18,12 @@ __all__ = ["pagerank", "sum_out_weights"]
 
 
 def sum_out_weights(out: GapCSR) -> Array:
-    """Return the sum of each vertex's out-weights, or its out-degree where there are no weights.
+    """Return the sum of each vertex's out-weights, or its out-degree in an unweighted graph.
 
     Returns
     -------
     array, shape (V,)
-        In the weight dtype, or float32 where there are no weights; summed in float64.
+        In the weight dtype, or float32 if unweighted; summed in float64.
     """
     weighted = out.weights is not None
     weights: Array = out.weights if weighted else np.empty(0, dtype=np.float32)
@@ -34,7 +34,7 @@ def sum_out_weights(out: GapCSR) -> Array:
 
 @njit(cache=True, nogil=True)
 def k_sum_rows(offsets, weights, weighted, valid, sums):
-    """Write one sum a row; gaps add nothing, whatever weight is left in them."""
+    """Write one sum a row; gaps add nothing."""
     for v in range(sums.shape[0]):
         total = 0.0
         for p in range(offsets[v], offsets[v + 1]):
@@ -52,10 +52,10 @@ def pagerank(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank, pulling over in-edges, which are packed first: every iteration reads them all.
+    """Iterate PageRank, pulling over in-edges; they are packed first, as every iteration reads all.
 
     Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking", 1999, section 2; the rank of vertices without
-    out-edges is handed to all vertices, or as ``personalization`` says, after Langville and Meyer, "Deeper Inside
+    out-edges goes to all vertices, or where ``personalization`` says, after Langville and Meyer, "Deeper Inside
     PageRank", Internet Mathematics 1(3), 2004, section 3.
 
     Parameters
@@ -63,13 +63,13 @@ def pagerank(
     into : GapCSR
         In-edges.
     out_weights : array, shape (V,)
-        Of :func:`sum_out_weights`; 0 marks a vertex without out-edges.
+        From :func:`sum_out_weights`; 0 marks a vertex without out-edges.
     alpha : float
         Probability of following an edge.
     personalization : array, shape (V,), or None
-        Where the others go; sums to 1.
+        Where the surfer goes if it follows no edge; sums to 1.
     start : array, shape (V,)
-        First ranks, summing to 1; left as they are. Its dtype is the result's.
+        First ranks, summing to 1; not changed. The result has their dtype.
     max_iter : int
         At least 1.
     tol : float

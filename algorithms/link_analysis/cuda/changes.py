@@ -1,6 +1,6 @@
-"""PageRank's residual on the GPU: what it is after edges have changed, and pushing it along them.
+"""PageRank's residual on the GPU: updating it after edges have changed, and pushing it along edges.
 
-Edges are counted by slots here, gaps included.
+Counts of edges are counts of slots here, gaps included.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["hand_on", "push_residuals", "replace_rows", "sum_rows"]
 
-# Parts of the vertices that take turns in a round, each with what the others have passed on by then.
+# Parts of the vertices that take turns in a round; each uses what the earlier ones have passed on.
 TURNS = 2 if SIMULATED else 8
 
 
@@ -32,7 +32,7 @@ def _weights(csr: GapCSR) -> tuple[Array, int]:
 
 @kernel
 def k_sum_rows(offsets, indices, valid, vertices, scan, steps, weights, stride, sums):
-    """One warp a tile of slots: add their weights to ``sums``, one atomic add a step where all are in one row."""
+    """One warp a tile of slots: add their weights to ``sums``, one atomic add a step if all are in one row."""
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, last, 32):
         item = base + d_lane()
@@ -54,7 +54,7 @@ def k_sum_rows(offsets, indices, valid, vertices, scan, steps, weights, stride, 
 
 
 def sum_rows(out: GapCSR, rows: Array) -> tuple[Array, int]:
-    """Return the sums of weights (or counts of edges) of some rows, float64, and how many slots they have."""
+    """Return the sums of weights (or counts of edges) of some rows, float64, and their number of slots."""
     sums = out.backend.zeros(out.num_vertices, np.float64)
     visits = sweep(out, rows, k_sum_rows, *_weights(out), sums)
     return sums[rows], visits
@@ -65,7 +65,7 @@ def k_shift_rows(
     offsets, indices, valid, rows, scan, steps, weights, stride, first_factors, second_factors, first_handed,
     second_handed,
 ):  # fmt: skip
-    """One warp a tile of slots, one lane an edge: hand on its row's two factors (two atomic adds)."""
+    """One warp a tile of slots, one lane an edge: pass on its row's two factors (two atomic adds)."""
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, last, 32):
         item = base + d_lane()
@@ -83,7 +83,7 @@ def k_shift_rows(
 def k_shift_changes(
     src, dst, slots, before, weights, stride, inverse, first_values, second_values, first_handed, second_handed
 ):  # fmt: skip
-    """One thread a change: correct the shift for an edge whose weight is another one than before (two atomic adds)."""
+    """One thread a change: correct the shift for an edge whose weight has changed (two atomic adds)."""
     i = int(cuda.grid(1))
     if i < src.shape[0]:
         slot = int(slots[i])
@@ -101,9 +101,9 @@ def k_shift_changes(
 def replace_rows(
     out: GapCSR, delta: Delta, rows: Array, inverse: Array, sums: Array, values: Array, handed: Array
 ) -> int:
-    """Add what changed rows hand out now, and take away what they did before, for two lists of values at once.
+    """Add what changed rows now pass to their neighbours, and subtract what they passed before, for two value lists.
 
-    Parameters and result are those of the host's ``replace_rows``; it has the method, too.
+    Method, parameters and result are those of the host's ``replace_rows``.
     """
     xp, weights = out.backend.xp, _weights(out)
     positive = sums > 0
@@ -126,16 +126,16 @@ def k_hand_on(sources, indices, valid, weights, stride, values, handed):
 
 
 def hand_on(out: GapCSR, values: Array, handed: Array) -> int:
-    """Add each vertex's value to all that its edges lead to, times their weights; return how many slots there are."""
+    """Add each vertex's value, times the edge's weight, to all its successors; return the number of slots."""
     k_hand_on.launch_strided(out.num_slots, out.sources, out.indices, out.valid, *_weights(out), values, handed)
     return out.num_slots
 
 
 @kernel
 def k_take_residuals(offsets, begin, end, inverse, alpha, threshold, ranks, residuals, shares, moved, size):
-    """One thread a vertex from ``begin`` to ``end``: if its residual pays, move it to its rank, and append it.
+    """One thread a vertex from ``begin`` to ``end``: move a large enough residual to its rank, and append the vertex.
 
-    ``shares`` is what it hands on per unit of weight. One atomic add a warp.
+    ``shares``: what it passes on per unit of weight. One atomic add a warp.
     """
     v = begin + int(cuda.grid(1))
     pays = False
@@ -151,7 +151,7 @@ def k_take_residuals(offsets, begin, end, inverse, alpha, threshold, ranks, resi
 
 @kernel
 def k_push_shares(offsets, indices, valid, vertices, scan, steps, weights, stride, shares, residuals):
-    """One warp a tile of slots, one lane an edge: hand on its vertex's share (atomic add)."""
+    """One warp a tile of slots, one lane an edge: pass on its vertex's share (atomic add)."""
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, last, 32):
         item = base + d_lane()
@@ -162,9 +162,9 @@ def k_push_shares(offsets, indices, valid, vertices, scan, steps, weights, strid
 
 
 def push_residuals(out: GapCSR, inverse: Array, alpha: float, threshold: float, ranks: Array, residuals: Array) -> int:
-    """Move the residuals of all vertices where that pays to their ranks, and on along their edges.
+    """Move large enough residuals of vertices to their ranks, and pass them on along their edges.
 
-    Parameters and result are those of the host's ``push_residuals``; here a part of the vertices at a time.
+    Parameters and result are those of the host's ``push_residuals``; here parts of the vertices take turns.
     """
     num_vertices, weights = out.num_vertices, _weights(out)
     shares = out.backend.empty(num_vertices, np.float64)

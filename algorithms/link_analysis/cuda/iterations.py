@@ -1,4 +1,4 @@
-"""PageRank's iterations on the GPU, whatever adds up the in-edges: shares, next ranks, and when to stop."""
+"""PageRank's iterations on the GPU, for any kernels that sum over in-edges: shares, next ranks, when to stop."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ __all__ = [
     "k_advance_split_rows",
 ]
 
-# Iterations started before the host looks whether one has converged; those after it write nothing.
+# Iterations started before the host checks whether one has converged; later ones then write nothing.
 WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
-# The last iterations that write ranks where there is no tolerance: the change is that between two of them.
+# Without a tolerance only the last iterations write ranks: the change is taken between two of them.
 KEPT_ITERATIONS = 2
 BOARD_SIZE = THREADS // WARP
-# What the device notes of an iteration: the rank of vertices without out-edges, and the L1 change.
+# What the device records of an iteration: the rank of vertices without out-edges, and the L1 change.
 DANGLING, CHANGE = range(2)
 
 
 @device
 def d_share_rank(rank, weight, shares, vertex):
-    """Write what ``vertex`` gives per unit of weight; return the rank that it has no edge to give along."""
+    """Write the share of ``vertex`` per unit of weight; return its rank if it has no out-edges, else 0."""
     if weight == 0:
         shares[vertex] = 0
         return np.float64(rank)
@@ -49,7 +49,8 @@ def d_share_rank(rank, weight, shares, vertex):
 def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_shares, sums, history):
     """Stride over the vertices: copy the ranks, write the shares, add up the dangling rank, one atomic add a block.
 
-    Behind the shares are zeros then, and in ``sums`` those of the rows ``summed``. Notes that no iteration was before.
+    It writes the zeros behind the shares and the zero sums of the rows ``summed``. It records that there was no
+    iteration before.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     if cuda.grid(1) == 0:
@@ -76,7 +77,7 @@ def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_share
 
 @device
 def d_spread(history, iteration, alpha, uniform, num_vertices):
-    """Return what all vertices get apart from their in-edges: each, or together where there are targets."""
+    """Return the rank that does not come from in-edges: of each vertex, or the total if there are targets."""
     spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
     if uniform:
         spread /= num_vertices
@@ -85,9 +86,9 @@ def d_spread(history, iteration, alpha, uniform, num_vertices):
 
 @device
 def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
-    """Write a vertex's next rank, if there is room for any, and share.
+    """Write a vertex's next rank, if ranks are kept, and its share.
 
-    Return by how much the rank changed, which is meaningless without room, and the rank that dangles.
+    Return the change of the rank, meaningless if ranks are not kept, and its dangling rank.
     """
     given = spread
     if not uniform:
@@ -100,7 +101,7 @@ def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, 
 
 @device
 def d_read_rank(ranks, shares, vertex):
-    """Return a vertex's rank, 0 where there are none."""
+    """Return a vertex's rank, 0 if ranks are not kept."""
     rank = shares.dtype.type(0)
     if ranks.shape[0] > 0:
         rank = ranks[vertex]
@@ -109,9 +110,9 @@ def d_read_rank(ranks, shares, vertex):
 
 @device
 def d_fetch_summed(split, num_rows, item, out_weights, ranks, shares, sums):
-    """Return the row in place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
+    """Return the row at place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
 
-    What is in its place is read there, too, so that this read does not wait for the number of rows.
+    The list is read past its end, too, so that this read does not wait for the number of rows.
     """
     highest = out_weights.shape[0] - 1 if item < num_rows else 0
     row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
@@ -124,8 +125,7 @@ def k_advance_split_rows(
 ):
     """Stride over the rows whose in-edges are added up in ``sums``: advance their ranks, and clear the sums.
 
-    A row is read before it is known whether there is anything to do: few rows take no longer than reads that wait for
-    each other.
+    A row is read before it is known whether it is needed: with few rows, dependent reads would take longer.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
@@ -158,15 +158,15 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``advance(shares, step)``, which starts the kernels of an iteration.
+    """Iterate PageRank with ``advance(shares, step)``, which launches the kernels of an iteration.
 
-    ``summed``: what :func:`k_advance_split_rows` takes first.
+    ``summed``: the first arguments of :func:`k_advance_split_rows`.
     """
     num_vertices = start.shape[0]
     ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
-    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last stays 0
+    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last entry stays 0
     uniform = int(personalization is None)
-    # What the kernels do not read is stood for by what none writes.
+    # A placeholder for what the kernels do not read; no kernel writes it.
     targets = start if personalization is None else personalization
     block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
     last, iterations, error = None, 0, np.inf
@@ -179,7 +179,7 @@ def iterate_ranks(
         else:
             history[:2] = last[-2:]
         for iteration in range(block):
-            # How much the ranks change somebody asks for if there is a tolerance, or after the last iteration.
+            # The change is needed if there is a tolerance, or after the last iteration.
             is_asked = tol > 0 or iterations + iteration + KEPT_ITERATIONS >= max_iter
             step = (
                 history,

@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 
 __all__ = ["pagerank", "sum_out_weights"]
 
-# Shares that the L1 cache is to keep: most of what it holds (in 192 KB and more, as on an H100). There a share takes a
-# line of 128 bytes, so shares that are read once push out those of hubs, which on R-MAT graphs are half of all.
+# Bytes of shares that the L1 cache shall keep: most of its size (192 KB and more, as on an H100). There a share takes a
+# line of 128 bytes, so shares that are read once evict those of hubs, which on R-MAT graphs are half of all reads.
 KEPT_BYTES = 64 if SIMULATED else 160 << 10
 SAMPLED_SLOTS = 64 if SIMULATED else 4096
-SAMPLING_THREADS = THREADS if SIMULATED else 1024  # one block: few reads a thread wait for each other
+SAMPLING_THREADS = THREADS if SIMULATED else 1024  # one block: few dependent reads a thread
 KEEP_ALL = 2**31 - 1
-# Of a thread: four blocks are then on a multiprocessor, three with weights; with fewer, loads wait for each other.
+# Registers of a thread. So four blocks fit on a multiprocessor, three with weights; with fewer, latency is not hidden.
 MAX_REGISTERS, WEIGHTED_REGISTERS = 64, 80
 
 
 @kernel
 def k_count_edges(offsets, valid, rows, begins, lengths, degrees):
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: count the edges of each.
+    """Warps stride over all pieces, then over groups of 32 neighbouring rows, for the short ones: count edges by row.
 
     Only words of ``valid`` are read, one a lane. Atomics: an add to ``degrees`` a piece, exact in its float32 up to
     2^24 edges.
@@ -84,7 +84,7 @@ def k_count_edges(offsets, valid, rows, begins, lengths, degrees):
 
 @kernel
 def k_sum_weights(offsets, valid, weights, rows, begins, lengths, sums):
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: add the weights of each.
+    """Warps stride over all pieces, then over groups of 32 neighbouring rows, for the short ones: add weights by row.
 
     Atomics: an add to ``sums`` a piece.
     """
@@ -115,12 +115,12 @@ def k_sum_weights(offsets, valid, weights, rows, begins, lengths, sums):
 
 
 def sum_out_weights(out: GapCSR) -> Array:
-    """Return the sum of each vertex's out-weights, or its out-degree where there are no weights.
+    """Return the sum of each vertex's out-weights, or its out-degree in an unweighted graph.
 
     Returns
     -------
     array, shape (V,)
-        In the weight dtype, or float32 where there are no weights; summed in float64.
+        In the weight dtype, or float32 if unweighted; summed in float64.
     """
     num_warps, cut = count_warps(out), CutRows(out)
     if out.weights is None:
@@ -134,10 +134,10 @@ def sum_out_weights(out: GapCSR) -> Array:
 
 @partial(kernel, threads=SAMPLING_THREADS)
 def k_choose_kept(indices, most, kept):
-    """One block: write which shares the L1 cache shall keep, those of vertices below ``kept[0]``.
+    """One block: choose the shares that the L1 cache shall keep, those of vertices below ``kept[0]``.
 
-    The first ``most`` if a third of some slots, evenly spread, have them, so that their place is better not taken by
-    shares that are read once; else all, for a graph whose neighbours are near each other, or that has no slots.
+    These are the first ``most`` vertices, if they are in a third of a sample of evenly spread slots: then shares that
+    are read once should not evict them. Otherwise all: neighbours are near each other, or there are no slots.
     """
     board = cuda.shared.array(BOARD, np.int64)
     count = 0
@@ -152,7 +152,7 @@ def k_choose_kept(indices, most, kept):
 
 @device
 def d_fetch_row(offsets, ranks, shares, out_weights, row):
-    """Return a row's first slot and the end of its slots, its rank and out-weight; past the last one, that of it."""
+    """Return a row's first slot, end of slots, rank and out-weight; past the last row, those of the last."""
     there = np.uint64(min(row, out_weights.shape[0] - 1))
     return offsets[there], offsets[there + np.uint64(1)], d_read_rank(ranks, shares, there), out_weights[there]
 
@@ -162,11 +162,11 @@ def d_pull_ranks(
     offsets, indices, valid, weights, weighted, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
     alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
 ):  # fmt: skip
-    """Warps stride over 32 neighbouring rows each, the short ones, then over all pieces: advance their ranks.
+    """Warps stride over groups of 32 neighbouring rows, for the short ones, then over all pieces: advance their ranks.
 
-    Writes nothing where the iteration before has converged. A row of several pieces is only added up, by an atomic add
-    a piece; every other vertex is read and written by one lane alone. Two atomic adds a block to the next iteration's
-    row of ``history``.
+    It writes nothing if the iteration before has converged. A row of several pieces is only summed, by an atomic add a
+    piece; every other vertex is read and written by a single lane. Two atomic adds a block to the next iteration's row
+    of ``history``.
     """
     lane = d_lane()
     num_vertices = out_weights.shape[0]
@@ -201,7 +201,7 @@ def d_pull_ranks(
         first, last, split = d_open_span(coming_span)
         item += warps
         coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
-        # Here, so that they wait together with the slots.
+        # Loaded here, so that these loads overlap with those of the slots.
         old, weight = d_read_rank(ranks, shares, np.uint64(row)), out_weights[np.uint64(row)]
         total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last))
         if lane == 0:
@@ -222,7 +222,7 @@ def k_pull_ranks(
     offsets, indices, valid, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha, uniform,
     targets, out_weights, ranks, next_shares, sums,
 ):  # fmt: skip
-    """Advance all ranks, but those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
+    """Advance all ranks except those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     d_pull_ranks(
         offsets, indices, valid, shares, False, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
@@ -235,7 +235,7 @@ def k_pull_weighted_ranks(
     offsets, indices, valid, weights, rows, begins, lengths, spans, kept, shares, history, iteration, tol, alpha,
     uniform, targets, out_weights, ranks, next_shares, sums,
 ):  # fmt: skip
-    """Advance all ranks, but those of split rows, as :func:`d_pull_ranks` does; apart, as it takes more registers."""
+    """Advance all ranks except those of split rows with weights; its own kernel, as it takes more registers."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
     d_pull_ranks(
         offsets, indices, valid, weights, True, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
@@ -255,22 +255,22 @@ def pagerank(
     """Iterate PageRank, pulling over in-edges.
 
     Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking", 1999, section 2; the rank of vertices without
-    out-edges is handed to all vertices, or as ``personalization`` says, after Langville and Meyer, "Deeper Inside
-    PageRank", Internet Mathematics 1(3), 2004, section 3. Two launches an iteration. Their changes stay on the device,
-    where an iteration after one that has converged does nothing; the host reads them back once for several.
+    out-edges goes to all vertices, or where ``personalization`` says, after Langville and Meyer, "Deeper Inside
+    PageRank", Internet Mathematics 1(3), 2004, section 3. Two launches an iteration. The changes stay on the device,
+    and an iteration after a converged one does nothing; the host reads the changes of several iterations at once.
 
     Parameters
     ----------
     into : GapCSR
         In-edges.
     out_weights : array, shape (V,)
-        Of :func:`sum_out_weights`; 0 marks a vertex without out-edges.
+        From :func:`sum_out_weights`; 0 marks a vertex without out-edges.
     alpha : float
         Probability of following an edge.
     personalization : array, shape (V,), or None
-        Where the others go; sums to 1.
+        Where the surfer goes if it follows no edge; sums to 1.
     start : array, shape (V,)
-        First ranks, summing to 1; left as they are. Its dtype is the result's.
+        First ranks, summing to 1; not changed. The result has their dtype.
     max_iter : int
         At least 1.
     tol : float

@@ -1,4 +1,4 @@
-"""What the lanes of a warp add up of PageRank's in-edges: a piece of a long row, or 32 neighbouring rows."""
+"""PageRank's sums over in-edges by a warp: of a piece of a long row, or of 32 neighbouring rows."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dynstore.cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_s
 
 __all__ = ["d_sum_piece", "d_sum_rows"]
 
-# Neighbouring slots of short rows that a lane takes at once, so that their loads wait together.
+# log2 of the neighbouring slots of short rows that a lane takes at once, so that their loads overlap.
 LANE_BITS = 2
 LANE_SLOTS = 1 << LANE_BITS
 
 
 @device
 def d_read_share(shares, vertex, below, zero, live):
-    """Return the share of a vertex, or 0 unless it is live; the L1 cache keeps those of vertices below ``below``.
+    """Return the share of a vertex, 0 if not live; the L1 cache keeps the shares of vertices below ``below``.
 
-    Two loads, one of them of the 0 behind the shares, whose place ``zero`` has the dtype of ``vertex``, so that no
-    index is wider; or of nothing: a branch to one of two would wait for its load.
+    It always makes two loads, as a branch between them would wait for one. The unused one reads the 0 behind the
+    shares; its place ``zero`` has the dtype of ``vertex``, so that no index is wider.
     """
     kept = vertex if live and vertex < below else zero
     once = shares.dtype.type(0)
@@ -32,7 +32,7 @@ def d_read_share(shares, vertex, below, zero, live):
 
 @device
 def d_sum_shares(shares, below, zero, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3):
-    """Return the weighted sum, in float64, of those of four vertices' shares that are live; any weight may be left."""
+    """Return the weighted float64 sum of the live ones of four vertices' shares; others may have any weight."""
     share0 = d_read_share(shares, u0, below, zero, live0)
     share1 = d_read_share(shares, u1, below, zero, live1)
     share2 = d_read_share(shares, u2, below, zero, live2)
@@ -47,7 +47,7 @@ def d_sum_shares(shares, below, zero, u0, u1, u2, u3, live0, live1, live2, live3
 
 @device
 def d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last):
-    """Return a lane's part of the sum over a piece: four slots at a time, so that their loads wait together."""
+    """Return a lane's part of the sum over a piece: four slots at a time, so that their loads overlap."""
     total = 0.0
     weight0 = weight1 = weight2 = weight3 = 1.0
     words = d_read_words(valid, base, last)
@@ -77,7 +77,7 @@ def d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, fi
 
 @device
 def d_sum_tails(value, reach):
-    """Return the float64 sum of ``value`` over this lane and the ``reach`` ones before, which reach no further back."""
+    """Return the float64 sum of ``value`` over this lane and the ``reach`` before; these reach no further back."""
     total = value
     for step in (1, 2, 4, 8, 16):
         other = d_shuffle_up(total, step)
@@ -87,7 +87,7 @@ def d_sum_tails(value, reach):
 
 @device
 def d_choose(k, sum0, sum1, sum2, sum3):
-    """Return that of four sums which ``k`` says, 0 where ``k`` is below 0."""
+    """Return sum number ``k`` of four; 0 if ``k`` is below 0."""
     chosen = sum0 if k == 0 else 0.0
     chosen = sum1 if k == 1 else chosen
     chosen = sum2 if k == 2 else chosen
@@ -98,10 +98,10 @@ def d_choose(k, sum0, sum1, sum2, sum3):
 def d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, begin, length, is_long):
     """Return the sum over this lane's row, 0 if it is long. All lanes call it, with 32 neighbouring rows.
 
-    The slots of these rows lie side by side, so each lane takes neighbouring ones, whosever row they are in, and no
-    warp waits for its longest row; slots of long rows among them are skipped. Lanes keep prefix sums of their own slots
-    alone, so a row without shares stays 0. What they have of the row of their last slot is added up over lanes; then a
-    row's lane asks the one that has its last slot.
+    The slots of these rows are contiguous. Each lane takes neighbouring slots of any row, so no warp waits for its
+    longest row; slots of long rows are skipped. A lane keeps prefix sums of its own slots only, so a row without shares
+    stays 0. The parts of the row of each lane's last slot are summed over the lanes. Then a row's lane reads the sum
+    from the lane that has the row's last slot.
     """
     number, lane = offsets.dtype.type, np.int32(d_lane())
     slots, vertices = (cuda.local.array(LANE_SLOTS, offsets.dtype), cuda.local.array(LANE_SLOTS, indices.dtype))
@@ -131,7 +131,7 @@ def d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, 
             if weighted:
                 sums[k] = np.float64(weights[np.uint64(slots[k])]) if live[k] else 0.0
         start = np.int32(ends - own)
-        # Where the row of this lane's last slot begins, counted from its first one.
+        # Where the row of this lane's last slot begins, counted from this lane's first slot.
         tail = np.int32(d_shuffle(start, d_find_owner(ends, np.int32(item + LANE_SLOTS - 1))) - item)
         for k in range(LANE_SLOTS):
             sums[k] *= np.float64(d_read_share(shares, vertices[k], below, zero, live[k]))

@@ -21,16 +21,16 @@ def d_has_edge(valid, slot):
 
 
 def pack_rows(csr: GapCSR) -> tuple[Array, Array, Array]:
-    """Return row starts, neighbours and weights (length 0 where unweighted) without the gaps.
+    """Return row starts, neighbours and weights (length 0 if unweighted) without the gaps.
 
-    For kernels that read every edge many times: one pass here saves the gaps in each of theirs. A graph
-    that has no gaps is not copied.
+    For kernels that read every edge many times: one pass here removes the gaps for all of theirs. A graph without gaps
+    is not copied.
     """
     weights = np.empty(0, dtype=np.float32) if csr.weights is None else csr.weights
     if csr.is_packed:
         return csr.offsets, csr.indices, weights
     starts = np.empty_like(csr.offsets)
-    neighbours = np.empty(csr.num_edges + 1, dtype=csr.indices.dtype)  # one more: where a last gap is written
+    neighbours = np.empty(csr.num_edges + 1, dtype=csr.indices.dtype)  # one more: a last gap goes there
     packed = np.empty(csr.num_edges + 1 if csr.is_weighted else 0, dtype=weights.dtype)
     k_pack_rows(csr.offsets, csr.indices, weights, csr.valid, starts, neighbours, packed)
     return starts, neighbours, packed
@@ -38,7 +38,7 @@ def pack_rows(csr: GapCSR) -> tuple[Array, Array, Array]:
 
 @njit(cache=True, nogil=True)
 def k_pack_rows(offsets, indices, weights, valid, starts, neighbours, packed):
-    """Copy the valid slots in order; a gap is overwritten by what comes next, so nothing branches on it."""
+    """Copy the valid slots in order; a gap is overwritten by the next slot, so there is no branch."""
     weighted = weights.shape[0] > 0
     place = np.uint64(0)
     for v in range(starts.shape[0] - 1):

@@ -1,4 +1,4 @@
-"""What the kernels share: reading slots, ranks of bits, and work balanced over the slots of many rows."""
+"""Shared by the kernels: reading slots, ranks of bits, and work balanced over the slots of many rows."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ __all__ = [
     "rank_offsets",
 ]
 
-# A tile is what one warp takes of a frontier's slots: large enough that finding its rows costs little, small enough
-# that a small frontier still fills the GPU.
+# A tile is one warp's part of a frontier's slots. It is large enough that finding its rows costs little, and small
+# enough that a small frontier still fills the GPU.
 MAX_TILE_STEPS = 4 if SIMULATED else 16
 RESIDENT_WARPS = 2 if SIMULATED else 132 * 64
 
@@ -41,7 +41,7 @@ RESIDENT_WARPS = 2 if SIMULATED else 132 * 64
 def d_has_bit(words, position):
     """Whether bit ``position`` is set in uint32 ``words``, lowest bit first: an edge in its slot, a vertex in a set.
 
-    Unsigned, and 32 bits wide where it can be: a signed index costs four instructions more, to count from the end.
+    The index is unsigned, and 32 bits wide if possible: a signed one takes four instructions more, for negative values.
     """
     return (words[np.uint64(position >> 5)] & np.uint32(1 << (position & 31))) != 0
 
@@ -50,47 +50,47 @@ if SIMULATED:
 
     @device
     def d_count_bits(word):
-        """Return the number of set bits of a word that is not negative."""
+        """Return the number of set bits of a non-negative word."""
         return int(word).bit_count()
 
     @device
     def d_read_once(array, place):
-        """Return an item without giving it room in the L1 cache; of an array that the kernel does not write."""
+        """Return an item without caching it in L1; only for arrays that the kernel does not write."""
         return array[place]
 
 else:
 
     @device
     def d_count_bits(word):
-        """Return the number of set bits of a word that is not negative."""
+        """Return the number of set bits of a non-negative word."""
         return cuda.popc(word)
 
     @device
     def d_read_once(array, place):
-        """Return an item without giving it room in the L1 cache; of an array that the kernel does not write."""
-        return cuda.ldcg(array, np.uint64(place) & np.uint64(0x7FFFFFFFFFFFFFFF))  # never from the end
+        """Return an item without caching it in L1; only for arrays that the kernel does not write."""
+        return cuda.ldcg(array, np.uint64(place) & np.uint64(0x7FFFFFFFFFFFFFFF))  # never negative
 
 
 @device
 def d_lowest_bit(word):
-    """Return the position of the lowest set bit of an int64 word, which has one."""
+    """Return the position of the lowest set bit of an int64 word that is not 0."""
     return d_count_bits((word & -word) - 1)
 
 
 @device
 def d_rank(words, before, position):
-    """Return how many bits are set below ``position``; ``before[i]`` counts those of the words below ``i``."""
+    """Return the number of set bits below ``position``; ``before[i]`` is that of the words below ``i``."""
     whole = position >> 5
     rank = int(before[whole])
     if position & 31:
-        # Only here: past the last slot there may be no word left to read.
+        # Only in this case: past the last slot there may be no word to read.
         rank += d_count_bits(int(words[whole]) & ((1 << (position & 31)) - 1))
     return rank
 
 
 @device
 def d_find_row(scan, low, high, item):
-    """Return the first row in [low, high) whose inclusive ``scan`` is above ``item``; there is one."""
+    """Return the first row in [low, high) whose inclusive ``scan`` is above ``item``; one must exist."""
     while low < high:
         middle = (low + high) >> 1
         if scan[middle] > item:
@@ -102,9 +102,9 @@ def d_find_row(scan, low, high, item):
 
 @device
 def d_open_tile(scan, steps, thread):
-    """Return a warp's tile of the items under ``scan``: its first item, its end, its first row, the end of its rows.
+    """Return a warp's tile of the items under ``scan``: first item, end of the items, first row, end of the rows.
 
-    The tile has ``steps`` times 32 items at most, and none (end below first) past the last item.
+    The tile has at most ``steps`` times 32 items, and none (end below first) past the last item.
     """
     first = (thread >> 5) * steps * 32
     last = min(first + steps * 32, int(scan[scan.shape[0] - 1]))
@@ -118,14 +118,14 @@ def d_open_tile(scan, steps, thread):
 
 @device
 def d_open_item(offsets, frontier, scan, low, high, item):
-    """Return the vertex of the frontier that ``item`` belongs to, and the slot of its row that it stands for."""
+    """Return the frontier's vertex that ``item`` belongs to, and the slot of its row."""
     row = d_find_row(scan, low, high, item)
     vertex = int(frontier[row])
     return vertex, int(offsets[vertex + 1]) - (int(scan[row]) - item)
 
 
 def count_tiles(num_items: int) -> tuple[int, int]:
-    """Return how many tiles (one a warp) cut ``num_items``, and how many steps of 32 items a tile takes."""
+    """Return the number of tiles (one a warp) for ``num_items``, and the steps of 32 items in a tile."""
     steps = max(1, min(MAX_TILE_STEPS, num_items // (WARP * RESIDENT_WARPS)))
     return -(-num_items // (WARP * steps)), steps
 
@@ -140,14 +140,14 @@ def k_count_words(words, counts):
 
 @kernel
 def k_rank_offsets(offsets, words, before, ranks):
-    """One thread a row border: write how many bits are set below it."""
+    """One thread a row border: write the number of set bits below it."""
     i = int(cuda.grid(1))
     if i < ranks.shape[0]:
         ranks[i] = d_rank(words, before, int(offsets[i]))
 
 
 def rank_offsets(backend: Backend, offsets: Array, words: Array, num_slots: int) -> tuple[Array, Array]:
-    """Count the set bits before each word and before each row, in time that no long row delays.
+    """Count the set bits before each word and before each row; long rows take no extra time.
 
     Parameters
     ----------
@@ -159,9 +159,9 @@ def rank_offsets(backend: Backend, offsets: Array, words: Array, num_slots: int)
     Returns
     -------
     before : array, shape (ceil(num_slots / 32) + 1,), int64
-        As :func:`d_rank` reads it.
+        For :func:`d_rank`.
     packed : array, shape (V + 1,), int64
-        First set bit of each row, counted in set bits: the offsets after packing. Its differences are degrees.
+        Number of set bits before each row: the offsets after packing. Its differences are degrees.
     """
     num_words = -(-num_slots // WARP)
     counts = backend.empty(num_words, np.int64)
@@ -183,7 +183,7 @@ def fill(backend: Backend, size: int, dtype: Any, value: Any) -> Array:
 
 @device
 def d_enqueue(offsets, queue, counts, counters, entry, vertex, wanted):
-    """Append the entries of the lanes that want it to ``queue``, and their vertices' numbers of slots to ``counts``.
+    """Append the entries of lanes with ``wanted`` to ``queue``, and their vertices' numbers of slots to ``counts``.
 
     All 32 lanes call. See :class:`Frontier`; one atomic add a warp to each of the ``counters``.
     """
@@ -205,9 +205,9 @@ def d_enqueue(offsets, queue, counts, counters, entry, vertex, wanted):
 
 
 class Frontier:
-    """A queue in which every entry stands at most once; the entries added last are the frontier.
+    """A queue that holds every entry at most once; the entries added last are the frontier.
 
-    Kernels add entries, the number of slots of each, and the totals of both; only these totals are read back, once a
+    Kernels add entries, the number of slots of each, and the totals of both. Only the totals are read back, once a
     level.
 
     Attributes
@@ -243,13 +243,13 @@ class Frontier:
 
     @property
     def outputs(self) -> tuple[Array, Array, Array]:
-        """What kernels add to."""
+        """The arrays that kernels append to."""
         return self.queue, self.counts, self.counters
 
     def push(
         self, kernel: Kernel, edges: tuple[Array, ...], state: tuple[Any, ...], target: Frontier | None = None
     ) -> None:
-        """Start ``kernel`` over the frontier's slots, adding to ``target`` (itself unless given), and advance that."""
+        """Launch ``kernel`` over the frontier's slots; it appends to ``target``, by default this one; advance that."""
         target = target or self
         if self.num_slots:
             scan = self.backend.xp.cumsum(self.counts[self.begin : self.end])
@@ -258,7 +258,7 @@ class Frontier:
         target.advance()
 
     def advance(self) -> None:
-        """Make what was added since the last call the frontier."""
+        """Make the entries added since the last call the frontier."""
         end, total_slots = (int(number) for number in self.backend.to_host(self.counters))
         self.begin, self.end = self.end, end
         self.size = self.end - self.begin

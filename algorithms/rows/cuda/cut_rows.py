@@ -1,4 +1,4 @@
-"""All rows of a graph cut once, by one kernel whose blocks wait for each other."""
+"""All rows of a graph cut into pieces once, by one resident kernel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CutRows"]
 
-# Rows that a thread looks at together, so that their reads wait together.
+# Rows that a thread reads together, so that the reads overlap.
 COUNTED_ROWS = 2 if SIMULATED else 4
 # Entries of ``control`` behind the lengths.
 ARRIVALS, BLOCK_SUMS = 1, 2
@@ -32,22 +32,24 @@ ARRIVALS, BLOCK_SUMS = 1, 2
 
 @device
 def d_read_row(offsets, row):
-    """Return a row's first slot and the end of its slots; ``row`` has the dtype of ``offsets``: no index is wider."""
+    """Return a row's first slot and the end of its slots; ``row`` has the dtype of ``offsets``, to keep indices
+    short.
+    """
     return offsets[np.uint64(row)], offsets[np.uint64(row) + np.uint64(1)]
 
 
 @device
 def d_last_position(offsets, begin, end):
-    """Return where a row's last slot is, counted from where its first piece begins, in the dtype of ``offsets``."""
+    """Return a row's last slot, counted from the begin of its first piece, in the dtype of ``offsets``."""
     return offsets.dtype.type(end - 1 - (begin & -32))
 
 
 @device
 def d_list_long(offsets, first, count, long_rows):
-    """List the long ones of a warp's ``count`` rows from ``first`` on in ``long_rows``, from there on, in their order.
+    """List the long rows among a warp's ``count`` rows from ``first`` on, in order, in ``long_rows`` from ``first`` on.
 
-    All lanes call it. Returns how many they are; and of those that this lane has read, how many pieces they are cut in
-    beside each one's first, and how many in several. Everything is int32 where ``offsets`` are.
+    All lanes call it. Returns the number of long rows; and of those that this lane has read, the number of pieces after
+    each row's first, and the number of rows with several pieces. Everything is int32 if ``offsets`` are.
     """
     begins, ends = cuda.local.array(COUNTED_ROWS, offsets.dtype), cuda.local.array(COUNTED_ROWS, offsets.dtype)
     number = offsets.dtype.type
@@ -55,7 +57,7 @@ def d_list_long(offsets, first, count, long_rows):
     lane = np.int32(d_lane())
     at = lane
     while np.int32(at - lane) < count:  # the same in all lanes
-        for k in range(COUNTED_ROWS):  # without branches, past the last row that again, so that no read waits alone
+        for k in range(COUNTED_ROWS):  # no branches, so that reads overlap; past the last row, that one again
             there = min(np.int32(at + 32 * k), np.int32(count - 1))
             begins[k], ends[k] = d_read_row(offsets, number(first + there))
         for k in range(COUNTED_ROWS):
@@ -83,10 +85,10 @@ def d_write_piece(begin, last, row, piece, split, rows, begins, spans, place):
 
 @device
 def d_write_long(offsets, first, listed, long_rows, place, split_place, rows, begins, spans, split, places):
-    """Write the pieces of a warp's long rows from ``place`` on: of those cut in several, only where they will stand.
+    """Write the pieces of a warp's long rows from ``place`` on; of rows with several pieces only where these go.
 
-    All lanes call it; ``listed`` is above 0. Where a row is, and where its slots are, is read ahead, two steps and one:
-    rows of high degree often stand together, and few warps then have most of them.
+    All lanes call it; ``listed`` is above 0. Row numbers are read two steps ahead, and their slots one step: rows of
+    high degree are often neighbours, so few warps have most of them.
     """
     number = offsets.dtype.type
     final, lane = np.int32(listed - 1), np.int32(d_lane())
@@ -120,12 +122,11 @@ def d_write_long(offsets, first, listed, long_rows, place, split_place, rows, be
 
 @kernel
 def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
-    """List all pieces in the order of the rows, in ``rows``, ``begins``, ``spans``; rows of several ones in ``split``.
+    """List all pieces in row order in ``rows``, ``begins``, ``spans``, and the rows of several pieces in ``split``.
 
-    Each warp owns neighbouring rows, and lists the long ones of them. Blocks count what theirs are cut in, wait for
-    each other, and write; then warps stride over the rows of several pieces, whose first ones' ``places`` are known, so
-    that no thread writes many.
-    ``control``: what :class:`CutRows` calls ``lengths``, arrivals, then what each block has counted; zeros.
+    Each warp owns neighbouring rows, and lists the long ones. Blocks count their pieces, wait for each other, and
+    write. Then warps stride over the rows of several pieces, whose first ``places`` are known, so that no thread writes
+    many. ``control``, zeros at first: the ``lengths`` of :class:`CutRows`, arrivals, then each block's counts.
     """
     board = cuda.shared.array(BOARD, np.int64)
     warps = int(cuda.gridsize(1)) >> 5
@@ -163,18 +164,18 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
 
 
 class CutRows:
-    """All rows of a gap-aware CSR, cut once; the short ones are in no list: each 32 neighbours are one warp's.
+    """All rows of a gap-aware CSR, cut once. Short rows are not listed: a warp takes 32 neighbouring rows.
 
     Attributes
     ----------
     pieces : (rows, begins, lengths)
-        What kernels read with ``d_open_piece``.
+        For ``d_open_piece``.
     spans : array, int32
-        A piece's positions, for ``d_open_span``: with them nothing has to be read of ``offsets``.
+        The positions of each piece, for ``d_open_span``: kernels then need not read ``offsets``.
     split : array, shape (max_split,), vertex dtype
-        The rows of several pieces; their number is the lower half of ``lengths[0]``.
+        The rows with several pieces; their number is the lower half of ``lengths[0]``.
     max_split : int
-        There are no more than this.
+        The most rows that can have several pieces.
     """
 
     def __init__(self, csr: GapCSR) -> None:

@@ -1,9 +1,9 @@
-"""Rows cut for warps, so that no row is too long for one and no short row idles one.
+"""Rows cut for warps: no row is too long for a warp, and no short row leaves its lanes idle.
 
-A row of at most ``SHORT_SLOTS`` slots is read by one lane, a longer one in *pieces*, by one warp each. A piece begins
-at a multiple of 32 slots, so the lanes of a warp read one line of ``indices`` and one word of ``valid``. Lists of rows
-and pieces are made on the device, their lengths stay there (``pieces << 32 | short rows``), and the warps of a grid of
-fixed size stride over them.
+A row of at most ``SHORT_SLOTS`` slots is read by one lane. A longer row is cut into *pieces*, each read by one warp. A
+piece begins at a multiple of 32 slots, so the lanes of a warp read one line of ``indices`` and one word of ``valid``.
+Lists of rows and pieces are made on the device. Their lengths stay there (``pieces << 32 | short rows``), and the warps
+of a grid of fixed size stride over them.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ __all__ = [
 SHORT_SLOTS = 16 if SIMULATED else 32  # at most 32: their bits fit a word
 PIECE_BITS = 6 if SIMULATED else 10
 PIECE_SLOTS = 1 << PIECE_BITS
-# What is added to the span of a piece, its first position and 32 times its last one, where its row has other pieces.
+# A span is a piece's first position plus 32 times its last one. This is added if the row has other pieces.
 SPLIT_SPAN = 32 << PIECE_BITS
-# Slots that a warp reads at once, four a lane: their loads wait together.
+# Slots that a warp reads at once, four a lane; their loads overlap.
 STEP_SLOTS = 4 * WARP
-# Warps of a striding grid: some times what fits, so that the last ones to finish are few.
+# Warps of a striding grid: several times what fits, so that few run alone at the end.
 STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
@@ -65,13 +65,13 @@ LOW_BITS = (1 << 32) - 1
 
 @device
 def d_is_short(begin, end):
-    """Whether the row of these slots is for one lane; it may be empty."""
+    """Whether a row of these slots is read by one lane; it may be empty."""
     return end - begin <= SHORT_SLOTS
 
 
 @device
 def d_read_bits(valid, begin, end):
-    """Return the valid bits of a short row, its first slot lowest."""
+    """Return the validity bits of a short row, its first slot lowest."""
     bits = 0
     if begin < end:
         first = begin >> 5
@@ -85,10 +85,10 @@ def d_read_bits(valid, begin, end):
 
 @device
 def d_find_slot(valid, base, first, last, position):
-    """Return a slot of the piece that may be read in place of that at ``position``, and whether that is an edge.
+    """Return a readable slot for ``position`` of a piece, and whether the slot at ``position`` is an edge.
 
     The piece has the int32 positions ``first`` to ``last`` (inclusive) behind ``base``. Both ``base`` and the position
-    of the warp's first lane are multiples of 32. Without branches, so that the loads of several slots wait together.
+    of the warp's first lane are multiples of 32. No branches, so that the loads of several slots overlap.
     """
     wanted = np.int32(position)
     there = min(max(wanted, first), last)
@@ -98,21 +98,21 @@ def d_find_slot(valid, base, first, last, position):
 
 @device
 def d_low_bits(word):
-    """Return the lower 32 bits of an int64, which has no others, as int32."""
+    """Return the lower 32 bits of an int64, whose other bits are 0, as int32."""
     return np.int32(word - ((word >> 31) << 32))
 
 
 @device
 def d_read_words(valid, base, last):
-    """Return this lane's of the 32 words of ``valid`` of a piece, as int32; past the last one, that again."""
+    """Return this lane's word of a piece's 32 words of ``valid``, as int32; past the last word, the last one."""
     return d_low_bits(np.int64(valid[np.uint64((base >> 5) + min(d_lane(), last >> 5))]))
 
 
 @device
 def d_take_slot(begin, bits):
-    """Return a slot of a short row that may be read, whether it is that of the lowest of ``bits``, and the other bits.
+    """Return the slot of the lowest of ``bits`` in a short row, whether there was such a bit, and the other bits.
 
-    Without branches and past the last bit too, so that the loads of several slots wait together.
+    Without bits it returns another readable slot. No branches, so that the loads of several slots overlap.
     """
     live = bits != 0
     return np.uint64(begin + (d_lowest_bit(bits) if live else 0)), live, bits & (bits - 1)
@@ -120,7 +120,7 @@ def d_take_slot(begin, bits):
 
 @device
 def d_count_pieces(begin, end):
-    """Return in how many pieces a row is cut; 0 if it is short."""
+    """Return the number of pieces of a row; 0 if it is short."""
     pieces = 0
     if end - begin > SHORT_SLOTS:
         pieces = (end - (begin & -32) + (PIECE_SLOTS - 1)) >> PIECE_BITS
@@ -143,14 +143,14 @@ def d_num_pieces(lists):
 
 @device
 def d_num_items(lists):
-    """Return how many warps the pieces and the short rows, 32 a warp, keep busy; and the number of short rows."""
+    """Return the number of warps for the pieces and the short rows, 32 a warp; and the number of short rows."""
     shorts = int(lists) & LOW_BITS
     return (int(lists) >> 32) + ((shorts + 31) >> 5), shorts
 
 
 @device
 def d_open_piece(offsets, rows, begins, item):
-    """Return a piece's row, the multiple of 32 where reading starts, the first and last positions behind it (int32)."""
+    """Return a piece's row, the multiple of 32 where reading starts, its first and last position from there (int32)."""
     row = int(rows[np.uint64(item)])
     base = int(begins[np.uint64(item)])
     first = max(int(offsets[row]) - base, 0)
@@ -160,7 +160,7 @@ def d_open_piece(offsets, rows, begins, item):
 
 @device
 def d_fetch_piece(rows, begins, spans, item):
-    """Return what ``CutRows`` lists of a piece: its row, where reading starts, its span."""
+    """Return a piece as listed by ``CutRows``: its row, where reading starts, its span."""
     place = np.uint64(item)
     return int(rows[place]), int(begins[place]), int(spans[place])
 
@@ -173,7 +173,7 @@ def d_open_span(span):
 
 @device
 def d_reserve(amount, board, counters, place):
-    """Return this thread's share of ``counters[place]``, which grows by all amounts: one atomic add a block.
+    """Reserve ``amount`` entries in ``counters[place]`` for this thread; return the first: one atomic add a block.
 
     All threads of the block call it.
     """
@@ -194,7 +194,7 @@ def d_add_block(value, board, totals, place):
     All threads of the block call it.
     """
     value = d_sum_lanes(value)
-    cuda.syncthreads()  # the board's last readers are done
+    cuda.syncthreads()  # all reads of the board are done
     if d_lane() == 0:
         board[cuda.threadIdx.x >> 5] = value
     cuda.syncthreads()
@@ -208,7 +208,9 @@ def d_add_block(value, board, totals, place):
 
 @device
 def d_mark_words(values, new, word, stride, value):
-    """Write ``value`` for the vertices of the bits of ``new``; a lane passes its word, as to :func:`d_list_words`."""
+    """Write ``value`` for the vertices of the set bits in ``new``; each lane passes a word as in
+    :func:`d_list_words`.
+    """
     first = word - d_lane() * stride
     waiting = np.int64(d_ballot(new != 0))
     while waiting != 0:  # the same in all lanes
@@ -221,11 +223,11 @@ def d_mark_words(values, new, word, stride, value):
 
 @device
 def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows, begins):
-    """Append the vertices of the bits of ``new`` to the lists of short rows and of pieces; the empty ones to none.
+    """Append the vertices whose bits in ``new`` are set to the lists of short rows and of pieces; skip empty rows.
 
-    All threads of the block call it. Each lane passes one word of a bitmap, ``stride`` words behind the lane before:
-    vertices of high degree, which often stand together, are then cut by many warps. One atomic add a block on
-    ``lengths[place]``. Returns how many vertices and slots this lane has listed.
+    All threads of the block call it. Each lane passes one word of a bitmap, ``stride`` words after that of the lane
+    before: so neighbouring vertices of high degree are cut by many warps. One atomic add a block on ``lengths[place]``.
+    Returns the number of vertices and of slots that this lane has listed.
     """
     lane = d_lane()
     first = word - lane * stride
@@ -278,8 +280,8 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
 
 
 def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
-    """Allocate lists that can hold all short rows, and the rows and first slots of all pieces, of some copies."""
-    # Only a row of more than a piece's slots, less 31, has a second piece.
+    """Allocate lists for all short rows, and for the rows and first slots of all pieces, of ``copies`` copies."""
+    # A row has a second piece only if it has more than a piece's slots less 31.
     pieces = min(csr.num_vertices, csr.num_slots // SHORT_SLOTS) + 2 * (csr.num_slots >> PIECE_BITS) + 1
     sizes = (copies * csr.num_vertices, copies * pieces, copies * pieces)
     short, rows, begins = (backend.empty(size, csr.offsets.dtype) for size in sizes)
@@ -287,5 +289,5 @@ def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, A
 
 
 def count_warps(csr: GapCSR) -> int:
-    """Return how many warps to start for kernels that stride over pieces and over short rows, 32 a warp."""
+    """Return the number of warps for kernels that stride over pieces and over short rows, 32 a warp."""
     return min(STRIDING_WARPS, -(-csr.num_vertices // WARP) + csr.num_slots // SHORT_SLOTS)

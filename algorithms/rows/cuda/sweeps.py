@@ -21,19 +21,19 @@ __all__ = ["VertexList", "d_append", "sweep"]
 
 @device
 def d_append(items, size, item, wanted):
-    """Append the items of the lanes that want it to a list of ``size[0]``. All 32 lanes call; one atomic add a warp."""
+    """Append the items of lanes with ``wanted`` to a list of ``size[0]``. All 32 lanes call; one atomic add a warp."""
     place = d_claim(size, 0, wanted)
     if wanted:
         items[place] = item
 
 
 class VertexList:
-    """Vertices that kernels append to; each part is read once.
+    """A list of vertices that kernels append to; each part is read once.
 
     Attributes
     ----------
     outputs : tuple of arrays
-        What :func:`d_append` takes: the items, and how many there are.
+        The items and their number, for :func:`d_append`.
     """
 
     def __init__(self, backend: Backend, capacity: int, dtype: Any) -> None:
@@ -44,19 +44,19 @@ class VertexList:
         self.outputs = (self._items, self._size)
 
     def take(self) -> Array:
-        """Return what was appended since the last call; waits for the kernels."""
+        """Return the vertices appended since the last call; waits for the kernels."""
         size = int(self._size[0])
         part = self._items[self._taken : size]
         self._taken = size
         return part
 
     def all(self) -> Array:
-        """Return all that was taken."""
+        """Return all vertices taken so far."""
         return self._items[: self._taken]
 
 
 def sweep(csr: GapCSR, vertices: Array, kernel: Kernel, *state: Any) -> int:
-    """Start ``kernel`` over the slots of some rows; return how many these are."""
+    """Launch ``kernel`` over the slots of some rows; return the number of slots."""
     if not vertices.shape[0]:
         return 0
     scan = csr.backend.xp.cumsum((csr.offsets[vertices + 1] - csr.offsets[vertices]).astype(np.int64))

@@ -1,13 +1,13 @@
 """Shortest paths after a few edges have changed, on the host.
 
-G. Ramalingam, T. Reps, "On the computational complexity of dynamic graph problems", TCS 158, 1996, section 4: what
-changed edges no longer support is invalidated, then distances are settled from the border inwards. A vertex has lost
-its support when the edge from its parent is gone, or its parent is lost, and no other neighbour that is nearer explains
-its distance. Children are found by the parents that all vertices record, so only lost vertices' edges are looked at.
+G. Ramalingam, T. Reps, "On the computational complexity of dynamic graph problems", TCS 158, 1996, section 4: vertices
+without support are invalidated, then distances are computed from the border inwards. A vertex loses its support if the
+edge from its parent is deleted or its parent is lost, and no other nearer neighbour explains its distance. Children are
+found by the recorded parents, so only the edges of lost vertices are visited.
 
-``distances`` and ``predecessors`` are as ``bfs`` and ``sssp`` return them, and changed in place; where distances are
-integers, every edge has length 1. ``both_ways`` says that edges are passable in both directions although rows hold one,
-so that out-edges and in-edges count alike.
+``distances`` and ``predecessors`` are as ``bfs`` and ``sssp`` return them, and changed in place. With integer distances
+every edge has length 1. With ``both_ways``, paths ignore the directions of edges: out-edges and in-edges count alike,
+although a row holds only one direction.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _changes(delta: Delta) -> tuple[Array, Array, Array, Array]:
 
 
 def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Array, both_ways: bool) -> Array:
-    """Return the vertices whose edge from their parent is gone or has become longer; vertex dtype."""
+    """Return the vertices whose edge from their parent was deleted or has become longer; vertex dtype."""
     suspects = np.empty((1 + both_ways) * len(delta), dtype=predecessors.dtype)
     size = k_find_suspects(_rows(out, distances), *_changes(delta), distances, predecessors, both_ways, suspects)
     return suspects[:size]
@@ -62,7 +62,7 @@ def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Arr
 
 @njit(cache=True, nogil=True)
 def k_find_suspects(rows, src, dst, slots, before, distances, predecessors, both_ways, suspects):
-    """Fill ``suspects`` and return how many there are."""
+    """Fill ``suspects`` and return their number."""
     size = 0
     for i in range(src.shape[0]):
         if not before[i]:
@@ -80,7 +80,7 @@ def invalidate(
     out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
     groups: Array | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Make those unreached that have lost their support; other suspects get the smallest parent that is left.
+    """Make suspects without support unreached; the others get the smallest remaining parent.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def invalidate(
     -------
     lost : array, vertex dtype
     visits : int
-        Edges looked at.
+        Edges visited.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     groups = predecessors[:0] if groups is None else groups
@@ -103,7 +103,7 @@ def invalidate(
 def d_find_parent(out, into, v, distances, both_ways, groups):
     """Return the smallest nearer neighbour that explains the distance of ``v``, else -1.
 
-    And whether an equally near one does, over an edge that adds nothing; and the edges looked at.
+    Also return whether an equally near one explains it, over an edge of length 0; and the number of visited edges.
     """
     parent, tied, visits = -1, False, 0
     for side in range(2 if both_ways else 1):
@@ -121,16 +121,16 @@ def d_find_parent(out, into, v, distances, both_ways, groups):
                 elif parent < 0 or u < parent:
                     parent = u
                     if rows.stride == 0:
-                        break  # rows ascend, and edges of length 1 make no ties
+                        break  # rows ascend, and with edges of length 1 there are no ties
     return parent, tied, visits
 
 
 @njit(cache=True, nogil=True)
 def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups, unreached):
-    """Look at suspects until there are none; a lost vertex makes its children suspect.
+    """Process suspects until there are none; a lost vertex makes its children suspects.
 
-    A parent that is itself lost later makes its new children suspect again, and every parent is nearer than its
-    children, so nobody is left hanging on a vertex that hangs on itself.
+    A parent that is lost later makes its new children suspects again. Every parent is nearer than its children, so no
+    cycle of vertices can support itself.
     """
     stack = list(suspects)
     lost = np.empty(distances.shape[0], dtype=predecessors.dtype)
@@ -161,25 +161,25 @@ def relax(
     out: GapCSR, into: GapCSR, lost: Array, sources: Array, delta: Delta | None, limit: Any, distances: Array,
     both_ways: bool,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Settle the distances of lost vertices, and shorten those that new edges or new sources shorten.
+    """Compute the distances of lost vertices, and lower those that new edges or new sources shorten.
 
     Parameters
     ----------
     lost : array
-        Unreached vertices to reach again from others.
+        Unreached vertices, to be reached again from others.
     sources : array
         Vertices whose distance becomes 0.
     delta : Delta or None
-        Edges that may have come or become shorter.
+        Edges that may be new or shorter.
     limit : number
         Only distances below it count.
 
     Returns
     -------
     reached : array, vertex dtype
-        Vertices that got a distance, some of them twice.
+        Vertices that got a new distance; some are there twice.
     visits : int
-        Edges looked at.
+        Edges visited.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
@@ -190,7 +190,7 @@ def relax(
 
 @njit(cache=True, nogil=True)
 def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_ways, unreached):
-    """Dijkstra's algorithm from all that can improve; a 4-ary heap holds each vertex once."""
+    """Run Dijkstra's algorithm from all vertices that can improve; a 4-ary heap holds each vertex once."""
     num_vertices = distances.shape[0]
     heap = np.empty(num_vertices, dtype=out.indices.dtype)
     place = np.full(num_vertices, -1, dtype=out.indices.dtype)
@@ -245,7 +245,7 @@ def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_wa
 
 @njit
 def d_lower(heap, place, distances, size, v):
-    """Put ``v``, whose distance has fallen, where it belongs in the heap; return the heap's size."""
+    """Move ``v``, whose distance has decreased, to its place in the heap; return the heap's size."""
     if place[v] < 0:
         place[v] = size
         size += 1
@@ -257,21 +257,21 @@ def refit(
     out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
     both_ways: bool,
 ) -> tuple[bool, int]:  # fmt: skip
-    """Find the smallest nearer parents again, once distances are right.
+    """Find the smallest nearer parents again, after the distances are right.
 
     Parameters
     ----------
     touched : array
         All vertices whose distance may have changed.
     delta : Delta or None
-        Edges that may be new ways to the same distance.
+        Edges that may give new parents at the same distance.
 
     Returns
     -------
     tied : bool
         Whether a changed vertex or edge makes a tie, see :func:`has_ties`.
     visits : int
-        Edges looked at.
+        Edges visited.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
@@ -281,7 +281,7 @@ def refit(
 
 @njit(cache=True, nogil=True)
 def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_ways, unreached):
-    """Every touched vertex looks for its parent, then offers itself as one; so does the source of a changed edge."""
+    """Find the parent of every touched vertex, then offer it as a parent; also offer the source of a changed edge."""
     tied, visits = False, 0
     for v in touched:
         predecessors[v] = -1
@@ -310,7 +310,7 @@ def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_w
 
 @njit
 def d_offer_parent(u, v, length, distances, predecessors):
-    """Make ``u``, which is reached, the parent of ``v`` if it is nearer, and smaller than the present one."""
+    """Make the reached vertex ``u`` the parent of ``v`` if it is nearer, and smaller than the present parent."""
     if distances[u] + length != distances[v]:
         return False
     if distances[u] == distances[v]:
@@ -321,7 +321,7 @@ def d_offer_parent(u, v, length, distances, predecessors):
 
 
 def has_ties(out: GapCSR, distances: Array) -> bool:
-    """Whether an edge adds nothing to a distance that both its ends have: parents then need not be nearer."""
+    """Whether an edge of length 0 joins two vertices of equal distance: parents then need not be nearer."""
     return bool(k_has_ties(_rows(out, distances), distances, _unreached(distances)))
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bfs", "sssp"]
 
-# Beamer et al., section 4: go bottom-up when the frontier's edges exceed 1/ALPHA of those left to check, back to
+# Beamer et al., section 4: switch to bottom-up when the frontier's edges exceed 1/ALPHA of the unchecked ones, back to
 # top-down when the frontier has fewer than 1/BETA of the vertices.
 ALPHA = 14
 BETA = 24
@@ -24,7 +24,7 @@ BETA = 24
 def bfs(
     out: GapCSR, into: GapCSR | None, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once, changing direction where ``into`` is given.
+    """Search breadth first from all ``sources`` at once; switch directions if ``into`` is given.
 
     Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
     SC'12, sections 3 and 4.
@@ -84,8 +84,7 @@ def k_search_breadth_first(
 ):
     """Fill ``distances`` (all unreached before) and, unless empty, ``predecessors``; ``sources`` are unique.
 
-    Rows are ascending, so the first parent that a bottom-up step meets is the smallest one; a top-down
-    step keeps the minimum of those it meets.
+    Rows ascend, so a bottom-up step stops at the first parent, the smallest. A top-down step keeps the minimum.
     """
     num_vertices = distances.shape[0]
     queue = np.empty(num_vertices, dtype=distances.dtype)
@@ -140,7 +139,7 @@ def d_step_top_down(offsets, indices, valid, level, distances, predecessors, que
 
 @njit
 def d_step_bottom_up(in_offsets, in_indices, in_valid, level, distances, predecessors, queue, end):
-    """Let every unreached vertex look for a parent among its in-edges; return the new end of the queue."""
+    """Search a parent for every unreached vertex among its in-edges; return the new end of the queue."""
     unreached = np.iinfo(distances.dtype).max
     keep_parents = predecessors.shape[0] > 0
     for v in range(distances.shape[0]):
@@ -161,9 +160,9 @@ def d_step_bottom_up(in_offsets, in_indices, in_valid, level, distances, predece
 def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     """Find shortest paths over weights of at least 0.
 
-    Dijkstra, "A note on two problems in connexion with graphs", Numerische Mathematik 1, 1959, with a 4-ary heap
-    that knows where each vertex stands (Johnson, "Priority queues in update problems and shortest paths",
-    IPL 4, 1975), so it holds each vertex once.
+    Dijkstra, "A note on two problems in connexion with graphs", Numerische Mathematik 1, 1959, with a 4-ary heap that
+    stores the place of each vertex (Johnson , "Priority queues in update problems and shortest paths", IPL 4, 1975), so
+    it holds each vertex once.
 
     Parameters
     ----------
@@ -186,7 +185,7 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     unreached = np.finfo(dtype).max
     distances = np.full(out.num_vertices, unreached, dtype=dtype)
     predecessors = np.full(out.num_vertices, -1, dtype=out.offsets.dtype)
-    # Distances start at the largest number, so a path must be shorter than both.
+    # Distances start at the largest number, so a path must also be shorter than that.
     limit = dtype.type(min(float(cutoff), float(unreached)))
     k_settle_by_distance(out.offsets, out.indices, weights, out.valid, source, limit, distances, predecessors)
     return distances, predecessors
@@ -225,7 +224,7 @@ def k_settle_by_distance(offsets, indices, weights, valid, source, limit, distan
 
 @njit
 def d_sift_up(heap, place, distances, hole, v):
-    """Put ``v`` at ``hole`` of the 4-ary heap or above, past all parents that are farther."""
+    """Put ``v`` at ``hole`` of the 4-ary heap or above, past all farther parents."""
     while hole > 0:
         parent = (hole - 1) >> 2
         if distances[heap[parent]] <= distances[v]:
@@ -239,7 +238,7 @@ def d_sift_up(heap, place, distances, hole, v):
 
 @njit
 def d_sift_down(heap, place, distances, size, v):
-    """Fill the hole at the root of a 4-ary heap of ``size`` with ``v`` or with what is nearer."""
+    """Fill the hole at the root of a 4-ary heap of ``size`` with ``v`` or a nearer vertex."""
     hole = 0
     while True:
         child = 4 * hole + 1

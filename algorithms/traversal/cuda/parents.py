@@ -1,6 +1,6 @@
-"""The parents of vertices in shortest-path trees, found again where distances have changed, on the GPU.
+"""Finding the parents in shortest-path trees again after distances have changed, on the GPU.
 
-What the functions take and return is what those of the host's ``path_repair`` do.
+Parameters and results are those of the functions in ``traversal/cpu/repair.py``.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def k_find_support(
 ):  # fmt: skip
     """One warp a tile of slots, one lane an in-edge: keep the smallest nearer parent (atomic minimum) in ``best``.
 
-    Where ``grouped``, only one of the same group.
-    ``tied[0]`` tells (atomic maximum) if an equally near one explains the distance too. Unreached vertices have none.
+    If ``grouped``, the parent must be of the same group. ``tied[0]`` is set (atomic maximum) if an equally near
+    neighbour also explains the distance. Unreached vertices have no parent.
     """
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     tie = False
@@ -69,13 +69,13 @@ def k_find_support(
 
 @device
 def d_explains(distances, u, v, length):
-    """Whether the way over ``u`` has the very distance of ``v``; unreached ends explain nothing."""
+    """Whether the path over ``u`` has exactly the distance of ``v``; False if an end is unreached."""
     return distances[u] + length == distances[v]
 
 
 @kernel
 def k_take_parents(vertices, best, nobody, predecessors):
-    """One thread a vertex: its parent is the one found, if any; ``best`` is left empty."""
+    """One thread a vertex: take the found parent, if any; reset ``best``."""
     i = int(cuda.grid(1))
     if i < vertices.shape[0]:
         v = int(vertices[i])
@@ -133,7 +133,7 @@ def refit(
     out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
     both_ways: bool,
 ) -> tuple[bool, int]:  # fmt: skip
-    """Find the smallest nearer parents again, once distances are right; return whether there are ties, and visits."""
+    """Find the smallest nearer parents again, after the distances are right; return ties and visits as on the host."""
     backend, dtype = out.backend, predecessors.dtype
     nobody, unreached = int(np.iinfo(dtype).max), get_unreached(distances)
     tied = backend.zeros(1, np.int32)
@@ -156,7 +156,7 @@ def refit(
 
 @kernel
 def k_find_ties(sources, indices, valid, lengths, unreached, distances, tied):
-    """Stride over the slots; ``tied[0]`` tells (atomic maximum) if an edge adds nothing to its ends' equal distance."""
+    """Stride over the slots; set ``tied[0]`` (atomic maximum) if an edge of length 0 joins equally distant vertices."""
     tie = False
     for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
         u = int(sources[slot])
@@ -169,7 +169,7 @@ def k_find_ties(sources, indices, valid, lengths, unreached, distances, tied):
 
 
 def has_ties(out: GapCSR, distances: Array) -> bool:
-    """Whether an edge adds nothing to a distance that both its ends have: parents then need not be nearer."""
+    """Whether an edge of length 0 joins two vertices of equal distance: parents then need not be nearer."""
     tied = out.backend.zeros(1, np.int32)
     lengths, _ = get_lengths(out, distances)
     unreached = get_unreached(distances)

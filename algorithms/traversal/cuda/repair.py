@@ -1,7 +1,7 @@
 """Shortest paths after a few edges have changed, on the GPU.
 
-The method, and what the functions take and return, are those of the host's ``path_repair``; here vertices lose their
-support, and distances fall, in rounds: one or two launches and one small read-back each, work balanced over slots.
+Method, parameters and results are those of ``traversal/cpu/repair.py``. Here vertices lose their support, and distances
+decrease, in rounds: one or two launches and one small read-back each, work balanced over slots.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = ["find_suspects", "has_ties", "invalidate", "refit", "relax"]
 def k_find_suspects(
     src, dst, slots, before, lengths, stride, both_ways, distances, predecessors, queued, suspects, size
 ):  # fmt: skip
-    """One thread a change: append its head if the edge from its parent is gone or longer. Atomics: :func:`d_queue`."""
+    """One thread a change: append its head if its parent's edge is deleted or longer. Atomics: :func:`d_queue`."""
     i = int(cuda.grid(1))
     for side in range(1 + both_ways):
         v = 0
@@ -62,7 +62,7 @@ def d_queue(queued, items, size, vertex, wanted):
 
 
 def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Array, both_ways: bool) -> Array:
-    """Return the vertices whose edge from their parent is gone or has become longer; vertex dtype."""
+    """Return the vertices whose edge from their parent was deleted or has become longer; vertex dtype."""
     backend = out.backend
     queued = backend.zeros(out.num_vertices, np.int32)
     suspects = VertexList(backend, out.num_vertices, predecessors.dtype)
@@ -76,7 +76,7 @@ def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Arr
 
 @kernel
 def k_decide_support(vertices, best, nobody, unreached, distances, predecessors, queued, lost, size):
-    """One thread a suspect: take the parent found, or be lost. One atomic add a warp."""
+    """One thread a suspect: take the found parent, or append it to ``lost``. One atomic add a warp."""
     i = int(cuda.grid(1))
     v = 0
     gone = False
@@ -112,10 +112,10 @@ def invalidate(
     out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
     groups: Array | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Make those unreached that have lost their support; other suspects get the smallest parent that is left.
+    """Make suspects without support unreached; the others get the smallest remaining parent.
 
-    Suspects of one round decide together. One that takes a parent that is lost in the same round thereby becomes
-    that one's child, and so a suspect of the next.
+    All suspects of a round are decided together. A suspect that takes a parent which is lost in the same round becomes
+    its child, and so a suspect of the next round.
     """
     backend, dtype = out.backend, predecessors.dtype
     nobody, unreached = int(np.iinfo(dtype).max), get_unreached(distances)
@@ -143,7 +143,7 @@ def invalidate(
 
 @device
 def d_shorten(distances, v, distance, limit, turn, turns, items, size, wanted):
-    """Lower the distance of ``v``, and append it if that was the first time in this ``turn``.
+    """Lower the distance of ``v``; append ``v`` if this was the first time in this ``turn``.
 
     All 32 lanes call. Atomics: minimum, maximum, one add a warp. The plain read only saves atomics.
     """
@@ -174,7 +174,7 @@ def k_pull_distances(
 ):  # fmt: skip
     """One warp a tile of slots, one lane an in-edge: reach the row's vertex. Atomics: :func:`d_shorten`.
 
-    A neighbour's distance that falls meanwhile may be read either way: whoever lowered it will push it.
+    A neighbour's distance that decreases meanwhile may be read before or after: the vertex that got it is pushed later.
     """
     first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
     for base in range(first, last, 32):
@@ -236,10 +236,10 @@ def relax(
     out: GapCSR, into: GapCSR, lost: Array, sources: Array, delta: Delta | None, limit: Any, distances: Array,
     both_ways: bool,
 ) -> tuple[Array, int]:  # fmt: skip
-    """Settle the distances of lost vertices, and shorten those that new edges or new sources shorten.
+    """Compute the distances of lost vertices, and lower those that new edges or new sources shorten.
 
-    Rounds of all that fell in the last one: few vertices change, so no order among them pays. The result does not
-    depend on the order, as in ``sssp``.
+    Each round processes all vertices whose distance decreased in the last one. Few vertices change, so ordering them
+    does not pay. The result does not depend on the order, as in ``sssp``.
     """
     backend, dtype = out.backend, out.offsets.dtype
     unreached = get_unreached(distances)

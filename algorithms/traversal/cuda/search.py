@@ -1,4 +1,4 @@
-"""Breadth-first search on the GPU; shortest paths are next door, and reached from here."""
+"""Breadth-first search on the GPU; also the entry point of ``shortest_paths.sssp``."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
 
 __all__ = ["bfs", "sssp"]
 
-# Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so the frontier must have some
-# slots per vertex to be worth one: a long path never does.
+# Beamer et al., section 4, as on the host. A bottom-up step also reads every vertex, so it pays only if the frontier
+# has some slots per vertex: on a long path it never does.
 ALPHA = 14
 BETA = 24
 SWEEP_SHARE = 8
-# Slots that a vertex searches alone in a bottom-up step before its warp helps; at most 32.
+# Slots that a lane searches alone in a bottom-up step before its warp helps; at most 32.
 LONE_SLOTS = 2 if SIMULATED else 32
-# Levels started before the host looks whether there was another: as many as before, within these bounds.
+# Levels started before the host checks whether there was another: as many as so far, within these bounds.
 MIN_LEVELS, MAX_LEVELS = 4, 16
-# What the device notes of a step, in a ring of rows: vertices of the frontier and their slots, lengths of its lists,
-# whether it was expanded bottom-up, and how many slots no frontier has had by then.
+# What the device records of a step, in a ring of rows: the frontier's vertices and slots, the lengths of its lists,
+# whether it was expanded bottom-up, and the number of slots that no frontier has had so far.
 SIZE, SLOTS, LISTS, BOTTOM_UP, UNCHECKED = range(5)
 FIELDS, RING = 5, 4
 
 
 @device
 def d_note(step):
-    """Return where the ring holds the row of ``step``."""
+    """Return the place of the row of ``step`` in the ring."""
     return (step & (RING - 1)) * FIELDS
 
 
 @device
 def d_is_bottom_up(notes, step, num_vertices, can_pull):
-    """Whether the frontier of ``step`` is expanded bottom-up; every thread of a step's kernels finds the same."""
+    """Whether the frontier of ``step`` is expanded bottom-up; the same for all threads of a step's kernels."""
     now = d_note(step)
     before = d_note(step - 1)
     slots = notes[now + SLOTS]
@@ -68,8 +68,8 @@ def d_is_bottom_up(notes, step, num_vertices, can_pull):
 def d_reach(reached, predecessors, keep_parents, parent, child):
     """Set the child's bit (atomic or) and keep its smallest parent (atomic minimum).
 
-    The plain reads only save atomics: bits are only set, and parents only fall, while this kernel runs. Where parents
-    do not matter the caller has just seen that the bit was not set.
+    The plain reads only save atomics: while this kernel runs, bits are only set and parents only decrease. Without
+    ``keep_parents`` the caller has just read that the bit was not set.
     """
     if not keep_parents or not d_has_bit(reached, child):
         cuda.atomic.or_(reached, child >> 5, np.uint32(1 << (child & 31)))
@@ -79,7 +79,7 @@ def d_reach(reached, predecessors, keep_parents, parent, child):
 
 @device
 def d_find_child(indices, valid, seen, base, first, last, position):
-    """Return the child at a position of a piece, and whether it is one that is not ``seen``; without branches."""
+    """Return the child at a position of a piece, and whether there is one that is not ``seen``; no branches."""
     place, live = d_find_slot(valid, base, first, last, position)
     child = int(indices[place])
     return child, live & (not d_has_bit(seen, child))
@@ -87,7 +87,7 @@ def d_find_child(indices, valid, seen, base, first, last, position):
 
 @kernel
 def k_start_search(starts, num_slots, reached, notes):
-    """One thread a start vertex: set its bit (atomic or). The first notes the step before the first."""
+    """One thread a start vertex: set its bit (atomic or). The first thread records the step before the first."""
     i = int(cuda.grid(1))
     if i == 0:
         notes[d_note(0) + UNCHECKED] = num_slots
@@ -105,8 +105,8 @@ def k_push_frontier(
 ):  # fmt: skip
     """Top-down: warps stride over the frontier's pieces and short rows, and set the bits of children not ``seen``.
 
-    ``seen``: what was reached before this step, or ``reached`` itself where parents do not matter. The first thread
-    notes the direction, and empties the note after next. Atomics: see :func:`d_reach`.
+    ``seen``: the vertices reached before this step, or ``reached`` itself without ``keep_parents``. The first thread
+    records the direction, and clears the record after the next. Atomics: see :func:`d_reach`.
     """
     now = d_note(step)
     bottom_up = d_is_bottom_up(notes, step, num_vertices, can_pull)
@@ -154,7 +154,7 @@ def k_push_frontier(
 def d_find_parent(offsets, indices, valid, frontier, slot, end):
     """Return the first neighbour in [slot, end) that is in the bitmap ``frontier``, -1 for none; all 32 lanes call.
 
-    A lane that has not found one in its first slots is helped by its whole warp.
+    If a lane finds none in its first slots, the whole warp searches the rest.
     """
     lane = d_lane()
     parent = -1
@@ -166,7 +166,7 @@ def d_find_parent(offsets, indices, valid, frontier, slot, end):
         if d_has_bit(frontier, candidate):
             parent = candidate
     waiting = np.int64(d_ballot(parent < 0 and alone < end))
-    while waiting != 0:  # the same in all lanes, as all that follows from ballots and shuffles
+    while waiting != 0:  # the same in all lanes, like all results of ballots and shuffles
         owner = d_lowest_bit(waiting)
         waiting &= waiting - 1
         base = d_shuffle(alone, owner)
@@ -191,14 +191,14 @@ def k_pull_parents(
     in_offsets, in_indices, in_valid, offsets, notes, step, level, visited, reached, frontier, fresh, distances,
     predecessors, keep_parents,
 ):  # fmt: skip
-    """Bottom-up: warps stride over words of vertices; who is not visited takes its first parent in ``frontier``.
+    """Bottom-up: warps stride over words of vertices; unvisited ones take their first parent in ``frontier``.
 
-    Rows ascend, so the first parent is the smallest. Each vertex is written by its own lane alone, each word, also of
-    the bitmap ``fresh`` of new vertices, by its own warp. Atomics: two adds a block on the next step's notes.
+    Rows ascend, so the first parent is the smallest. Each vertex is written only by its lane; each word, also of the
+    bitmap ``fresh`` of new vertices, only by its warp. Atomics: two adds a block on the next step's record.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     num_vertices = distances.shape[0]
-    # Both the same in all threads.
+    # Both are the same in all threads.
     if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, 1):
         return
     lane = d_lane()
@@ -231,14 +231,14 @@ def k_pull_parents(
 
 @kernel
 def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fresh, distances, short, rows, begins):
-    """End a step: after a push give the new vertices their ``level``; list them, unless they are expanded bottom-up.
+    """End a step: after a push set the ``level`` of the new vertices; list them, unless they are expanded bottom-up.
 
-    Warps stride over the words of the bitmaps, each of which is written by one lane alone. Atomics: three adds a block
-    on the next step's notes.
+    Warps stride over the words of the bitmaps. Each word is written by one lane. Atomics: three adds a block on the
+    next step's record.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     num_vertices = distances.shape[0]
-    # The same in all threads, as all that is noted by earlier kernels.
+    # The same in all threads, like all records of earlier kernels.
     if notes[d_note(step) + SIZE] == 0:
         return
     pulled = d_is_bottom_up(notes, step, num_vertices, can_pull)
@@ -275,12 +275,13 @@ def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fre
 def bfs(
     out: GapCSR, into: GapCSR | None, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once, changing direction where ``into`` is given.
+    """Search breadth first from all ``sources`` at once; switch directions if ``into`` is given.
 
     Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
     SC'12, sections 3 and 4. Top-down steps treat rows by length, in the spirit of Merrill, Garland and Grimshaw,
-    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three where ``into`` is given. Sizes and
-    directions stay on the device; the host starts some levels at once and then reads back whether there was one more.
+    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three if ``into`` is given. Sizes and
+    directions stay on the device; the host launches several levels at once, and then reads back whether there was one
+    more.
 
     Parameters and results are those of the host's ``bfs``: distances, shape (V,), vertex dtype, ``iinfo.max`` where
     unreached; predecessors likewise, the smallest parent one level up, -1 for sources and unreached vertices.
@@ -290,7 +291,7 @@ def bfs(
     unreached = int(np.iinfo(dtype).max)
     starts = backend.asarray(sources, dtype=np.int64)
     distances = fill(backend, num_vertices, dtype, unreached)
-    # While searching, no parent is the largest number, so that a minimum finds the smallest.
+    # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
     predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
     num_words = -(-num_vertices // 32)
     bitmaps = backend.zeros(2 * num_words, np.uint32)

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 __all__ = ["sssp"]
 
-# A threshold reaches this many mean weights over the mean degree.
+# The threshold rises by this many mean weights, divided by the mean degree.
 DELTA_WEIGHTS = 32.0
-# Words of slots looked at to guess the mean weight.
+# Words of slots sampled to estimate the mean weight.
 WEIGHT_SAMPLE = 1 << 11
-# Steps started before the host looks whether there was another: as many as before, within these bounds.
+# Steps started before the host checks whether there was another: as many as so far, within these bounds.
 MIN_STEPS, MAX_STEPS = 4, 16
-# What the device notes, in a ring of RING steps: the lengths of the lists (int64); behind them, in float64, for each
-# step the threshold and the least distance that waits above it, and then the sum and the number of sampled weights.
+# What the device records, in a ring of RING steps: the lengths of the lists (int64); behind them, in float64, for each
+# step the threshold and the least distance pending above it, then the sum and the number of sampled weights.
 RING = 4
 THRESHOLD, LEAST = range(2)
 SAMPLED = 2 * RING
@@ -50,13 +50,13 @@ BOARD_SIZE = THREADS // WARP
 
 @device
 def d_note(step):
-    """Return where the ring holds ``step``."""
+    """Return the place of ``step`` in the ring."""
     return step & (RING - 1)
 
 
 @kernel
 def k_start_paths(source, distances, pending, notes):
-    """One thread: ``source`` waits at distance 0; nothing else does."""
+    """One thread: ``source`` is pending at distance 0; nothing else is."""
     if cuda.grid(1) == 0:
         distances[source] = 0
         pending[source >> 5] = 1 << (source & 31)
@@ -83,7 +83,7 @@ def k_sample_weights(valid, weights, stride, notes):
 
 @device
 def d_raise_threshold(notes, least, scale):
-    """Return a number above ``least``: by ``scale`` mean weights, or inf where that is none."""
+    """Return ``least`` plus ``scale`` mean weights, or inf if that is not above ``least``."""
     threshold = np.inf
     if notes[SAMPLED + 1] > 0:
         raised = least + scale * notes[SAMPLED] / notes[SAMPLED + 1]
@@ -94,7 +94,7 @@ def d_raise_threshold(notes, least, scale):
 
 @device
 def d_try_edge(indices, weights, keys, near, limit, slot, live):
-    """Return the child in a slot, the key of its distance over that edge, and whether that is shorter; no branches."""
+    """Return the child in a slot, its distance's key over that edge, and whether that is shorter; no branches."""
     child = int(indices[slot])
     distance = near + weights[slot]
     key = distance.view(keys.dtype)
@@ -105,8 +105,8 @@ def d_try_edge(indices, weights, keys, near, limit, slot, live):
 def d_shorten(keys, pending, child, key):
     """Lower the child's distance (atomic minimum) and set its bit (atomic or).
 
-    Nobody waits for what the minimum finds: the caller saw a longer distance, so if this one does not fall, another
-    thread has lowered it in this same launch, and sets the bit too. The plain read saves atomics: no bit is cleared.
+    The result of the minimum is not needed: the caller read a longer distance, so if it does not decrease here, another
+    thread has lowered it in the same launch, and also sets the bit. The plain read saves atomics: no bit is cleared.
     """
     cuda.atomic.min(keys, child, key)
     if not d_has_bit(pending, child):
@@ -117,7 +117,7 @@ def d_shorten(keys, pending, child, key):
 def d_relax_slots(
     indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
 ):  # fmt: skip
-    """Shorten the children's distances in those of four slots that are ``live``; their loads wait together."""
+    """Shorten the children's distances in four slots, where these are ``live``; their loads overlap."""
     child0, key0, shorter0 = d_try_edge(indices, weights, keys, near, limit, slot0, live0)
     child1, key1, shorter1 = d_try_edge(indices, weights, keys, near, limit, slot1, live1)
     child2, key2, shorter2 = d_try_edge(indices, weights, keys, near, limit, slot2, live2)
@@ -136,9 +136,9 @@ def d_relax_slots(
 def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, lengths, step, limit, keys, pending):
     """Warps stride over the frontier's pieces and short rows: shorten the children's distances.
 
-    ``keys`` are the distances as integers of the same bits, which ascend alike from 0 on and have an atomic minimum in
-    hardware; floating point has none. Atomics: see :func:`d_shorten`. A parent's distance that falls meanwhile may be
-    read either way: whoever lowered it has set its bit again.
+    ``keys`` are the distances' bits as integers. From 0 on they have the same order, and there is an atomic minimum in
+    hardware, which floating point lacks. Atomics: see :func:`d_shorten`. A parent's distance that decreases meanwhile
+    may be read before or after: the thread that lowered it has set its bit again.
     """
     lane = d_lane()
     pieces = d_num_pieces(lengths[d_note(step)])
@@ -175,10 +175,10 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
 
 @kernel
 def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short, rows, begins):
-    """End a step: list what waits below the threshold, clear its bits, note the least distance that waits above.
+    """End a step: list pending vertices below the threshold, clear their bits, record the least distance above it.
 
-    Where the step had nothing to relax the threshold is raised first. Warps stride over the words of ``pending``, each
-    of which is written by one lane alone. Atomics: an add and a minimum a block on the next step's notes.
+    If the step had nothing to relax, the threshold is raised first. Warps stride over the words of ``pending``. Each
+    word is written by one lane. Atomics: an add and a minimum a block on the next step's record.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     lows = cuda.shared.array(1, np.float64)
@@ -231,7 +231,7 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
 
 @device
 def d_try_parent(indices, weights, distances, own, slot, live):
-    """Return the child in a slot, and whether the row is nearer and on a shortest path to it; without branches."""
+    """Return the child in a slot, and whether the row is nearer and on a shortest path to it; no branches."""
     child = int(indices[slot])
     distance = distances[np.uint64(child)]
     return child, live & (own < distance) & (own + weights[slot] == distance)
@@ -248,7 +248,7 @@ def d_keep_parent(predecessors, parent, child):
 def d_keep_parents(
     indices, weights, distances, predecessors, parent, own, slot0, live0, slot1, live1, slot2, live2, slot3, live3
 ):
-    """Be a parent to the children in those of four slots that are ``live``; their loads wait together."""
+    """Keep ``parent`` for the children in four slots, where these are ``live``; their loads overlap."""
     child0, kept0 = d_try_parent(indices, weights, distances, own, slot0, live0)
     child1, kept1 = d_try_parent(indices, weights, distances, own, slot1, live1)
     child2, kept2 = d_try_parent(indices, weights, distances, own, slot2, live2)
@@ -265,7 +265,7 @@ def d_keep_parents(
 
 @kernel
 def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, distances, unreached, predecessors):
-    """Warps stride over all pieces, then over 32 neighbouring rows each, the short ones: keep the children's parents.
+    """Warps stride over all pieces, then over groups of 32 neighbouring rows, for the short ones: keep parents.
 
     Atomics: see :func:`d_keep_parent`.
     """
@@ -313,7 +313,7 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
 
 @kernel
 def k_end_paths(source, nobody, unreached, distances, predecessors, orphans):
-    """Stride over the vertices: -1 for those that need no parent, a note for those that have none (all write the 1)."""
+    """Stride over the vertices: -1 for those that need no parent; set ``orphans`` if one is missing (all write 1)."""
     for vertex in range(int(cuda.grid(1)), distances.shape[0], int(cuda.gridsize(1))):
         if predecessors[vertex] == nobody:
             if vertex == source or distances[vertex] == unreached:
@@ -326,21 +326,21 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     """Find shortest paths over weights of at least 0.
 
     The near-far method of Davidson, Baxter, Garland and Owens, "Work-Efficient Parallel GPU Methods for
-    Single-Source Shortest Paths", IPDPS 2014, section 4.3: vertices below a threshold are relaxed until none
-    changes; the others wait, as bits of a bitmap. Two launches a step; thresholds and sizes stay on the device, the
-    host starts some steps at once and then reads back whether anything is left. Distances do not depend on the order
+    Single-Source Shortest Paths", IPDPS 2014, section 4.3: vertices below a threshold are relaxed until none changes;
+    the others are pending, as bits of a bitmap. Two launches a step; thresholds and sizes stay on the device. The host
+    launches several steps at once, and then reads back whether anything is left. Distances do not depend on the order
     in which the threads run: rounded addition is monotone, so each is the minimum over all paths.
 
     Parameters and results are those of the host's ``sssp``: distances, shape (V,), weight dtype, ``finfo.max`` where
     unreached; predecessors, shape (V,), vertex dtype: the smallest parent on a shortest path that is nearer to the
-    source. Where weights of 0 leave none, the smallest parent of equal distance that needs fewer such edges: parents
-    never form a cycle. -1 for the source and unreached vertices.
+    source. If weights of 0 leave none, the smallest parent of equal distance that needs fewer such edges; so parents
+    form no cycle. -1 for the source and unreached vertices.
     """
     backend, num_vertices = out.backend, out.num_vertices
     weights: Array = out.weights
     dtype = np.dtype(weights.dtype)
     unreached = np.finfo(dtype).max
-    # A number of the weight dtype: the host and the kernels then compare alike.
+    # In the weight dtype, so that host and kernels compare the same numbers.
     limit = dtype.type(min(float(cutoff), float(unreached)))
     scale = DELTA_WEIGHTS * num_vertices / max(out.num_edges, 1)
     distances = fill(backend, num_vertices, dtype, unreached)

@@ -1,4 +1,4 @@
-"""Parents over edges of weight 0, for what shortest paths leave without one."""
+"""Parents over edges of weight 0, for vertices that shortest paths leave without a parent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def d_reach(levels, predecessors, child, parent, level, unreached):
     """Reach ``child`` from ``parent`` in this ``level``; return whether this thread was the first.
 
     A vertex is reached once (compare-and-swap) and keeps its smallest parent (atomic minimum). The plain read only
-    saves atomics: what it may miss is a vertex that another thread reaches in this same level.
+    saves atomics: it may only miss a vertex that another thread reaches in this level.
     """
     reached = int(levels[child])
     won = False
@@ -39,7 +39,7 @@ def k_push_ties(
     offsets, indices, valid, frontier, scan, steps, weights, distances, level, unreached, levels, predecessors,
     queue, counts, counters,
 ):  # fmt: skip
-    """One warp a tile of the frontier's slots, one lane a slot: reach the children of the very same distance.
+    """One warp a tile of the frontier's slots, one lane a slot: reach the children of exactly the same distance.
 
     ``scan``: inclusive sums of the frontier's slots. Atomics: see :func:`d_reach`, :func:`d_enqueue`.
     """
@@ -59,9 +59,9 @@ def k_push_ties(
 
 
 def place_over_ties(out: GapCSR, distances: Array, unreached: np.floating, predecessors: Array) -> None:
-    """Find parents for the vertices that only edges of weight 0 reach, breadth first from those that have a place.
+    """Find parents for the vertices that only edges of weight 0 reach, breadth first from those that have a parent.
 
-    ``predecessors`` come with the largest number where a reached vertex has none; all get one.
+    On entry a reached vertex without a parent has the largest number in ``predecessors``; afterwards all have one.
     """
     xp, dtype = out.backend.xp, out.offsets.dtype
     nobody = int(np.iinfo(dtype).max)
