@@ -88,6 +88,9 @@ def describe_function(function: FunctionType) -> list[str] | None:
             if isinstance(value, ModuleType) and value.__name__.partition(".")[0] in LIBRARIES:
                 parts.append(f"{name}: module {value.__name__}")
                 continue
+            if isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):  # a record
+                parts.append(f"{name}: record {value._fields!r}")
+                continue
             if hasattr(value, "targetoptions"):  # a device function
                 parts.append(_describe_options(value))
                 value = value.py_func

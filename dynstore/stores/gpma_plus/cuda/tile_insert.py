@@ -6,6 +6,7 @@ Keys for which a leaf has no room go to its bucket, as in ``bucket_fill.py``.
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -72,6 +73,9 @@ from dynstore.stores.pma.cuda.tiles import (
 )
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
 __all__ = ["k_list_pieces"]
 
 # Counts of a tile: rows whose edges are absent; leaves with buckets; those of them that may be full; places for keys;
@@ -90,16 +94,67 @@ CLAIMED = 13
 MAX_REGISTERS = 48
 
 
+class Tile(NamedTuple):
+    """What a block works in, all of it shared memory: a record of the kernel's arrays, as device functions take it.
+
+    Attributes
+    ----------
+    held, words, marked : array
+        Destinations, validity bits, and a bit for each slot that a row has claimed.
+    keys, noted, by_leaf : array
+        Absent keys, what is noted of each (``tile_keys.py``), and their numbers in the order of the leaves.
+    rows_of_leaf, firsts, crosses, to_shift, shifted : array
+        Of each leaf: its keys, where they begin, whether one would move edges of other rows; then the leaves to be
+        shifted, and a bit for each.
+    counts, claims, sums, has_repeated : array
+    """
+
+    held: Array
+    words: Array
+    marked: Array
+    keys: Array
+    noted: Array
+    by_leaf: Array
+    rows_of_leaf: Array
+    firsts: Array
+    crosses: Array
+    to_shift: Array
+    shifted: Array
+    counts: Array
+    claims: Array
+    sums: Array
+    has_repeated: Array
+
+
+class Rows(NamedTuple):
+    """The rows of the batch in the order of the slots, and what is searched for them."""
+
+    offsets: Array
+    dst: Array
+    ordered: Array
+    shift: Any
+
+
+class Buckets(NamedTuple):
+    """What all blocks share of an insertion's scratch; see ``bucket_layout.py``."""
+
+    lists: Array
+    table: Array
+    states: Array
+    pairs: Array
+    control: Array
+
+
 @device
-def d_clear_counts(rows_of_leaf, crosses, counts, has_repeated):
+def d_clear_counts(work):
     """Reset the counts for a tile."""
     thread = np.uint32(cuda.threadIdx.x)
     if thread < TILE_LEAVES:
-        rows_of_leaf[thread], crosses[thread] = 0, 0
+        work.rows_of_leaf[thread], work.crosses[thread] = 0, 0
     if thread == 0:
-        has_repeated[0] = 0
+        work.has_repeated[0] = 0
     if thread < COUNTS:
-        counts[thread] = 0
+        work.counts[thread] = 0
 
 
 @device
@@ -117,10 +172,7 @@ def d_mark_found(words, marked, at, is_there):
 
 
 @device
-def d_find_rows(
-    offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, keys, noted, rows_of_leaf,
-    crosses, counts, sums, table, states, control, writes,
-):  # fmt: skip
+def d_find_rows(rows, j, end, pair, low, high, tile, work, buckets, writes):
     """Threads stride over the rows among which a tile's are: claim edges that are there, note the keys of absent ones.
 
     If the tile ``writes``, positions are not written. A leaf ``crosses`` if a key would move edges of other rows.
@@ -132,39 +184,37 @@ def d_find_rows(
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
-            control[STOPPED] = INVALID_ID
-        elif d_is_of_tile(offsets, dst, row, column, tile, shift):
-            at, is_there = d_find_in_tile(held, low, high, column, tile)
-            state = d_mark_found(words, marked, at, is_there)
-            states[j] = state
+            buckets.control[STOPPED] = INVALID_ID
+        elif d_is_of_tile(rows.offsets, rows.dst, row, column, tile, rows.shift):
+            at, is_there = d_find_in_tile(work.held, low, high, column, tile)
+            state = d_mark_found(work.words, work.marked, at, is_there)
+            buckets.states[j] = state
             if not writes:
-                table[POSITIONS, j] = np.int32(first_slot + at)
+                buckets.table[POSITIONS, j] = np.int32(first_slot + at)
             if state != ABSENT:
-                cuda.atomic.add(sums, FOUND if state == PRESENT else RESTORED, np.int32(1))
+                cuda.atomic.add(work.sums, FOUND if state == PRESENT else RESTORED, np.int32(1))
                 if row == column:
-                    cuda.atomic.add(sums, FOUND_LOOPS if state == PRESENT else OTHER_LOOPS, np.int32(1))
+                    cuda.atomic.add(work.sums, FOUND_LOOPS if state == PRESENT else OTHER_LOOPS, np.int32(1))
             if not is_there:
-                k = np.uint32(cuda.atomic.add(counts, ABSENT_ROWS, np.int32(1)))
+                k = np.uint32(cuda.atomic.add(work.counts, ABSENT_ROWS, np.int32(1)))
                 if k < MAX_ABSENT:
                     note = d_make_note(
                         at, np.uint32(np.uint32(first_slot + at) - low), np.uint32(high - first_slot) - at
                     )
                     leaf = d_leaf_of(note)
-                    before = cuda.atomic.add(rows_of_leaf, leaf, np.uint32(1))
-                    keys[k], noted[k] = pair, d_with_rank(note, np.int32(before))
-                    if not d_stays_in_row(note, leaf, words[leaf]):
-                        crosses[leaf] = 1
+                    before = cuda.atomic.add(work.rows_of_leaf, leaf, np.uint32(1))
+                    work.keys[k], work.noted[k] = pair, d_with_rank(note, np.int32(before))
+                    if not d_stays_in_row(note, leaf, work.words[leaf]):
+                        work.crosses[leaf] = 1
                 else:
-                    control[STOPPED] = OVERFLOW
+                    buckets.control[STOPPED] = OVERFLOW
         j = np.uint32(j + np.uint32(THREADS))
         if j < end:
-            pair, low, high = d_read_bounds(offsets, ordered, j)
+            pair, low, high = d_read_bounds(rows.offsets, rows.ordered, j)
 
 
 @device
-def d_place_leaves(
-    words, marked, rows_of_leaf, crosses, tile, num_leaves, most, writes, counts, firsts, to_shift, shifted, control
-):  # fmt: skip
+def d_place_leaves(work, tile, num_leaves, most, writes, control):
     """A thread owns a leaf: places its keys side by side, and the leaf among those with buckets and the full ones.
 
     Elements include the edges that rows of the tile have claimed. A row of the previous tile may have claimed the first
@@ -176,8 +226,8 @@ def d_place_leaves(
     thread, lane = np.uint32(cuda.threadIdx.x), np.int32(d_lane())
     leaf, rows, word, may_shift = np.uint32(d_first_leaf(tile) + thread), np.int32(0), np.uint32(0), False
     if thread < TILE_LEAVES and leaf < num_leaves:
-        rows, word = np.int32(rows_of_leaf[thread]), np.uint32(words[thread] | marked[thread])
-        may_shift = writes & (crosses[thread] == 0)
+        rows, word = np.int32(work.rows_of_leaf[thread]), np.uint32(work.words[thread] | work.marked[thread])
+        may_shift = writes & (work.crosses[thread] == 0)
     is_open = (thread == 0) & (tile > 0) & (word & np.uint32(1) == 0)
     is_full = (rows > 0) & (np.int32(np.int32(cuda.popc(word)) + rows) > most - np.int32(is_open))
     is_shifted = (rows > 0) & may_shift & (not is_full) & (not is_open)
@@ -185,17 +235,17 @@ def d_place_leaves(
     listed, full, now, before = d_ballot(is_listed), d_ballot(is_full), d_ballot(is_shifted), d_scan_lanes(rows)
     start, first_listed, first_full, first_now = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
     if lane == WARP - 1:
-        shifted[thread >> np.uint32(5)] = now
-        start = np.int32(cuda.atomic.add(counts, PLACED, before))
-        first_listed = np.int32(cuda.atomic.add(counts, LEAVES, np.int32(cuda.popc(listed))))
-        first_full = np.int32(cuda.atomic.add(counts, FULL_LEAVES, np.int32(cuda.popc(full))))
-        first_now = np.int32(cuda.atomic.add(counts, SHIFTED, np.int32(cuda.popc(now))))
+        work.shifted[thread >> np.uint32(5)] = now
+        start = np.int32(cuda.atomic.add(work.counts, PLACED, before))
+        first_listed = np.int32(cuda.atomic.add(work.counts, LEAVES, np.int32(cuda.popc(listed))))
+        first_full = np.int32(cuda.atomic.add(work.counts, FULL_LEAVES, np.int32(cuda.popc(full))))
+        first_now = np.int32(cuda.atomic.add(work.counts, SHIFTED, np.int32(cuda.popc(now))))
     start, first_now = d_shuffle(start, WARP - 1), d_shuffle(first_now, WARP - 1)
     first_listed, first_full = d_shuffle(first_listed, WARP - 1), d_shuffle(first_full, WARP - 1)
     if thread < TILE_LEAVES:
-        firsts[thread] = np.uint32(start + np.int32(before - rows))
+        work.firsts[thread] = np.uint32(start + np.int32(before - rows))
     if is_shifted:
-        to_shift[np.uint32(first_now + np.int32(d_count_lower(now, lane)))] = np.uint16(thread)
+        work.to_shift[np.uint32(first_now + np.int32(d_count_lower(now, lane)))] = np.uint16(thread)
     if rows > WARP:
         control[STOPPED] = OVERFLOW
     listed_place = np.int32(first_listed + np.int32(d_count_lower(listed, lane)))
@@ -214,81 +264,78 @@ def d_claim_places(counts, control):
 
 
 @device
-def d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control):
+def d_sort_keys(work, num_keys, control):
     """Rank the keys of a tile within their leaves, see ``d_sort_in_leaves``, and claim places for all.
 
     Keys are ranked while the claims are on their way; then the claimed places are in ``claims``.
     """
-    claimed, thread = d_claim_places(counts, control), np.uint32(cuda.threadIdx.x)
-    d_sort_in_leaves(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated)
+    claimed, thread = d_claim_places(work.counts, control), np.uint32(cuda.threadIdx.x)
+    d_sort_in_leaves(work.keys, work.noted, work.by_leaf, work.rows_of_leaf, work.firsts, num_keys, work.has_repeated)
     if thread < CLAIMS:
-        claims[thread] = claimed
+        work.claims[thread] = claimed
     cuda.syncthreads()
 
 
 @device
-def d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, lists, table):
+def d_list_leaf(work, tile, listed_place, full_place, buckets):
     """A thread owns a leaf: if the leaf has a place, list it with its keys, and as full if it may be."""
     if listed_place != NOWHERE:
         thread = np.uint32(cuda.threadIdx.x)
-        leaf, window = np.uint32(d_first_leaf(tile) + thread), np.uint32(claims[0] + listed_place)
-        start, num_keys = np.int32(claims[2] + firsts[thread]), np.int32(rows_of_leaf[thread])
-        table[KEY_LEAVES, window] = np.int32(leaf)
-        table[LOW, window], table[HIGH, window] = start, np.int32(start + num_keys)
-        lists[leaf, COUNT], lists[leaf, HEAD] = num_keys, np.int32(start + np.int32(1))
+        leaf, window = np.uint32(d_first_leaf(tile) + thread), np.uint32(work.claims[0] + listed_place)
+        start, num_keys = np.int32(work.claims[2] + work.firsts[thread]), np.int32(work.rows_of_leaf[thread])
+        buckets.table[KEY_LEAVES, window] = np.int32(leaf)
+        buckets.table[LOW, window], buckets.table[HIGH, window] = start, np.int32(start + num_keys)
+        buckets.lists[leaf, COUNT], buckets.lists[leaf, HEAD] = num_keys, np.int32(start + np.int32(1))
         if full_place != NOWHERE:
-            table[CLIMBING, np.uint32(claims[1] + full_place)] = np.int32(leaf)
+            buckets.table[CLIMBING, np.uint32(work.claims[1] + full_place)] = np.int32(leaf)
 
 
 @device
-def d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, tile, claims, pairs, sums):
+def d_send_keys(work, num_keys, tile, buckets):
     """Threads stride over the keys of a tile: each distinct key goes to its rank among the keys of its leaf.
 
     It goes to ``by_leaf`` if the leaf is shifted, to ``pairs`` if the leaf has a bucket.
     """
     first_slot, k, added = d_first_slot(tile), np.uint32(cuda.threadIdx.x), np.int32(0)
     while k < num_keys:
-        key, note = keys[k], noted[k]
+        key, note = work.keys[k], work.noted[k]
         if key != NO_KEY:
             leaf, row, column = d_leaf_of(note), np.int32(key >> 32), np.int32(key)
-            at = np.uint32(firsts[leaf] + np.uint32(d_rank_of(note)))
-            if (shifted[leaf >> np.uint32(5)] >> np.uint32(leaf & np.uint32(31))) & np.uint32(1) != 0:
-                by_leaf[at] = np.uint16(k)
+            at = np.uint32(work.firsts[leaf] + np.uint32(d_rank_of(note)))
+            if (work.shifted[leaf >> np.uint32(5)] >> np.uint32(leaf & np.uint32(31))) & np.uint32(1) != 0:
+                work.by_leaf[at] = np.uint16(k)
             else:
-                at = np.uint32(claims[2] + at)
-                pairs[SOURCES, at], pairs[TARGETS, at] = row, column
-                pairs[PLACES, at] = np.int32(first_slot + np.uint32(d_slot_of(note)))
+                at = np.uint32(work.claims[2] + at)
+                buckets.pairs[SOURCES, at], buckets.pairs[TARGETS, at] = row, column
+                buckets.pairs[PLACES, at] = np.int32(first_slot + np.uint32(d_slot_of(note)))
             added = np.int32(added + np.int32(1))
             if row == column:
-                cuda.atomic.add(sums, OTHER_LOOPS, np.int32(1))
+                cuda.atomic.add(work.sums, OTHER_LOOPS, np.int32(1))
         k = np.uint32(k + np.uint32(THREADS))
     if added > 0:
-        cuda.atomic.add(sums, ADDED, added)
+        cuda.atomic.add(work.sums, ADDED, added)
 
 
 @device
-def d_write_leaves(
-    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts, to_shift, tile,
-    table, control, far_rows,
-):  # fmt: skip
+def d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_rows):
     """Each of the first threads owns a leaf to be shifted and inserts its keys. Claimed tombstones get their bits.
 
     In leaves that get keys, the bits are written with the keys, unless the leaf has a bucket. Leaves whose first or
     last row changes go to a list: the row offsets at their edges are written later.
     """
     thread, first_leaf, has_moved, leaf = np.uint32(cuda.threadIdx.x), d_first_leaf(tile), False, np.uint32(0)
-    if thread < counts[SHIFTED]:
-        number = np.uint32(to_shift[thread])
+    if thread < work.counts[SHIFTED]:
+        number = np.uint32(work.to_shift[thread])
         leaf = np.uint32(first_leaf + number)
         word, changed = d_shift_leaf(
-            src, dst, held, d_first_slot(tile), number, np.uint32(words[number] | marked[number]), keys, noted, by_leaf,
-            firsts[number], rows_of_leaf[number],
+            src, dst, work.held, d_first_slot(tile), number, np.uint32(work.words[number] | work.marked[number]),
+            work.keys, work.noted, work.by_leaf, work.firsts[number], work.rows_of_leaf[number],
         )  # fmt: skip
         valid[leaf] = word
         if changed != 0:
             has_moved = d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
-    if thread < TILE_LEAVES and rows_of_leaf[thread] == 0 and marked[thread] != 0:
-        valid[np.uint32(first_leaf + thread)] = np.uint32(words[thread] | marked[thread])
+    if thread < TILE_LEAVES and work.rows_of_leaf[thread] == 0 and work.marked[thread] != 0:
+        valid[np.uint32(first_leaf + thread)] = np.uint32(work.words[thread] | work.marked[thread])
     place = d_claim(control, MOVED, has_moved)
     if has_moved:
         table[NARROW_WINDOWS, np.uint32(table.shape[1] - 1 - place)] = np.int32(leaf)
@@ -326,6 +373,11 @@ def k_list_pieces(
     has_repeated = cuda.shared.array(1, np.int32)
     following = cuda.shared.array(2, np.int64)
     sums = cuda.shared.array(TOTALS, np.int32)
+    work = Tile(
+        held, words, marked, keys, noted, by_leaf, rows_of_leaf, firsts, crosses, to_shift, shifted, counts, claims,
+        sums, has_repeated,
+    )  # fmt: skip
+    rows, buckets = Rows(offsets, dst, ordered, shift), Buckets(lists, table, states, pairs, control)
     writes = ordering[INVALID_ID_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         sums[row] = 0
@@ -339,30 +391,23 @@ def k_list_pieces(
             pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_tile(dst, tile, held)
             d_hold_words(valid, tile, words, marked)
-            d_clear_counts(rows_of_leaf, crosses, counts, has_repeated)
+            d_clear_counts(work)
             d_await_copies()
             cuda.syncthreads()
-            d_find_rows(
-                offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, keys, noted,
-                rows_of_leaf, crosses, counts, sums, table, states, control, writes,
-            )  # fmt: skip
+            d_find_rows(rows, j, end, pair, low, high, tile, work, buckets, writes)
             cuda.syncthreads()
             num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MAX_ABSENT)))
             listed_place, full_place = d_place_leaves(
-                words, marked, rows_of_leaf, crosses, tile, np.uint32(lists.shape[0]), np.int32(most), writes, counts,
-                firsts, to_shift, shifted, control,
-            )  # fmt: skip
+                work, tile, np.uint32(lists.shape[0]), np.int32(most), writes, control
+            )
             cuda.syncthreads()
-            d_sort_keys(keys, noted, by_leaf, rows_of_leaf, firsts, num_keys, has_repeated, counts, claims, control)
-            d_list_leaf(rows_of_leaf, firsts, tile, claims, listed_place, full_place, lists, table)
-            d_send_keys(keys, noted, by_leaf, firsts, shifted, num_keys, tile, claims, pairs, sums)
+            d_sort_keys(work, num_keys, control)
+            d_list_leaf(work, tile, listed_place, full_place, buckets)
+            d_send_keys(work, num_keys, tile, buckets)
             d_mark_marks(marked, tile, marks, (listed_place != NOWHERE) | (not writes))
             if writes:  # the same in all threads
                 cuda.syncthreads()
-                d_write_leaves(
-                    src, dst, valid, offsets, held, keys, noted, by_leaf, rows_of_leaf, firsts, words, marked, counts,
-                    to_shift, tile, table, control, far_rows,
-                )  # fmt: skip
+                d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_rows)
         tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all threads have read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:
