@@ -16,8 +16,8 @@ import numpy as np
 from dynstore.batches.sorted import Batch
 from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
-from dynstore.stores.pma.store import LEAF, linear_limits
-from dynstore.stores.pma.windowed import WindowedStore, WindowOptions
+from dynstore.stores.pma.store import linear_limits
+from dynstore.stores.pma.windowed import WindowedStore, WindowOptions, most_in_place
 from dynstore.stores.table.slots import Attempt, SearchResult, SlotArrays
 from dynstore.typing import MAX_INT32, OnDuplicate
 
@@ -60,7 +60,7 @@ class GPMAPlusStore(WindowedStore):
             return Refused(reason or Reason.TOO_LARGE, batch)
         slots = self.slots.with_vertices(self.backend, num_vertices)
         limits, add = self._upper_limits, on_duplicate == "add"
-        most = _most_in_place(slots.num_slots, self.options.merge_cost)
+        most = most_in_place(slots.num_slots, self.options.merge_cost)
         outcome: Attempt | Reason = Reason.OVERFLOW
         if isinstance(batch, RawEdges) and not batch.needs_order:
             outcome = self._try_buckets(slots, batch, limits, most)
@@ -127,14 +127,8 @@ class GPMAPlusStore(WindowedStore):
         return Plan(found, found_loops, commit, False, "in-place")
 
 
-def _most_in_place(num_slots: int, cost: float) -> int:
-    """Return the most leaves for which a merge of everything is not cheaper."""
-    num_leaves = num_slots // LEAF
-    return int(num_leaves / cost) if cost > 1 else num_leaves
-
-
 @lru_cache(maxsize=64)
 def _bound_deletion(num_slots: int, leaf: float, root: float, merge_cost: float) -> tuple[np.ndarray, int, int]:
     """Return the lowest densities, the fewest edges that they allow, and the most leaves to compact in place."""
     limits = linear_limits(num_slots, leaf, root)
-    return limits, ceil(float(limits[-1]) * num_slots), _most_in_place(num_slots, merge_cost)
+    return limits, ceil(float(limits[-1]) * num_slots), most_in_place(num_slots, merge_cost)

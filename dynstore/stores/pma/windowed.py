@@ -14,7 +14,7 @@ from dynstore.stores.base import Plan
 from dynstore.stores.pma.store import LEAF, DensityOptions, PackedArrayStore
 from dynstore.typing import OnDuplicate
 
-__all__ = ["WindowOptions", "WindowedStore"]
+__all__ = ["WindowOptions", "WindowedStore", "most_in_place"]
 
 
 @dataclass(frozen=True)
@@ -67,4 +67,10 @@ class WindowedStore(PackedArrayStore):
         return self.backend.kernels(self.package, "update")
 
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
-        return leaves_in_place * self.options.merge_cost > self.slots.num_slots // LEAF
+        return leaves_in_place > most_in_place(self.slots.num_slots, self.options.merge_cost)
+
+
+def most_in_place(num_slots: int, merge_cost: float) -> int:
+    """Return the largest number of leaves for which a merge of everything is not cheaper."""
+    num_leaves = num_slots // LEAF
+    return int(num_leaves / merge_cost) if merge_cost > 1 else num_leaves
