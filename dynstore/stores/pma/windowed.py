@@ -16,6 +16,9 @@ from dynstore.typing import OnDuplicate
 
 __all__ = ["WindowOptions", "WindowedStore", "most_in_place"]
 
+# With a lower cost of writing in place than this, a merge is never cheaper.
+LOWEST_COST, NO_LIMIT = 1e-9, 1 << 62
+
 
 @dataclass(frozen=True)
 class WindowOptions(DensityOptions):
@@ -72,5 +75,4 @@ class WindowedStore(PackedArrayStore):
 
 def most_in_place(num_slots: int, merge_cost: float) -> int:
     """Return the largest number of leaves for which a merge of everything is not cheaper."""
-    num_leaves = num_slots // LEAF
-    return int(num_leaves / merge_cost) if merge_cost > 1 else num_leaves
+    return int(num_slots // LEAF / merge_cost) if merge_cost > LOWEST_COST else NO_LIMIT
