@@ -76,7 +76,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["k_list_pieces"]
+__all__ = ["Buckets", "Rows", "Tile", "k_list_pieces"]
 
 # Counts of a tile: rows whose edges are absent; leaves with buckets; those of them that may be full; places for keys;
 # leaves that get their keys at once.
