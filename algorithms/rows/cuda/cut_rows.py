@@ -32,9 +32,7 @@ ARRIVALS, BLOCK_SUMS = 1, 2
 
 @device
 def d_read_row(offsets, row):
-    """Return a row's first slot and the end of its slots; ``row`` has the dtype of ``offsets``, to keep indices
-    short.
-    """
+    """Return a row's first slot and the end of its slots; ``row`` has the dtype of ``offsets`` (no wider index)."""
     return offsets[np.uint64(row)], offsets[np.uint64(row) + np.uint64(1)]
 
 

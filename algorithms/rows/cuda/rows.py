@@ -208,9 +208,7 @@ def d_add_block(value, board, totals, place):
 
 @device
 def d_mark_words(values, new, word, stride, value):
-    """Write ``value`` for the vertices of the set bits in ``new``; each lane passes a word as in
-    :func:`d_list_words`.
-    """
+    """Write ``value`` for the vertices of the set bits in ``new``, a lane's word as in :func:`d_list_words`."""
     first = word - d_lane() * stride
     waiting = np.int64(d_ballot(new != 0))
     while waiting != 0:  # the same in all lanes

@@ -1,4 +1,4 @@
-"""Sorted rows in a pool on the host: each is searched, merged into and packed by itself."""
+"""Sorted rows in a pool on the host: each row is searched, merged and packed separately."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _end_of_run(src, first):
 
 @njit(cache=True)
 def _count_room(lengths, rooms, growth, src, found):
-    """Count the places at the pool's end that rows need which outgrow their room."""
+    """Count the places at the pool's end for rows that outgrow their room."""
     needed, first = np.int64(0), 0
     while first < src.shape[0]:
         end = _end_of_run(src, first)
@@ -66,7 +66,7 @@ def _count_room(lengths, rooms, growth, src, found):
 
 @njit(cache=True)
 def _plan_rooms(lengths, growth, src, found, rooms):
-    """Give every row the room that it needs with the batch, and return the sum."""
+    """Set every row's room so that the batch fits; return the sum."""
     for row in range(rooms.shape[0]):
         rooms[row] = lengths[row]
     for i in range(src.shape[0]):
@@ -80,7 +80,7 @@ def _plan_rooms(lengths, growth, src, found, rooms):
 
 @njit(cache=True)
 def _copy_rows(starts, lengths, pool, weights, rooms, new_starts, new_pool, new_weights):
-    """Copy rows one behind the other, each with its room, and return where the last one's ends."""
+    """Copy rows one behind the other, each with its room; return the end of the last one's room."""
     tail = np.int64(0)
     for row in range(rooms.shape[0]):
         start, length = starts[row], lengths[row]
@@ -100,7 +100,7 @@ def _shift(column, start, end, by):
 
 @njit(cache=True)
 def _insert(starts, lengths, rooms, pool, weights, tail, growth, src, dst, new_weights, positions, found, add):
-    """Merge each row's keys into it from behind; rows that outgrow their room go to the pool's end first."""
+    """Merge each row's keys into it from the back; rows that outgrow their room first move to the pool's end."""
     weighted, first = weights.shape[0] > 0, 0
     while first < src.shape[0]:
         end, row = _end_of_run(src, first), src[first]
@@ -134,7 +134,7 @@ def _insert(starts, lengths, rooms, pool, weights, tail, growth, src, dst, new_w
 
 @njit(cache=True)
 def _delete(starts, lengths, pool, weights, src, positions, found):
-    """Take each row's keys out and close the gaps."""
+    """Remove each row's keys and close the gaps."""
     weighted, first = weights.shape[0] > 0, 0
     while first < src.shape[0]:
         end, row = _end_of_run(src, first), src[first]
@@ -174,7 +174,7 @@ def locate_keys(backend: Backend, lists: Lists, num_rows: int, src: Array, dst: 
 
 
 def count_room(lists: Lists, growth: float, batch: EdgeBatch, found: Array) -> int:
-    """Return the places at the pool's end that the rows need which a batch makes too long."""
+    """Return the number of places at the pool's end for rows that a batch makes too long for their room."""
     return int(_count_room(lists.lengths, lists.rooms, growth, batch.src, found))
 
 
@@ -183,7 +183,7 @@ def copy_rows(
 ) -> None:
     """Copy all rows to fresh lists with a pool of at least ``num_places``, with room for a batch.
 
-    ``new`` has its rows' arrays, and gets a pool: its size is known here.
+    ``new`` has the arrays of its rows. It gets its pool here, where the size is known.
     """
     total = int(_plan_rooms(lists.lengths, growth, batch.src, found, new.rooms))
     size = max(int(total * growth), num_places)
@@ -199,7 +199,7 @@ def copy_rows(
 
 
 def insert_keys(lists: Lists, growth: float, batch: EdgeBatch, positions: Array, found: Array, add: bool) -> None:
-    """Merge a batch into its rows; what is there gets its weight, or the sum with ``add``. Allocates nothing."""
+    """Merge a batch into its rows; present edges get the new weight, or the sum with ``add``. Allocates nothing."""
     lists.tail = _insert(
         lists.starts, lists.lengths, lists.rooms, lists.pool, or_none(lists.weights), lists.tail, growth,
         batch.src, batch.dst, or_none(batch.weights), positions, found, add,
@@ -207,12 +207,12 @@ def insert_keys(lists: Lists, growth: float, batch: EdgeBatch, positions: Array,
 
 
 def delete_keys(lists: Lists, src: Array, positions: Array, found: Array) -> None:
-    """Take the keys that were found out of their rows. Allocates nothing."""
+    """Remove the found keys from their rows. Allocates nothing."""
     _delete(lists.starts, lists.lengths, lists.pool, or_none(lists.weights), src, positions, found)
 
 
 def read_rows(backend: Backend, lists: Lists, rows: Array) -> tuple[Array, Array, Array | None]:
-    """Return the edges of some rows, one row after the other."""
+    """Return the edges of some rows, row after row."""
     total = int(lists.lengths[rows].sum())
     src, dst = backend.empty(total, lists.pool.dtype), backend.empty(total, lists.pool.dtype)
     weights = None if lists.weights is None else backend.empty(total, lists.weights.dtype)

@@ -1,4 +1,4 @@
-"""The arrays of rows that lie in one pool, each with room of its own to grow."""
+"""The arrays of rows that share one pool, each with its own room to grow."""
 
 from __future__ import annotations
 

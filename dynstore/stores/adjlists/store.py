@@ -1,8 +1,8 @@
-"""Adjacency lists on the host: a sorted row a vertex, each grown by itself in one pool.
+"""Adjacency lists on the host: a sorted row for each vertex, which grows separately in one pool.
 
 The CPU baseline of M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1),
 2017, section 6.1: a vector of |V| sorted containers. Theirs are red-black trees; ours are sorted arrays with room at
-the end, which scan faster and hold the same order. Each row is updated by one thread, as there.
+the end, which have the same order and scan faster. As there, one thread updates a row.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["AdjListsOptions", "AdjListsStore"]
 
-# A pool of so many times the edges, or more, is given back.
+# A pool with at least so many times the edges is freed.
 MAX_IDLE = 6
 
 
@@ -33,8 +33,7 @@ class AdjListsOptions(StoreOptions):
     Attributes
     ----------
     growth : float
-        The room that a row gets when it outgrows its own, and the size of a new pool, in times what is to go in:
-        1 to 4.
+        The room of a row that outgrows its old one, and the size of a new pool, as a multiple of the entries: 1 to 4.
     """
 
     growth: float = 1.5
@@ -44,7 +43,7 @@ class AdjListsOptions(StoreOptions):
 
 
 class AdjListsStore(RowStore):
-    """A sorted array a vertex; on the host only."""
+    """A sorted array for each vertex; on the host only."""
 
     name = "adjlists"
     families = ("cpu",)
@@ -163,7 +162,7 @@ class AdjListsStore(RowStore):
         }
 
     def _with_rows(self, num_vertices: int) -> Lists:
-        """Return lists of at least so many rows: the present ones, or larger copies of the rows' arrays."""
+        """Return lists of at least ``num_vertices`` rows: the present ones, or larger copies of the rows' arrays."""
         lists, present = self._lists, self._lists.starts.shape[0]
         if num_vertices <= present:
             return lists
@@ -175,7 +174,7 @@ class AdjListsStore(RowStore):
         return replace(lists, starts=columns[0], lengths=columns[1], rooms=columns[2])
 
     def _copied(self, lists: Lists, batch: EdgeBatch, found: Array, num_places: int) -> Lists:
-        """Copy all rows into a fresh pool, with room for those keys of a batch that were not found."""
+        """Copy all rows into a fresh pool, with room for the keys of a batch that were not found."""
         new = replace(lists)
         new.starts, new.lengths, new.rooms = (self.backend.empty(lists.starts.shape[0], np.int64) for _ in range(3))
         self._kernels.copy_rows(self.backend, lists, self.options.growth, batch, found, num_places, new)

@@ -1,4 +1,4 @@
-"""The arrays of rows in blocks, a complete binary tree of them a row; see ``docs/stores/graphvine.md``."""
+"""The arrays of rows in blocks: a complete binary tree of blocks for each row; see ``docs/stores/graphvine.md``."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ if TYPE_CHECKING:
 
 __all__ = ["HOLE", "NONE", "Blocks"]
 
-# What stands for an edge that is gone, and for a block that is not there.
+# The mark of a deleted edge, and of a missing block.
 HOLE, NONE = -1, -1
 
 
 @dataclass
 class Blocks:
-    """The dictionary of sentinels, the blocks, and the queue of those that are free.
+    """The dictionary of sentinels, the blocks, and the queue of free blocks.
 
-    Entry e of a row is in its block number e // size + 1, counted in level order from the root, 1: the complete tree
-    has no other shape, and the digits of the number are the way to it.
+    Entry e of a row is in its block number e // size + 1. Blocks are numbered in level order from the root, 1. The tree
+    is complete, so the binary digits of a number are the path to the block.
 
     Attributes
     ----------
     size : int
         Entries a block.
     degrees, written : array, shape (C,), vertex dtype
-        Of each row, its edges, and its entries in use: holes count, too. C is a power of two, at least V.
+        Number of edges of each row, and of entries in use, holes included. C is a power of two, at least V.
     roots, lasts : array, shape (C,), int32
-        Its first and its last block; -1 for none.
+        First and last block of each row; -1 for none.
     pool : array, vertex dtype
-        Destinations, block after block; -1 is a hole. Entries that no row has in use are anything.
+        Destinations, block after block; -1 is a hole. Unused entries are undefined.
     weights : array as long, or None
     children : array, shape (2 N,), int32
         Left and right child of each block; -1 for none, as in all free blocks.
     queue : array, shape (N,), int32
-        The free blocks: ``num_free`` of them from ``front`` on, round the end.
+        A ring with the free blocks: ``num_free`` of them from ``front`` on.
     num_entries : int
-        In use, in all rows.
+        Entries in use, over all rows.
     """
 
     size: int

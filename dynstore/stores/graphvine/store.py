@@ -1,8 +1,8 @@
-"""GraphVine: edge blocks taken from a queue, hung into a complete binary tree for each vertex.
+"""GraphVine: edge blocks from a queue, linked into a complete binary tree for each vertex.
 
 Rohith Krishnan S, V. K. Tavva, R. Nasre, "GraphVine: A Data Structure to Optimize Dynamic Graph Processing on GPUs",
-preprint, 2023. What the paper leaves open, or gets wrong, is decided in ``docs/stores/graphvine.md``: an edge is
-looked for before it is appended, holes are filled, blocks go back to the queue.
+preprint, 2023. ``docs/stores/graphvine.md`` lists where the paper is open or wrong, and what we do: an edge is searched
+before it is appended, holes are filled, blocks return to the queue.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from dynstore.typing import Array, OnDuplicate, Path
 __all__ = ["GraphVineOptions", "GraphVineStore"]
 
 CALLER = "store 'graphvine'"
-# Blocks are written anew where so many times more of them are there than in use, or holes are such a share of entries.
+# Blocks are written anew if there are so many times more than are in use, or holes are this share of the entries.
 MAX_IDLE, MAX_HOLES = 4, 0.25
 MIN_BLOCK, LARGEST_BLOCK, MAX_BLOCKS = 4, 2**20, 2**30
 
 
 @dataclass(frozen=True)
 class GraphVineOptions(StoreOptions):
-    """The paper's choices, and ours where it makes none.
+    """The paper's parameters, and ours where it gives none.
 
     Attributes
     ----------
     block_size : int, optional
         Edges a block. By default the average degree of the vertices in the first batch (section 4.3), 4 to 2**20.
     reserve_bytes : int
-        Memory for blocks to take at the start. The paper takes at least half of the GPU's (section 4.2); by default
-        none is.
+        Memory to reserve for blocks at the start. The paper reserves at least half of the GPU's (section 4.2); our
+        default is none.
     refill_at, refill : float
-        When this share of the blocks is in use, their number grows by that share: 0.8 and 0.25 (section 4.2).
+        When the share ``refill_at`` of the blocks is in use, their number grows by the share ``refill``: 0.8 and 0.25
+        (section 4.2).
     compaction : bool
-        Whether a deletion fills its holes with the row's last entries and gives blocks back, or only marks them, as
-        the paper does.
+        Whether a deletion fills its holes with the row's last entries and returns blocks to the queue, or only marks
+        the holes, as the paper does.
     """
 
     block_size: int | None = None
@@ -69,7 +70,7 @@ class GraphVineOptions(StoreOptions):
 
 
 class GraphVineStore(RowStore):
-    """Rows of blocks, each appended to at its end."""
+    """Rows of blocks; edges are appended at a row's end."""
 
     name = "graphvine"
     Options = GraphVineOptions
@@ -143,7 +144,7 @@ class GraphVineStore(RowStore):
             return src.astype(np.bool_), None if blocks.weights is None else src.astype(blocks.weights.dtype)
         order = xp.lexsort(xp.stack((dst, src)))
         src, dst = src[order], dst[order]
-        first = self.backend.empty(src.shape[0], np.bool_)  # of equal keys, which may be asked for again
+        first = self.backend.empty(src.shape[0], np.bool_)  # the first of equal keys: a query may repeat keys
         first[:1] = True
         first[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
         found, _ = self._kernels.find_keys(self.backend, blocks, self.num_vertices, src[first], dst[first])
@@ -198,7 +199,7 @@ class GraphVineStore(RowStore):
         return max(self.capacity, self.options.reserve_bytes // entry)
 
     def _no_blocks(self, num_vertices: int, size: int) -> Blocks:
-        """Return blocks without edges: what is reserved is in the queue."""
+        """Return blocks without edges; reserved blocks are in the queue."""
         backend, num_rows = self.backend, _power_of_two(num_vertices)
         degrees, written = (backend.zeros(num_rows, self.vertex_dtype) for _ in range(2))
         roots, lasts = (backend.empty(num_rows, np.int32) for _ in range(2))
@@ -212,7 +213,7 @@ class GraphVineStore(RowStore):
         return Blocks(size, degrees, written, roots, lasts, pool, weights, links, queue, 0, num_blocks)
 
     def _reserved_pool(self) -> tuple[Array, Array | None]:
-        """Return the entries to reserve: the very ones that are reserved already, if nothing is in them."""
+        """Return the entries to reserve: the present ones, if these are reserved and empty."""
         num_entries = self._reserved_entries()
         present = getattr(self, "_blocks", None)
         if present is not None and self._num_edges == 0 and present.pool.shape[0] == num_entries:
@@ -236,7 +237,7 @@ class GraphVineStore(RowStore):
         children, queue = backend.empty(2 * num_blocks, np.int32), backend.empty(num_blocks, np.int32)
         children[: 2 * before] = old.children
         children[2 * before :] = NONE
-        straight = min(old.num_free, before - old.front)  # up to the end; the others begin anew
+        straight = min(old.num_free, before - old.front)  # up to the ring's end; the rest wraps around
         queue[:straight] = old.queue[old.front : old.front + straight]
         queue[straight : old.num_free] = old.queue[: old.num_free - straight]
         queue[old.num_free : old.num_free + num_blocks - before] = backend.xp.arange(before, num_blocks, dtype=np.int32)
@@ -251,7 +252,7 @@ class GraphVineStore(RowStore):
         )
 
     def _refilled(self, blocks: Blocks, num_needed: int) -> Blocks:
-        """Return blocks of which ``num_needed`` more can be taken, and not more than the wanted share is in use."""
+        """Return blocks with at least ``num_needed`` free ones, of which then no more than ``refill_at`` are in use."""
         used = blocks.num_used + num_needed
         if used <= self.options.refill_at * blocks.num_blocks:
             return blocks
@@ -259,7 +260,7 @@ class GraphVineStore(RowStore):
         return self._with_blocks(blocks, max(grown, int(np.ceil(used / self.options.refill_at))))
 
     def _with_rows(self, blocks: Blocks, num_vertices: int) -> Blocks:
-        """Return blocks whose dictionary has so many entries, doubled as often as it takes."""
+        """Return blocks whose dictionary has at least ``num_vertices`` entries, doubled as often as needed."""
         present, num_rows = blocks.roots.shape[0], _power_of_two(num_vertices)
         if num_rows <= present:
             return blocks
@@ -272,7 +273,7 @@ class GraphVineStore(RowStore):
         return replace(blocks, **columns)
 
     def _settled(self, num_vertices: int, batch: EdgeBatch | None) -> tuple[Blocks, Path]:
-        """Return blocks to update: the present ones, or others where these are mostly idle or none has an edge."""
+        """Return blocks to update: the present ones, or new ones if these are mostly idle or have no edge."""
         blocks = self._blocks
         if self._num_edges == 0 and batch is not None and len(batch):
             size = self.options.block_size or self._average_degree(batch.src)
@@ -283,7 +284,7 @@ class GraphVineStore(RowStore):
         return self._with_rows(blocks, num_vertices), "in-place"
 
     def _written_anew(self, num_vertices: int) -> Blocks:
-        """Return fresh blocks with all edges, of a size that fits them."""
+        """Return fresh blocks with all edges, and a block size that fits them."""
         slots = self.slots
         size = self.options.block_size or (self._average_degree(slots.src) if self._num_edges else MIN_BLOCK)
         blocks, batch = self._no_blocks(num_vertices, size), EdgeBatch(slots.src, slots.dst, slots.weights)
@@ -300,7 +301,7 @@ class GraphVineStore(RowStore):
         blocks.num_entries += appending.num_new
 
     def _average_degree(self, src: Array) -> int:
-        """Return the average degree of the rows that sorted edges are in, as a size of blocks."""
+        """Return the block size for sorted edges: the average degree of their rows."""
         num_rows = 1 + int(self.backend.xp.count_nonzero(src[1:] != src[:-1]))
         return min(max(MIN_BLOCK, round(int(src.shape[0]) / num_rows)), LARGEST_BLOCK)
 

@@ -1,8 +1,8 @@
-"""The arrays of a leveled packed memory array: one allocation a level, and the table that kernels find them by.
+"""The arrays of a leveled packed memory array: one allocation a level, and the table by which kernels find them.
 
 Segments have 32 slots. Level 0 is one segment, the head; level x >= 1 has 2**(x - 1). Segment ``p`` in physical order
-is number ``p - 2**(x - 1)`` of level ``x = bit_length(p)``, and stays so for ever; where it comes in the sorted order
-follows from the number of levels, see ``docs/stores/lpma.md``.
+is number ``p - 2**(x - 1)`` of level ``x = bit_length(p)``; this never changes. Its place in the sorted order follows
+from the number of levels, see ``docs/stores/lpma.md``.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ __all__ = [
 ]
 
 SEGMENT = 32
-# Columns of a level: a word of validity bits a segment; sources, destinations, weights a slot; a segment's first key
-# (its source is stored as -1 - source where the segment was never written) and the update that last changed it.
+# Columns of a level: a word of validity bits a segment; source, destination, weight a slot; a segment's first key (with
+# the source -1 - source if the segment was never written) and the stamp of the update that last changed it.
 VALID, SRC, DST, WEIGHT, FIRST_SRC, FIRST_DST, STAMP = range(7)
 # Entries of the table for each column.
 MAX_LEVELS = 64
-# The start of a row behind all slots.
+# The start of a row that begins behind all slots.
 END = -1
-# Kernels see the whole of memory as one array a dtype, which begins at this address.
+# Kernels see all memory as one array per dtype, which begins at this address.
 MEMORY_BASE = 64
 
 
 class _Part(NamedTuple):
-    """One column of one level: where it lies, its bytes, and items of it a segment."""
+    """One column of one level: its place, its bytes, and its items per segment."""
 
     address: int
     item_size: int
@@ -56,21 +56,21 @@ class _Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """Edges in segments of several levels, and where each row starts.
+    """Edges in segments of several levels, and the start of each row.
 
     Attributes
     ----------
     blocks : tuple of arrays
         The memory of each level.
     addresses : array, shape (7, 64), int64, on the host
-        For each column and level the number of the item, counted from ``MEMORY_BASE`` in items, that physical slot
-        (or segment) 0 would have if the levels lay behind each other in one array.
+        For each column and level the index, in items from ``MEMORY_BASE``, that physical slot (or segment) 0 would have
+        if the array began there.
     table : array, shape (7 * 64,), int64
         The same for the kernels.
     starts : array, shape (V + 1,), vertex dtype
-        Physical slot (32 p + place) of the first slot whose source is at least v; END where there is none.
+        Physical slot (32 p + place) of the first slot whose source is at least v; END if there is none.
     start_buffer : array
-        What ``starts`` is a view of, so that V can grow without a copy.
+        The array under the view ``starts``, so that V can grow without a copy.
     vertex_dtype : numpy.dtype
     weight_dtype : numpy.dtype or None
     num_edges : int
@@ -116,7 +116,7 @@ class Levels:
         return none.with_depth(backend, depth)
 
     def with_depth(self, backend: Backend, depth: int) -> Levels:
-        """Return the same levels with empty ones behind them; nothing is copied but the table."""
+        """Return the same levels with empty ones behind them; only the table is copied."""
         blocks, addresses = list(self.blocks), self.addresses.copy()
         for level in range(len(blocks), depth + 1):
             first = 0 if level == 0 else 1 << (level - 1)
@@ -137,7 +137,7 @@ class Levels:
         return block
 
     def _parts(self, start: int, num_segments: int) -> list[_Part]:
-        """Lay out the columns of a level of so many segments behind each other, the validity words first."""
+        """Lay out the columns of a level of ``num_segments`` segments behind each other, the validity words first."""
         item, weight = self.vertex_dtype.itemsize, 0 if self.weight_dtype is None else self.weight_dtype.itemsize
         shapes = [(4, 1), (item, SEGMENT), (item, SEGMENT), (weight, SEGMENT), (item, 1), (item, 1), (4, 1)]
         parts = []
@@ -148,7 +148,7 @@ class Levels:
         return parts
 
     def with_vertices(self, backend: Backend, num_vertices: int) -> Levels:
-        """Return the same levels with rows added at the end; what is there is not written."""
+        """Return the same levels with rows added at the end; present rows are not written."""
         old, buffer = self.num_vertices, self.start_buffer
         if num_vertices <= old:
             return self
@@ -194,5 +194,5 @@ class Levels:
 
 
 def _padded(part: _Part) -> int:
-    """Return the bytes of a column up to the next: whole 256."""
+    """Return the bytes of a column, rounded up to a multiple of 256."""
     return -(-part.num_items * part.item_size // 256) * 256

@@ -1,7 +1,7 @@
-"""LPMA: a packed memory array in levels, which grows by one more level and moves nothing for it.
+"""LPMA: a packed memory array in levels; it grows by one more level, without moving edges.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023
-(earlier version: WISE 2021). ``docs/stores/lpma.md``: the structure, the corrected mapping, the differences.
+(earlier version: WISE 2021). See ``docs/stores/lpma.md`` for the structure, the corrected mapping and the differences.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ STRATEGIES = ("bottom-up", "top-down", "hybrid")
 
 @dataclass(frozen=True)
 class LPMAOptions(StoreOptions):
-    """How windows are chosen, and densities (valid slots / slots), which are linear in the layer from leaf to root.
+    """How windows are chosen, and the limits of densities (valid slots / slots), linear in the layer from leaf to root.
 
     Attributes
     ----------
     strategy : {"hybrid", "bottom-up", "top-down"}
         How an insertion finds its windows: from the segments up (the paper's section 4, LPMA-B), from the root down
-        (LPMA-T), or whichever is faster at the present density (LPMA-H).
+        (LPMA-T), or by the faster one at the present density (LPMA-H).
     leaf_upper, root_upper : float
-        An insertion makes no window denser than this; where the root would be, a level is appended. The paper takes
-        "the same as GPMA+" and prints none; these are our ``gpma+``'s.
+        An insertion makes no window denser than this; if the root would be, a level is appended. The paper says "the
+        same as GPMA+" and gives no numbers; these are those of our ``gpma+``.
     leaf_lower, root_lower : float
-        A deletion packs a window that is sparser than this; a root that is makes the array shrink.
+        A deletion compacts a window that is sparser than this; if the root is, the array shrinks.
     build_density : float
-        A bulk build and a shrinkage take the fewest levels that are not denser than this.
+        A bulk build and a shrinkage use the fewest levels that are not denser than this.
     threshold : float
-        The density above which ``hybrid`` tries top-down, at the start of each cycle (the paper's pi, 0.6).
+        The density above which ``hybrid`` tries top-down in each cycle (the paper's pi, 0.6).
     """
 
     strategy: Literal["bottom-up", "top-down", "hybrid"] = "hybrid"
@@ -73,9 +73,9 @@ class LPMAOptions(StoreOptions):
 class Chooser:
     """Decides between bottom-up and top-down (the paper's section 4.3, LPMA-H, with medians of probes).
 
-    A cycle ends with each growth. Up to a density of ``threshold`` bottom-up runs; above it the two take turns until
-    each has been timed ``PROBES`` times. Where top-down was faster it runs to the end of the cycle, else bottom-up
-    does until the density has risen by ``STEP``.
+    Each growth ends a cycle. Up to a density of ``threshold``, bottom-up runs. Above it the two alternate until each
+    has been timed ``PROBES`` times. If top-down was faster, it runs to the end of the cycle; else bottom-up runs until
+    the density has risen by ``STEP``.
     """
 
     PROBES, STEP = 3, 0.05
@@ -85,12 +85,12 @@ class Chooser:
         self.begin_cycle()
 
     def begin_cycle(self) -> None:
-        """Start anew: the array has grown."""
+        """Start a new cycle: the array has grown."""
         self.threshold, self._settled = self._first_threshold, False
         self._times: dict[bool, list[float]] = {False: [], True: []}
 
     def choose(self, density: float) -> tuple[bool, bool]:
-        """Return whether to go top-down, and whether that is to be timed."""
+        """Return whether to go top-down, and whether to time the update."""
         if self._strategy != "hybrid":
             return self._strategy == "top-down", False
         if self._settled or density <= self.threshold:
@@ -98,7 +98,7 @@ class Chooser:
         return len(self._times[True]) < len(self._times[False]), True
 
     def note(self, top_down: bool, seconds: float, density: float) -> None:
-        """Take the time of a batch, for each of its edges."""
+        """Record the time of a batch per edge."""
         self._times[top_down].append(seconds)
         if min(map(len, self._times.values())) >= self.PROBES:
             self._settled = median(self._times[True]) < median(self._times[False])
@@ -116,7 +116,7 @@ class LPMAStore(Store):
     options: LPMAOptions
 
     _levels: Levels
-    # All slots in order, for readers of a snapshot: made when first asked for, then only refreshed.
+    # All slots in order, for readers of a snapshot: made on the first request, then only refreshed.
     _view: SlotArrays | None
     _view_stamp: int
     _stamp: int
@@ -157,7 +157,7 @@ class LPMAStore(Store):
 
     @slots.setter
     def slots(self, slots: SlotArrays) -> None:
-        """Forget the table; the levels are what counts."""
+        """Drop the table; the levels hold the edges."""
         self._view = None
 
     @property
@@ -169,12 +169,12 @@ class LPMAStore(Store):
         return self._levels.num_edges
 
     def statistics(self) -> dict[str, int]:
-        """Return what updates have done since the store was made.
+        """Return counters of updates since the store was made.
 
-        ``bottom_up``, ``top_down``: insertions by strategy. ``growths``: levels appended. ``rebuilds``: times that all
-        was written anew. ``windows``, ``segments_moved``: what was re-balanced. ``segments_saved``: what re-balancing
-        layer by layer would have moved, to move it again later in the same batch. ``segments_left_by_growth``: what a
-        growth that spreads the whole array would have moved besides.
+        ``bottom_up``, ``top_down``: insertions by strategy. ``growths``: levels appended. ``rebuilds``: how often
+        everything was written anew. ``windows``, ``segments_moved``: what was re-balanced. ``segments_saved``: segments
+        that re-balancing layer by layer would have moved twice in a batch. ``segments_left_by_growth``: further
+        segments that would have moved if growth spread the whole array.
         """
         return dict(self._counts)
 
@@ -191,7 +191,7 @@ class LPMAStore(Store):
         return row
 
     def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part; "snapshot": the table of all slots in order, where one was asked for."""
+        """Return bytes by part; "snapshot": the table of all slots in order, if there is one."""
         shown = 0 if self._view is None else sum(self._view.memory_usage().values())
         return self._levels.memory_usage() | {"snapshot": shown}
 
@@ -272,7 +272,7 @@ class LPMAStore(Store):
         return SlotArrays.allocate(self.backend, 0, 0, self.vertex_dtype, self.weight_dtype)
 
     def _plan_build(self, batch: Batch, old: Levels) -> Plan:
-        """Plan to spread a batch over fresh levels, nothing else being there."""
+        """Plan to spread a batch over fresh levels; there are no other edges."""
         backend, kernels, stamp, batch = self.backend, self._kernels, self._stamp + 1, batch.materialized()
         if not len(batch):
             return Plan(0, 0, lambda: self._put(old))
@@ -287,7 +287,7 @@ class LPMAStore(Store):
         return Plan(0, 0, commit, grown=new.num_slots > old.num_slots)
 
     def _plan_append(self, batch: Batch, num_vertices: int) -> Plan:
-        """Plan to add up weights; what comes to more than 0 stays, all else goes."""
+        """Plan to add up weights; edges whose sum is above 0 stay, all others are deleted."""
         backend, kernels, edges = self.backend, self._kernels, batch.materialized()
         there, weights = self.look_up(edges.src, edges.dst)
         assert weights is not None
@@ -295,7 +295,7 @@ class LPMAStore(Store):
         goes = there & ~stays
         kept, gone = self._part_of(edges, stays), self._part_of(edges, goes)
         plan = self.plan_insert(kept, num_vertices, "add")
-        # Prepared only so that its kernel is there: the levels to delete from are those after the insertion.
+        # Prepared only to load its kernel: the commit deletes from the levels after the insertion.
         backend.prepare(kernels.delete_listed, backend, self._levels, gone.src, gone.dst, self._stamp)
 
         def commit() -> None:
@@ -310,7 +310,7 @@ class LPMAStore(Store):
         return EdgeBatch(batch.src[chosen], batch.dst[chosen], weights, self._count_loops(batch, chosen))
 
     def _plan_shrinkage(self, located: Any, total: int) -> Plan:
-        """Plan to write what is left to fewer levels."""
+        """Plan to write the remaining edges to fewer levels."""
         backend, kernels, old, stamp = self.backend, self._kernels, self._levels, self._stamp + 1
         new = replace(self._fresh_levels(total, old.num_vertices), num_edges=total)
         if total == 0:
@@ -356,13 +356,13 @@ class LPMAStore(Store):
         self._stamp += 1
 
     def _restart(self, levels: Levels) -> None:
-        """Take levels that share nothing with those before."""
+        """Take levels that share no memory with the old ones."""
         self._put(levels)
         self._view, self._probe = None, None
         self._chooser.begin_cycle()
 
     def _growth_for(self, num_edges: int) -> int:
-        """Return how many levels to append for so many edges."""
+        """Return the number of levels to append for ``num_edges`` edges."""
         growth = 0
         while num_edges > self.options.root_upper * (self._levels.num_slots << growth):
             growth += 1
@@ -370,7 +370,7 @@ class LPMAStore(Store):
         return growth
 
     def _depth_for(self, num_edges: int) -> int:
-        """Return the fewest levels that hold so many edges, or the reserved ones, at the build density."""
+        """Return the fewest levels for ``num_edges`` edges, or for the reserved ones, at the build density."""
         wanted, depth = max(num_edges, self.capacity), 0
         while wanted > self.options.build_density * (SEGMENT << depth):
             depth += 1

@@ -1,4 +1,4 @@
-"""Merging a sorted batch into a packed table on the host: block copies between the keys concerned."""
+"""Merging a sorted batch into a packed table on the host: block copies between the changed keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["merge_in", "merge_out"]
 
 @njit(cache=True)
 def _copy(source, start, end, target, to, shift):
-    """Copy source[start:end], raised by ``shift``, to target[to:]; slices counted from 0 become vector code."""
+    """Copy source[start:end] plus ``shift`` to target[to:]; slices indexed from 0 are vectorized."""
     taken, written = source[start:end], target[to : to + end - start]
     for i in range(taken.shape[0]):
         written[i] = taken[i] + shift
@@ -45,7 +45,7 @@ def _drop_from_column(old, places, out):
 
 @njit(cache=True)
 def _shift_offsets(old, rows, step, out):
-    """Move each row's start by ``step`` for every changed key in the rows before it."""
+    """Shift each row's start by ``step`` for every changed key in the rows before it."""
     row, shift = 0, 0
     for i in range(rows.shape[0]):
         if rows[i] >= row:
@@ -56,7 +56,7 @@ def _shift_offsets(old, rows, step, out):
 
 
 def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:
-    """Write the old edges and the added ones to ``out``; ``places``: slots of ``old`` that they go before."""
+    """Write the old and the added edges to ``out``; ``places``: the slots of ``old`` that the added ones go before."""
     _merge_column(old.src, places, added.src, out.src)
     _merge_column(old.dst, places, added.dst, out.dst)
     if old.weights is not None:
@@ -65,7 +65,7 @@ def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array,
 
 
 def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
-    """Write the old edges less those at ``places`` (ascending slots, in ``rows``) to ``out``."""
+    """Write the old edges except those at ``places`` (ascending slots, in ``rows``) to ``out``."""
     _drop_from_column(old.src, places, out.src)
     _drop_from_column(old.dst, places, out.dst)
     if old.weights is not None:

@@ -1,7 +1,7 @@
-"""Merging a sorted batch into a packed table on CUDA: every output slot finds its own source, among few keys.
+"""Merging a sorted batch into a packed table on CUDA: each output slot finds its source among a few keys.
 
-A warp owns some neighbouring slots, or row starts, and finds once which keys lie among them; in each step of it, a lane
-has four slots whose reads wait together. So all is read and written once, in order.
+A warp owns neighbouring slots, or row starts, and finds once which keys lie among them. In each step a lane has four
+slots whose reads overlap. So everything is read and written once, in order.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ __all__ = ["merge_in", "merge_out"]
 # Slots of a step, four a lane, and of a warp; row starts of a warp.
 STEP = 128
 TILE, ROWS = (2 * STEP, 64) if SIMULATED else (16 * STEP, 256)
-# Behind all slots of a step.
+# A place behind all slots of a step.
 FAR = np.int32(2 * STEP)
 
 
 @device
 def d_count_below(places, low, high, limit, slope):
-    """Count the ascending ``places[j] + slope * j`` that are not above ``limit``, of which ``low`` to ``high`` are."""
+    """Count the ascending ``places[j] + slope * j`` not above ``limit``; the result is in ``low`` to ``high``."""
     while low < high:
         middle = (low + high) >> 1
         if places[middle] + slope * middle <= limit:
@@ -43,7 +43,7 @@ def d_count_below(places, low, high, limit, slope):
 
 @device
 def d_read_key(places, below, base, slope):
-    """Return where ``places[j] + slope * j`` of the lane's next key is behind ``base``, FAR if behind the step."""
+    """Return ``places[j] + slope * j`` of the lane's next key, relative to ``base``; FAR if behind the step."""
     j = below + d_lane()
     behind = np.int64(FAR)
     if j < places.shape[0]:
@@ -53,9 +53,9 @@ def d_read_key(places, below, base, slope):
 
 @device
 def d_rank_slot(places, below, key, num_keys, base, slot, slope):
-    """Return how many keys are not above a slot of the step, and where the last of them is, -1 if none of the step.
+    """Return the number of keys not above a slot of the step, and the place of the last, -1 if none is in the step.
 
-    From the lanes' keys (``d_read_key``) where they are all that the step has, else by a search; all lanes call.
+    It uses the lanes' keys (``d_read_key``) if these are all keys of the step, else a search. All lanes call.
     """
     rank, last = np.int64(0), np.int32(-1)
     if num_keys < 32:
@@ -75,7 +75,7 @@ def d_rank_slot(places, below, key, num_keys, base, slot, slope):
 
 @device
 def d_rank_step(places, below, base, last, slope):
-    """Return ``d_rank_slot`` of the lane's four slots, 32 apart, none behind ``last``; then the rank of the last."""
+    """Return ``d_rank_slot`` of the lane's four slots, 32 apart, capped at ``last``; then the rank of the last."""
     end, lane = np.int32(min(last - base, np.int64(STEP - 1))), np.int32(d_lane())
     key = d_read_key(places, below, base, slope)
     num_keys = np.int32(cuda.popc(d_ballot(key <= end)))
@@ -88,19 +88,19 @@ def d_rank_step(places, below, base, last, slope):
 
 @device
 def d_choose(slot, base, rank, key):
-    """Return the old slot that a slot shows, or minus the added keys up to it if it shows the last of these."""
+    """Return the old slot that goes to a slot; or, if an added key does, minus the number of added keys up to it."""
     return -rank if base + key == slot else slot - rank
 
 
 @device
 def d_take(old, added, origin):
-    """Return the element that ``d_choose`` has found."""
+    """Return the element that ``d_choose`` has chosen."""
     return added[-origin - 1] if origin < 0 else old[origin]
 
 
 @device
 def d_put(out, slot, first, second, third, fourth):
-    """Write a lane's four elements, of slots 32 apart; those behind the end are left out."""
+    """Write a lane's four elements to slots 32 apart; skip slots behind the end."""
     count = out.shape[0]
     if slot < count:
         out[slot] = first
@@ -141,7 +141,7 @@ def k_merge_in(src, dst, weights, places, new_src, new_dst, new_weights, out_src
 
 @kernel
 def k_merge_out(src, dst, weights, places, out_src, out_dst, out_weights):
-    """One warp owns a tile of output slots, each of which skips the dropped keys before it."""
+    """One warp owns a tile of output slots; each slot skips the dropped keys before it."""
     base, last = np.int64(cuda.grid(1) >> 5) * TILE, np.int64(out_src.shape[0]) - 1
     end = min(base + TILE, last + 1)
     below = d_count_below(places, np.int64(0), np.int64(places.shape[0]), base - 1, -1)
@@ -163,7 +163,7 @@ def k_merge_out(src, dst, weights, places, out_src, out_dst, out_weights):
 
 @kernel
 def k_shift_offsets(old, rows, step, out):
-    """One warp owns some row starts: each moves by ``step`` for every changed key in the rows before it."""
+    """One warp owns some row starts: shift each by ``step`` for every changed key in the rows before it."""
     first, count = np.int64(cuda.grid(1) >> 5) * ROWS, np.int64(out.shape[0])
     end, num_rows = min(first + ROWS, count), np.int64(rows.shape[0])
     if first < end:
@@ -174,7 +174,7 @@ def k_shift_offsets(old, rows, step, out):
 
 
 def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array, out: SlotArrays) -> None:
-    """Write the old edges and the added ones to ``out``; ``places``: slots of ``old`` that they go before."""
+    """Write the old and the added edges to ``out``; ``places``: the slots of ``old`` that the added ones go before."""
     nothing = backend.nothing(out.src.dtype)
     weights = (nothing, nothing, nothing) if out.weights is None else (old.weights, added.weights, out.weights)
     k_merge_in.launch_warps(
@@ -185,7 +185,7 @@ def merge_in(backend: Backend, old: SlotArrays, added: EdgeBatch, places: Array,
 
 
 def merge_out(backend: Backend, old: SlotArrays, rows: Array, places: Array, out: SlotArrays) -> None:
-    """Write the old edges less those at ``places`` (ascending slots, in ``rows``) to ``out``."""
+    """Write the old edges except those at ``places`` (ascending slots, in ``rows``) to ``out``."""
     nothing = backend.nothing(out.src.dtype)
     weights = (nothing, nothing) if out.weights is None else (old.weights, out.weights)
     k_merge_out.launch_warps(

@@ -1,6 +1,6 @@
 """The strong baseline: a sorted array, merged with each sorted batch at bandwidth speed.
 
-Two sets of buffers take turns: an update streams once from one to the other.
+There are two sets of buffers; an update streams once from one to the other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class MergeStore(Store):
 
     name = "merge"
 
-    # All of the buffers that `slots` is a view of, and the set that the next update writes.
+    # The whole buffers under the view `slots`, and the set that the next update writes.
     _buffers: SlotArrays
     _spare: SlotArrays | None = None
 
@@ -41,7 +41,7 @@ class MergeStore(Store):
         positions, states = self._locate(old, batch.src, batch.dst)
         new = states != PRESENT
         added, places = batch, positions
-        rows = xp.flatnonzero(new)  # once: on CUDA the host waits for their number
+        rows = xp.flatnonzero(new)  # only once: on CUDA the host waits for the number of rows
         num_new = int(rows.shape[0])
         found_places = found_weights = None
         if num_new < len(batch):
@@ -49,7 +49,7 @@ class MergeStore(Store):
             added, places = EdgeBatch(batch.src[rows], batch.dst[rows], weights), positions[rows]
         if num_new < len(batch) and batch.weights is not None and old.weights is not None:
             found = ~new
-            # Where a found key will be: its present place, and the new keys before it.
+            # The future place of a found key: its present place plus the new keys before it.
             found_places = (positions + xp.cumsum(new))[found]
             found_weights = batch.weights[found]
             if on_duplicate == "add":
@@ -97,7 +97,7 @@ class MergeStore(Store):
         return self._buffers.memory_usage() | {"offsets": int(self.slots.offset_buffer.nbytes), "spare": spare}
 
     def _reserve(self, num_slots: int, num_vertices: int) -> SlotArrays:
-        """Return buffers of at least these sizes that nobody reads: the spare ones where they do."""
+        """Return buffers of at least these sizes without readers: the spare ones if they fit."""
         self._check_num_slots(num_slots)
         spare = self._spare
         if (
@@ -138,7 +138,7 @@ class MergeStore(Store):
 
 
 def _view(buffers: SlotArrays, num_slots: int, num_vertices: int) -> SlotArrays:
-    """Return the first slots and rows of some buffers, all slots in use."""
+    """Return a view of the first slots and rows of some buffers; all its slots are valid."""
     return SlotArrays(
         buffers.src[:num_slots],
         buffers.dst[:num_slots],

@@ -1,8 +1,8 @@
 """A sequential packed memory array: the host baseline of the papers on packed memory arrays.
 
 M. Sha, Y. Li, B. He, K.-L. Tan, "Accelerating Dynamic Graph Analytics on GPUs", PVLDB 11(1), 2017, section 4.1: the
-keys of a batch are inserted one after the other, each by a binary search, a climb to the lowest segment with room
-and an even spread of that; deletion is the mirror image. Slots, densities and snapshots are those of ``gpma+``.
+keys of a batch are inserted one after the other: binary search, climb to the lowest segment with room, even spread of
+that segment. Deletion is the converse. Slots, densities and snapshots are those of ``gpma+``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PMAOptions(DensityOptions):
 
 
 class PMAStore(PackedArrayStore):
-    """Edges in a gapped sorted array that takes the keys of a batch one by one; on the host only."""
+    """Edges in a sorted array with gaps; takes the keys of a batch one by one, on the host only."""
 
     name = "pma"
     Options = PMAOptions
@@ -56,7 +56,7 @@ class PMAStore(PackedArrayStore):
         if total < limits[-1] * slots.num_slots:
             if self._slots_for(total) < slots.num_slots:
                 return self._plan_merge_out(slots, batch, located, total)
-            limits = limits * 0  # a reserved array stays as it is
+            limits = limits * 0  # a reserved array does not shrink
         return self._plan_in_place(
             slots, located, total, lambda target: partial(loops.delete_one_by_one, target, batch, located, limits)
         )

@@ -1,7 +1,7 @@
 """The baseline: every update sorts the whole edge list anew, as a pipeline without dynstore does.
 
-One key sort, drop duplicates, compress the row offsets: what cuSPARSE users write
-(``coosort``, ``coo2csr``), here with NumPy's or CuPy's sort.
+Sort the keys, drop duplicates, compress the row offsets: as cuSPARSE users do with ``coosort`` and ``coo2csr``, here
+with NumPy's or CuPy's sort.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bringing some rows of a packed table up to date on the host: block copies between them."""
+"""Replacing some rows of a packed table on the host, with block copies of the rows between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["mark_rows", "replace_rows"]
 
 @njit(cache=True)
 def _splice(old, old_offsets, rows, new, offsets, out):
-    """Write a column: the old rows, and the given rows as they stand in ``new``."""
+    """Write a column: the old rows, with the given rows taken from ``new``."""
     old_rows, taken, done, written = old_offsets.shape[0] - 1, np.int64(0), np.int64(0), np.int64(0)
     for i in range(rows.shape[0]):
         row = rows[i]
@@ -39,7 +39,7 @@ def _mark(marks, rows):
 
 
 def mark_rows(marks: Array, rows: Array) -> None:
-    """Set the marks of some rows, which may be named several times, or not be there. Allocates nothing."""
+    """Set the marks of some rows; repeated and unknown rows are allowed. Allocates nothing."""
     _mark(marks, rows)
 
 
@@ -55,7 +55,7 @@ def replace_rows(backend: Backend, old: SlotArrays, rows: Array, touched: SlotAr
     touched : SlotArrays
         The edges of these rows; its offsets are those of the whole new table.
     out : SlotArrays
-        Where the edges go.
+        The table to write.
     """
     columns = [(old.src, touched.src, out.src), (old.dst, touched.dst, out.dst)]
     if old.weights is not None:

@@ -1,4 +1,4 @@
-"""Bringing some rows of a packed table up to date on CUDA: every output slot finds its own source."""
+"""Replacing some rows of a packed table on CUDA: each output slot finds its source."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["mark_rows", "replace_rows"]
 
 @kernel
 def k_mark_rows(marks, rows):
-    """One thread owns one row's number; equal ones write the same."""
+    """One thread owns one row number; equal ones write the same value."""
     i = cuda.grid(1)
     if i < rows.shape[0] and rows[i] < marks.shape[0]:
         marks[rows[i]] = True
@@ -27,7 +27,7 @@ def k_mark_rows(marks, rows):
 
 @kernel
 def k_list_bounds(old_offsets, offsets, rows, starts, sizes, ends):
-    """One thread owns one row: where it starts, how long it is, and where the old row ended."""
+    """One thread owns one row: write its start, its length, and the end of the old row."""
     i = cuda.grid(1)
     if i < rows.shape[0]:
         row = rows[i]
@@ -40,9 +40,9 @@ def k_list_bounds(old_offsets, offsets, rows, starts, sizes, ends):
 def k_replace_rows(
     starts, taken, ends, old_src, old_dst, old_weights, src, dst, weights, weighted, out_src, out_dst, out_weights
 ):
-    """One thread owns one output slot: it is in the last row that starts at or before it, or in an old row behind.
+    """One thread owns one output slot: it is in the last listed row that starts before it, or in an old row behind.
 
-    ``taken``: the edges of the rows up to and with each.
+    ``taken``: inclusive sums of the edges of the listed rows.
     """
     slot = np.int64(cuda.grid(1))
     if slot < out_src.shape[0]:
@@ -62,7 +62,7 @@ def k_replace_rows(
 
 
 def mark_rows(marks: Array, rows: Array) -> None:
-    """Set the marks of some rows, which may be named several times, or not be there. Allocates nothing."""
+    """Set the marks of some rows; repeated and unknown rows are allowed. Allocates nothing."""
     k_mark_rows.launch(rows.shape[0], marks, rows)
 
 

@@ -1,4 +1,4 @@
-"""Stores whose rows lie apart or in no order: their slots are a packed copy, brought up to date on request."""
+"""Base of stores with separate or unordered rows: their slots are a packed copy, updated on request."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["RowStore"]
 
 
 class RowStore(Store):
-    """A store of rows, one a vertex, each changed by itself.
+    """A store with a separate row for each vertex.
 
-    Updates note which rows they touch. ``slots`` is a packed table of all edges, made when it is first read and after
-    that from the last one: rows that nothing touched stream over, only the others are read from the structure, and
-    sorted. Each table has memory of its own, so what was exported never has to be copied.
+    Updates mark the rows that they touch. ``slots`` is a packed table of all edges. It is made on the first read, and
+    then from the last table: untouched rows are copied, only touched ones are read from the structure and sorted. Each
+    table has its own memory, so exports never have to be copied.
     """
 
     _num_vertices: int
@@ -40,12 +40,12 @@ class RowStore(Store):
 
     @property
     def slots(self) -> SlotArrays:
-        """All edges as a packed table; rows that updates have touched are brought up to date first.
+        """All edges as a packed table; touched rows are updated first.
 
         Raises
         ------
         OutOfMemoryError
-            When the table does not fit; the graph is as it was, and so is its last table.
+            If the table does not fit; the graph and its last table are unchanged.
         """
         if self._touched:
             try:
@@ -72,7 +72,7 @@ class RowStore(Store):
 
     @abstractmethod
     def _degrees(self) -> Array:
-        """Return the edges of each row, shape (V,)."""
+        """Return the number of edges of each row, shape (V,)."""
 
     @abstractmethod
     def _read_rows(self, rows: Array) -> Columns:
@@ -98,7 +98,7 @@ class RowStore(Store):
         src, dst, weights = old.src, old.dst, old.weights
         if rows.shape[0]:
             src, dst, weights = self._read_rows(rows)
-        if src.shape[0] < num_edges:  # else all edges are in touched rows, or there are only more rows than before
+        if src.shape[0] < num_edges:  # else all edges are in touched rows, or only rows were added
             new = SlotArrays.allocate(backend, num_edges, 0, self.vertex_dtype, self.weight_dtype)
             touched = SlotArrays(src, dst, weights, old.valid, offsets, offsets)
             replace_rows = backend.kernels("dynstore.stores.rows").replace_rows
@@ -107,7 +107,7 @@ class RowStore(Store):
         return SlotArrays(src, dst, weights, full_words(backend, num_edges), offsets, offsets, num_edges)
 
     def _room_for_rows(self, num_vertices: int) -> Array:
-        """Return marks for so many rows: the present ones, or a larger copy that a commit puts in their place."""
+        """Return marks for ``num_vertices`` rows: the present ones, or a larger copy that the commit installs."""
         if num_vertices <= self._dirty.shape[0]:
             return self._dirty
         marks = self.backend.zeros(max(num_vertices, 2 * self._dirty.shape[0]), np.bool_)
@@ -115,7 +115,7 @@ class RowStore(Store):
         return marks
 
     def _plan_marks(self, marks: Array, touched: Array) -> Callable[[], None]:
-        """Return what marks the rows that an update touches; ``marks`` are those that :meth:`_room_for_rows` gave."""
+        """Return a function that marks an update's rows; ``marks`` are from :meth:`_room_for_rows`."""
         write = self.backend.prepare(self.backend.kernels("dynstore.stores.rows").mark_rows, marks, touched)
 
         def mark() -> None:
@@ -125,7 +125,7 @@ class RowStore(Store):
         return mark
 
     def _set_rows(self, marks: Array, num_vertices: int, num_edges: int) -> None:
-        """Have so many rows and edges, and marks for them."""
+        """Set the numbers of rows and edges, and the marks."""
         self._touched = self._touched or num_vertices != self._num_vertices
         self._dirty, self._num_vertices, self._num_edges = marks, num_vertices, num_edges
 
@@ -148,5 +148,5 @@ class RowStore(Store):
         return fresh
 
     def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part: the packed table as it was last read, then the structure."""
+        """Return bytes by part: the last packed table, then the structure."""
         return self._shown.memory_usage() | {"marks": int(self._dirty.nbytes)} | self._part_sizes()

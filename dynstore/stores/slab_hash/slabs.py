@@ -37,11 +37,11 @@ __all__ = [
 
 Made = TypeVar("Made")
 SLAB_BYTES = 128
-# What stands for a key in a slab; keys themselves are not negative. A slab that nobody uses is all ones.
+# Marks in place of a key in a slab; keys are not negative. All bits of an unused slab are ones.
 EMPTY, TOMBSTONE = -1, -2
-# What stands for a slab's number: the end of a chain, and a chain that somebody is about to lengthen.
+# Marks in place of a slab's number: the end of a chain, and the locked end of a chain that is being extended.
 END, LOCKED = -1, -2
-# Words of a row's head; COUNTER is -1 but while a plan counts on the host.
+# Words of a row's head; COUNTER is -1 except while a plan counts on the host.
 FIRST, BUCKETS, DEGREE, COUNTER = 0, 1, 2, 3
 HEAD_WORDS = 4
 # Words of a pool's state.
@@ -49,22 +49,22 @@ USED, FREE = 0, 1
 
 
 class Probe(NamedTuple):
-    """Where the edges of a batch are, and what it takes to insert those that are absent.
+    """The places of a batch's edges, and the slabs needed to insert the absent ones.
 
     Attributes
     ----------
     places : array, shape (B,), int64
-        The word of each key that is there, else -1.
+        The word of each present key, else -1.
     found, found_loops : int
-        How many are there; self-loops among them where the batch counts them.
+        Number of present edges, and of self-loops among them if the batch counts these.
     needed : int
-        Slabs that the absent ones take at most; 0 where nobody asked.
+        The most slabs that the absent edges take; 0 if not counted.
     used, free : int
-        The pool: slabs that were ever taken, and those of them that were given back.
+        State of the pool: slabs that were ever taken, and those of them that were returned.
     overlong : array, int64, or None
         Rows with a chain that would get too long, perhaps repeatedly; None for none.
     tasks
-        What else the writing kernels of this device want.
+        Further arguments for the writing kernels of this device.
     """
 
     places: Array
@@ -84,21 +84,21 @@ class SlabTable:
     Attributes
     ----------
     slabs : array, shape (N * words,), vertex dtype
-        A slab holds ``keys`` keys, their weights, a counter (-1 but while a plan counts on the host)
-        and the next slab's number.
+        A slab holds ``keys`` keys, their weights, a counter (-1 except while a plan counts on the host) and the next
+        slab's number.
     heads : array, shape (4 * R,), int32
         First base slab (END for a row without a table), buckets, degree and a counter of each row.
     dirty : array, shape (R,), uint8
         Rows that differ from the last sorted view of them.
     unused : array, shape (N,), int32
-        A stack of the slabs that were given back, all ones each.
+        A stack of returned slabs, whose bits are all ones.
     state : array, shape (2,), int64
-        USED: how many slabs were ever taken, from the first on; FREE: how many are on the stack.
+        USED: number of slabs ever taken, from the first on; FREE: number of slabs on the stack.
     weight_words : int
         Words of a weight.
     scratch : ScratchCache
     packed
-        What the kernels of this device make of the arrays once; None until then.
+        The arrays packed for the kernels of this device; None until they are first needed.
     """
 
     slabs: Array
@@ -115,7 +115,7 @@ class SlabTable:
         cls, backend: Backend, num_slabs: int, num_rows: int, vertex_dtype: np.dtype, weight_dtype: np.dtype | None
     ) -> SlabTable:
         """Make tables of rows without edges."""
-        word, num_slabs = vertex_dtype.itemsize, max(num_slabs, 1)  # kernels read the first one for rows without any
+        word, num_slabs = vertex_dtype.itemsize, max(num_slabs, 1)  # kernels read slab 0 for rows without slabs
         table = cls(
             backend.empty(num_slabs * (SLAB_BYTES // word), vertex_dtype),
             backend.empty(num_rows * HEAD_WORDS, np.int32),
@@ -156,7 +156,7 @@ class SlabTable:
         return weights.view(np.int32 if size == 4 else np.int64)
 
     def grow_pool(self, backend: Backend, num_slabs: int) -> None:
-        """Have so many slabs; what the table holds stays as it is, also where memory runs out."""
+        """Grow the pool to ``num_slabs``; the table's contents are unchanged, even if memory runs out."""
         slabs = backend.empty(num_slabs * self.words, self.slabs.dtype)
         unused = backend.empty(num_slabs, np.int32)
         old = self.slabs.shape[0]
@@ -166,7 +166,7 @@ class SlabTable:
         self.slabs, self.unused, self.packed = slabs, unused, None
 
     def grow_rows(self, backend: Backend, num_rows: int) -> None:
-        """Have at least so many rows; what the table holds stays as it is, also where memory runs out."""
+        """Grow to at least ``num_rows`` rows; the table's contents are unchanged, even if memory runs out."""
         if num_rows <= self.num_rows:
             return
         num_rows = int(num_rows * OFFSET_SLACK)
@@ -178,11 +178,11 @@ class SlabTable:
         self.heads, self.dirty, self.packed = heads, dirty, None
 
     def acquire_scratch(self, backend: Backend, kind: str, make: Callable[..., Made], parts: tuple[Part, ...]) -> Made:
-        """Return what an update works in, nothing of it cleared; see :meth:`~dynstore.scratch.ScratchCache.take`."""
+        """Return an update's scratch, not cleared; see :meth:`~dynstore.scratch.ScratchCache.take`."""
         return self.scratch.take(backend, kind, self.slabs.nbytes, make, parts)
 
     def copy(self, backend: Backend) -> SlabTable:
-        """Return a deep copy, but of scratch."""
+        """Return a deep copy, without scratch."""
 
         def duplicate(array: Array) -> Array:
             fresh = backend.empty(array.shape, array.dtype)
@@ -209,7 +209,7 @@ class SlabTable:
 
 
 def clear_heads(heads: Array) -> None:
-    """Make rows that have no table."""
+    """Initialize heads of rows without a table."""
     heads.fill(0)
     heads[FIRST::HEAD_WORDS] = END
     heads[COUNTER::HEAD_WORDS] = -1

@@ -1,7 +1,7 @@
 """Slab hash: a hash table of 128-byte slabs for every vertex.
 
-M. A. Awad, S. Ashkiani, S. D. Porumbescu, J. D. Owens, "Dynamic Graphs on the GPU", IPDPS 2020. Edges have no order;
-the sorted rows that a snapshot shows are made when somebody asks, from the rows that changed since. See
+M. A. Awad, S. Ashkiani, S. D. Porumbescu, J. D. Owens, "Dynamic Graphs on the GPU", IPDPS 2020. Edges have no order.
+The sorted rows of a snapshot are made on request, from the rows that have changed since the last one. See
 ``docs/stores/slab-hash.md``.
 """
 
@@ -28,28 +28,28 @@ __all__ = ["SlabHashOptions", "SlabHashStore"]
 CALLER = "store 'slab_hash'"
 MAX_SLABS = 2**31 - 2
 ANY_LENGTH = 2**31
-# A full pool of which more than one slab in so many was given back is not made larger, but filled anew.
+# A full pool is rebuilt instead of grown if more than one slab in so many was returned.
 FREE_SHARE = 4
-# Algorithms walk slabs where one edge in so many, or more, is in a row that the sorted table has to be made anew for.
+# Algorithms walk slabs if at least one edge in so many is in a row that the sorted table must read anew.
 STALE_SHARE = 2
 
 
 @dataclass(frozen=True)
 class SlabHashOptions(StoreOptions):
-    """How large tables are, and when they change.
+    """Sizes of tables, and when they change.
 
     Attributes
     ----------
     load_factor : float
-        Edges for each place of a row's base slabs when its table is made, above 0 (the paper's 0.7, section IV-A).
+        Edges per place in a row's base slabs when its table is made, above 0 (the paper's 0.7, section IV-A).
     max_chain : int
-        Slabs of a chain; a row that an insertion would give a longer one gets a larger table first (the paper
+        The most slabs of a chain. If an insertion would make a longer one, the row gets a larger table first (the paper
         mentions rehashing, and measures that chains of five slabs cost 2.5 times, section V).
     reuse_tombstones : bool
-        Insert at the place of a deleted edge once its whole chain has been searched; the paper's insertions pass over
-        them (section IV-C), so that only a larger table gets rid of them.
+        Insert at the place of a deleted edge, after the whole chain has been searched. The paper's insertions skip
+        these places (section IV-C), so only a larger table removes tombstones.
     pool_growth : float
-        By how much a full pool of slabs grows, above 1.
+        The factor by which a full pool of slabs grows, above 1.
     """
 
     load_factor: float = 0.7
@@ -95,7 +95,7 @@ class SlabHashStore(Store):
             table, fresh = self._table, False
         else:
             table, fresh = self._make_table_for(self._count_rows(batch, num_vertices)), True
-            table.dirty.fill(1)  # the last view may hold what was deleted since
+            table.dirty.fill(1)  # the last view may hold edges that were deleted since
             probe = self._count_and_reserve(table, batch)
         total = self._num_edges + batch.count_edges() - probe.found
         self._check_num_slots(total)
@@ -103,7 +103,7 @@ class SlabHashStore(Store):
         if weights is not None and on_duplicate == "add" and probe.found:
             weights = weights + kernels.read_weights(backend, table, probe.places, weights.dtype)
         write = backend.prepare(kernels.insert_absent, backend, table, batch, probe, reuse, weights)
-        if fresh:  # nobody sees it yet
+        if fresh:  # it is not visible yet
             write()
 
         def commit() -> None:
@@ -128,7 +128,7 @@ class SlabHashStore(Store):
 
     @property
     def supports_speculation(self) -> bool:
-        return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a table of their own
+        return self.backend.family == "cuda" and self._num_edges > 0  # the first edges need a new table
 
     def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
         if self.weight_dtype is not None:
@@ -152,7 +152,7 @@ class SlabHashStore(Store):
         return self._written(found, -found[0], self._num_vertices)
 
     def _written(self, found: tuple[int, int], change: int, num_vertices: int) -> Plan:
-        """Return the plan of an update that is written, with the edges and self-loops found."""
+        """Return the plan of an update that is written already, with the found edges and self-loops."""
         total = self._num_edges + change
         return Plan(*found, lambda: self._set(self._table, num_vertices, total), path="in-place")
 
@@ -183,7 +183,7 @@ class SlabHashStore(Store):
 
     @property
     def slots(self) -> SlotArrays:
-        """A packed, sorted table of the edges, brought up to date from the rows that changed since the last one."""
+        """A packed, sorted table of the edges; rows that changed since the last one are read anew."""
         if self._stale:
             self._view = self._refresh()
             self._table.dirty.fill(0)
@@ -219,7 +219,8 @@ class SlabHashStore(Store):
             return None
         table, xp = self._table, self.backend.xp
         changed = int(xp.where(table.dirty != 0, table.column(DEGREE), 0).sum())
-        # Who never asked for the sorted table does without it; one that is there and mostly right is soon made anew.
+        # Without a sorted table all rows are dirty, so slabs are walked; a table that is mostly right is cheap to
+        # refresh.
         if STALE_SHARE * changed < self._num_edges:
             return None
         return NativeRows("slabs", table, self._num_vertices)
@@ -257,7 +258,7 @@ class SlabHashStore(Store):
         return SlabTable.allocate(self.backend, num_slabs, num_rows, self.vertex_dtype, self.weight_dtype)
 
     def _make_table_for(self, degrees: Array) -> SlabTable:
-        """Make a table whose rows have as many base slabs as these degrees ask for (the paper, section IV-A)."""
+        """Make a table whose rows have the base slabs for these degrees (the paper, section IV-A)."""
         buckets, num_slabs, num_rows = *self._share_out(degrees), int(degrees.shape[0])
         table = self._make_table(num_slabs, num_rows)
         table.column(BUCKETS)[:] = buckets
@@ -266,22 +267,22 @@ class SlabHashStore(Store):
         return table
 
     def _share_out(self, degrees: Array) -> tuple[Array, int]:
-        """Return how many base slabs rows of these degrees get, and how many that makes."""
+        """Return the number of base slabs of rows with these degrees, and the sum."""
         xp = self.backend.xp
         buckets = xp.ceil(degrees / (self.options.load_factor * self._table.keys)).astype(np.int64)
         return buckets, int(buckets.sum())
 
     def _count_rows(self, batch: Batch, num_rows: int) -> Array:
-        """Return how many edges of a batch each row has."""
+        """Return the number of a batch's edges in each row."""
         src = batch.materialized().src
-        if not src.shape[0]:  # which CuPy cannot count
+        if not src.shape[0]:  # CuPy cannot count an empty array
             return self.backend.zeros(num_rows, np.int64)
         return self.backend.xp.bincount(src, minlength=num_rows)
 
     def _prepare(self, batch: Batch, num_vertices: int) -> Probe:
-        """Find a batch's edges, and have rows, tables and slabs for the absent ones.
+        """Find a batch's edges, and make rows, tables and slabs for the absent ones.
 
-        What the store holds stays the same, so all this may be done although the update may yet be dropped.
+        The store's contents do not change, so this is right even if the update is dropped later.
         """
         table = self._table
         table.grow_rows(self.backend, num_vertices)
@@ -293,7 +294,7 @@ class SlabHashStore(Store):
         if probe.overlong is not None:
             rows = self.backend.xp.unique(probe.overlong)
             buckets, num_base = self._share_out(degrees[rows])
-            # At worst all that moves to a row comes into one chain, whose slabs but the last are full.
+            # In the worst case all edges of a row are in one chain, whose slabs are full except the last.
             most = num_base + int(table.column(DEGREE)[rows].sum()) // table.keys
             if not self._is_fragmented(probe, most):
                 self._reserve(table, probe.used + most)
@@ -310,24 +311,24 @@ class SlabHashStore(Store):
         return probe
 
     def _count_and_reserve(self, table: SlabTable, batch: Batch) -> Probe:
-        """Find a batch's edges, and have the slabs that the absent ones need, however long chains get."""
+        """Find a batch's edges, and make the slabs that the absent ones need, however long chains get."""
         probe = self._count(table, batch, ANY_LENGTH)
         self._reserve(table, probe.used + max(probe.needed - probe.free, 0))
         return probe
 
     def _is_fragmented(self, probe: Probe, more: int) -> bool:
-        """Whether so many slabs are not there any more, while many that were given back are of no use."""
+        """Whether ``more`` slabs do not fit into the pool, while many returned ones cannot be used."""
         return probe.used + more > self._table.num_slabs and FREE_SHARE * probe.free > probe.used
 
     def _reserve(self, table: SlabTable, num_slabs: int) -> None:
-        """Have so many slabs, or refuse."""
+        """Grow the pool to ``num_slabs``, or refuse."""
         if num_slabs > table.num_slabs:
             _check_num_slabs(num_slabs)
             grown = min(int(table.num_slabs * self.options.pool_growth), MAX_SLABS)
             table.grow_pool(self.backend, max(num_slabs, grown))
 
     def _rebuilt(self, degrees: Array) -> SlabTable:
-        """Return a table of its own with the same edges, and base slabs for these degrees."""
+        """Return a new table with the same edges, and base slabs for these degrees."""
         rows = self.backend.xp.arange(self._table.num_rows)
         batch = EdgeBatch(*sort_unique(self.backend, *self._gather(rows)))
         table = self._make_table_for(degrees)
@@ -337,7 +338,7 @@ class SlabHashStore(Store):
         return table
 
     def _gather(self, rows: Array) -> tuple[Array, Array, Array | None]:
-        """Return the edges of some rows, ascending, in no order within a row."""
+        """Return the edges of some rows, row after row, unordered within a row."""
         backend, xp = self.backend, self.backend.xp
         degrees = self._table.column(DEGREE)[rows].astype(np.int64)
         ends = xp.cumsum(degrees)
@@ -348,7 +349,7 @@ class SlabHashStore(Store):
         return src, dst, weights
 
     def _refresh(self) -> SlotArrays:
-        """Make the sorted table anew: rows that changed are gathered and sorted, all others are copied."""
+        """Make the sorted table anew: changed rows are gathered and sorted, all others are copied."""
         backend, xp, table, old = self.backend, self.backend.xp, self._table, self._view
         rows, count = self._num_vertices, self._num_edges
         offsets = backend.zeros(rows + 1, self.vertex_dtype)
@@ -367,7 +368,7 @@ class SlabHashStore(Store):
             self._chains.copy_rows(backend, dirty, old, new)
         chosen = xp.nonzero(dirty)[0]
         src, dst, weights = sort_unique(backend, *self._gather(chosen))
-        # Where a sorted edge belongs: behind the clean rows before its own.
+        # The place of a sorted edge: behind the clean rows before its own.
         changed = xp.where(dirty != 0, degrees, 0)
         shifts = offsets[:-1] - (xp.cumsum(changed, dtype=np.int64) - changed)
         places = shifts[src] + xp.arange(src.shape[0])

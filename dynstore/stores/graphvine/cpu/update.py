@@ -1,4 +1,4 @@
-"""Edge blocks in a binary tree a vertex on the host: one row after the other."""
+"""Edge blocks in a binary tree for each vertex, on the host: one row after the other."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Appending:
-    """An insertion that only needs its blocks.
+    """A planned insertion; its blocks may still have to be reserved.
 
     Attributes
     ----------
     places : array, shape (B,), int64
-        Where each key is in the pool; -1 for those that are not there, which will be appended.
+        Place of each key in the pool; -1 for absent ones, which will be appended.
     num_new, num_blocks : int
         Keys to append, and blocks to take from the queue for them.
     """
@@ -55,9 +55,9 @@ class Removal:
     places : array, shape (B,), int64
         As in :class:`Appending`.
     numbers : array, shape (B,), int64
-        Which of its row's entries each key is.
+        The number of each key's entry in its row.
     num_found, num_blocks, num_entries : int
-        Keys to delete, blocks that go back to the queue, entries that are no longer in use.
+        Keys to delete, blocks to return to the queue, entries that fall out of use.
     """
 
     places: Array
@@ -69,7 +69,7 @@ class Removal:
 
 @njit(cache=True)
 def _walk(children, root, number):
-    """Return a row's block by its number in level order: its binary digits behind the first lead to it, 0 is left."""
+    """Return a row's block by its number in level order; the binary digits after the first are the path, 0 is left."""
     step = 1
     while step <= number:
         step <<= 1
@@ -91,7 +91,7 @@ def _end_of_run(src, first):
 
 @njit(cache=True)
 def _find(src, dst, num_rows, size, written, roots, children, pool, places, numbers):
-    """Compare each entry of the rows concerned with the row's keys, which are sorted."""
+    """Compare each entry of the affected rows with the row's sorted keys."""
     places[:] = -1
     first = 0
     while first < src.shape[0]:
@@ -123,7 +123,7 @@ def _blocks_for(entries, size):
 
 @njit(cache=True)
 def _count_appended(src, places, num_rows, size, written):
-    """Count the keys that are not there, and the blocks that they need."""
+    """Count the absent keys, and the blocks that they need."""
     num_new, num_blocks, first = np.int64(0), np.int64(0), 0
     while first < src.shape[0]:
         end, row = _end_of_run(src, first), src[first]
@@ -170,7 +170,7 @@ def _append(
 
 @njit(cache=True)
 def _kept_entries(length, degree, found, compacting):
-    """Return how many entries a row still uses after a deletion."""
+    """Return the number of entries that a row uses after a deletion."""
     if compacting:
         return length - found
     return length if degree > found else np.int64(0)
@@ -196,7 +196,7 @@ def _count_removed(src, places, compacting, size, degrees, written, num_rows):
 def _remove(
     src, places, numbers, compacting, size, degrees, written, roots, lasts, children, pool, weights, queue, back
 ):
-    """Fill the holes of each row with its last entries, or mark them; then give back the blocks that ran empty."""
+    """Fill the holes of each row with its last entries, or mark them; then return empty blocks to the queue."""
     first = 0
     while first < src.shape[0]:
         end, row = _end_of_run(src, first), src[first]
@@ -251,7 +251,7 @@ def _read(rows, size, written, roots, children, pool, weights, src, dst, read_we
 
 
 def _sentinels(blocks: Blocks) -> tuple[Array, ...]:
-    """Return what an update writes, in the order of the loops' arguments."""
+    """Return the arrays that an update writes, in the order of the loops' arguments."""
     return (
         blocks.size, blocks.degrees, blocks.written, blocks.roots, blocks.lasts, blocks.children, blocks.pool,
         or_none(blocks.weights), blocks.queue,
@@ -264,9 +264,9 @@ def find_keys(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: 
     Returns
     -------
     places : array, shape (B,), int64
-        In the pool; -1 for keys that are not there.
+        Place in the pool; -1 for absent keys.
     numbers : array, shape (B,), int64
-        Which of its row's entries each key is, where it is there.
+        The number of each present key's entry in its row.
     """
     places, numbers = backend.empty(src.shape[0], np.int64), backend.empty(src.shape[0], np.int64)
     _find(
@@ -276,22 +276,22 @@ def find_keys(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: 
 
 
 def plan_append(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatch) -> Appending:
-    """Find the keys of a batch, and count the blocks that the others need."""
+    """Find the keys of a batch, and count the blocks that the absent ones need."""
     places, _ = find_keys(backend, blocks, num_rows, batch.src, batch.dst)
     num_new, num_blocks = _count_appended(batch.src, places, num_rows, blocks.size, blocks.written)
     return Appending(places, int(num_new), int(num_blocks))
 
 
 def append_keys(blocks: Blocks, batch: EdgeBatch, appending: Appending, add: bool) -> None:
-    """Write an insertion; the queue has the blocks. Allocates nothing."""
+    """Write an insertion; the queue must have the blocks. Allocates nothing."""
     weights = or_none(batch.weights)
     _append(batch.src, batch.dst, weights, appending.places, add, *_sentinels(blocks), blocks.front)
 
 
 def plan_removal(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatch, compacting: bool) -> Removal:
-    """Find the keys of a batch, and count what their deletion gives back.
+    """Find the keys of a batch, and count the blocks and entries that their deletion frees.
 
-    ``compacting``: a row's last entries will fill the holes; else the holes stay, until a row has no edge left.
+    ``compacting``: a row's last entries fill the holes. Otherwise the holes stay until the row has no edge left.
     """
     places, numbers = find_keys(backend, blocks, num_rows, batch.src, batch.dst)
     counts = _count_removed(batch.src, places, compacting, blocks.size, blocks.degrees, blocks.written, num_rows)
@@ -305,7 +305,7 @@ def remove_keys(blocks: Blocks, batch: EdgeBatch, removal: Removal, compacting: 
 
 
 def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Array, Array | None]:
-    """Return the edges of some rows, those of a row in no order."""
+    """Return the edges of some rows, unordered within a row."""
     total = int(blocks.degrees[rows].sum())
     src, dst = backend.empty(total, blocks.pool.dtype), backend.empty(total, blocks.pool.dtype)
     weights = None if blocks.weights is None else backend.empty(total, blocks.weights.dtype)

@@ -1,4 +1,4 @@
-"""Appending to edge blocks on CUDA: prefix sums give each row its blocks of the queue, and each key its entry."""
+"""Appending to edge blocks on CUDA: prefix sums assign blocks of the queue to rows, and entries to keys."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ __all__ = ["Appending", "append_keys", "d_before", "flag_keys", "plan_append"]
 
 @dataclass(frozen=True, slots=True)
 class Appending:
-    """An insertion that only needs its blocks.
+    """A planned insertion; its blocks may still have to be reserved.
 
     Attributes
     ----------
     places : array, shape (B,), int64
-        Where each key is in the pool; -1 for those that are not there, which will be appended.
+        Place of each key in the pool; -1 for absent ones, which will be appended.
     num_new, num_blocks : int
         Keys to append, and blocks to take from the queue for them.
     news, needs : array, shape (B,), int64
-        Keys to append up to and with each key; blocks to take up to and with each row.
+        Inclusive sums: of keys to append, by key; of blocks to take, by row.
     runs : Runs
     """
 
@@ -46,13 +46,13 @@ class Appending:
 
 @device
 def d_before(sums, index):
-    """Return the sum of all before an index, from inclusive sums."""
+    """Return the exclusive sum at an index, from inclusive sums."""
     return sums[index - 1] if index > 0 else np.int64(0)
 
 
 @kernel
 def k_flag_keys(places, wanted, flags):
-    """One thread owns one key: whether it is there, or is not."""
+    """One thread owns one key: set its flag if it is there (``wanted``), or if it is not."""
     i = cuda.grid(1)
     if i < places.shape[0]:
         flags[i] = 1 if (places[i] >= 0) == wanted else 0
@@ -60,9 +60,9 @@ def k_flag_keys(places, wanted, flags):
 
 @kernel
 def k_plan_blocks(src, ranks, starts, news, num_rows, size, written, needs, record):
-    """One thread owns one row: the blocks that its new keys need behind its last one's free entries.
+    """One thread owns one row: count the blocks that its new keys need after the free entries of its last block.
 
-    ``record``: keys to append and blocks to take in all (one atomic add each a block).
+    ``record``: the totals of keys to append and blocks to take (one atomic add each a block).
     """
     board = cuda.shared.array(BOARD, np.int64)
     run = np.int64(cuda.grid(1))
@@ -82,9 +82,9 @@ def k_plan_blocks(src, ranks, starts, news, num_rows, size, written, needs, reco
 
 @kernel
 def k_hang_blocks(src, ranks, starts, needs, num_blocks, size, written, roots, children, queue, front):
-    """One thread owns one block of the queue: it goes to its row's next place in level order.
+    """One thread owns one block of the queue: link it at its row's next place in level order.
 
-    Its parent is a block that was there, to which only links walk that nobody writes now, or another of the queue.
+    Its parent is an old block, found over links that no thread writes now, or another block of the queue.
     """
     j = np.int64(cuda.grid(1))
     if j < num_blocks:
@@ -109,7 +109,7 @@ def k_append_keys(
     src, dst, new_weights, weighted, add, places, ranks, starts, news, needs, size, written, lasts, pool, weights,
     queue, front,
 ):  # fmt: skip
-    """One thread owns one key: it writes the weight of what is there, else its row's next entry but those of others."""
+    """One thread owns one key: write a present edge's weight; append an absent one to its row, at its rank."""
     i = cuda.grid(1)
     if i < src.shape[0]:
         place = places[i]
@@ -133,7 +133,7 @@ def k_append_keys(
 
 @kernel
 def k_finish_rows(src, ranks, starts, news, needs, degrees, written, lasts, queue, front):
-    """One thread owns one row: its counts, and its last block."""
+    """One thread owns one row: write its counts, and its last block."""
     run = np.int64(cuda.grid(1))
     if run < ranks[src.shape[0] - 1]:
         row = np.int64(src[starts[run]])
@@ -145,7 +145,7 @@ def k_finish_rows(src, ranks, starts, news, needs, degrees, written, lasts, queu
 
 
 def flag_keys(backend: Backend, places: Array, wanted: bool) -> Array:
-    """Return the keys that are there, or are not, up to and with each; int64."""
+    """Return inclusive counts of the keys that are there (``wanted``), or that are not; int64."""
     flags = backend.empty(places.shape[0], np.int64)
     k_flag_keys.launch(places.shape[0], places, wanted, flags)
     sums: Array = backend.xp.cumsum(flags)
@@ -153,7 +153,7 @@ def flag_keys(backend: Backend, places: Array, wanted: bool) -> Array:
 
 
 def plan_append(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatch) -> Appending:
-    """Find the keys of a batch, and the blocks that the others need: one small read-back."""
+    """Find the keys of a batch, and the blocks that the absent ones need: one small read-back."""
     src, count = batch.src, len(batch)
     if count == 0:
         nothing = backend.empty(0, np.int64)
@@ -170,7 +170,7 @@ def plan_append(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatc
 
 
 def append_keys(blocks: Blocks, batch: EdgeBatch, appending: Appending, add: bool) -> None:
-    """Write an insertion; the queue has the blocks. Allocates nothing."""
+    """Write an insertion; the queue must have the blocks. Allocates nothing."""
     if appending.runs is None:
         return
     src, ranks, starts = batch.src, appending.runs.ranks, appending.runs.starts

@@ -1,7 +1,7 @@
 """Deleting from edge blocks on CUDA: holes are filled with the rows' last entries, by rank.
 
-A row that loses d edges has as many holes before its new end as edges behind it that stay. So the n-th hole of the
-batch takes the n-th edge that stays, whichever rows they are in, and ranks are prefix sums.
+A row that loses edges has as many holes before its new end as remaining edges behind it. So the n-th hole of the batch
+takes the n-th of these edges, over all rows, and ranks are prefix sums.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Removal:
     Attributes
     ----------
     places : array, shape (B,), int64
-        Where each key is in the pool; -1 for those that are not there.
+        Place of each key in the pool; -1 for absent ones.
     num_found, num_blocks, num_entries : int
-        Keys to delete, blocks that go back to the queue, entries that are no longer in use.
+        Keys to delete, blocks to return to the queue, entries that fall out of use.
     founds, frees : array, shape (B,), int64
-        Keys to delete up to and with each key; blocks to give back up to and with each row.
+        Inclusive sums: of keys to delete, by key; of blocks to return, by row.
     holes : array, shape (B,), int64
-        Holes to fill up to and with each key.
+        Inclusive sums of holes to fill, by key.
     fillers : array, int64
-        The place that each hole is filled from.
+        The place from which each hole is filled.
     freed, links : array, shape (num_blocks,), int64
-        The blocks to give back, and the links of their parents, -1 for roots.
+        The blocks to return, and the links to them, -1 for roots.
     runs : Runs
     """
 
@@ -63,7 +63,7 @@ class Removal:
 
 @device
 def d_kept_entries(length, degree, found, compacting):
-    """Return how many entries a row still uses after a deletion."""
+    """Return the number of entries that a row uses after a deletion."""
     if compacting:
         return length - found
     return length if degree > found else np.int64(0)
@@ -71,7 +71,7 @@ def d_kept_entries(length, degree, found, compacting):
 
 @device
 def d_read_run(src, starts, founds, run, degrees, written, compacting):
-    """Return a row that has keys to delete: its number, how many these are, its entries before and after."""
+    """Return a row with keys to delete: its number, the number of keys, its entries before and after."""
     row = np.int64(src[starts[run]])
     found = founds[starts[run + 1] - 1] - d_before(founds, starts[run])
     length, kept = np.int64(0), np.int64(0)
@@ -83,9 +83,9 @@ def d_read_run(src, starts, founds, run, degrees, written, compacting):
 
 @kernel
 def k_plan_frees(src, ranks, starts, founds, compacting, size, degrees, written, frees, record):
-    """One thread owns one row: the blocks that it gives back.
+    """One thread owns one row: count the blocks that it returns.
 
-    ``record``: keys to delete, blocks and entries to give back in all (one atomic add each a block).
+    ``record``: the totals of keys to delete, blocks and entries to return (one atomic add each a block).
     """
     board = cuda.shared.array(BOARD, np.int64)
     run = np.int64(cuda.grid(1))
@@ -105,7 +105,7 @@ def k_plan_frees(src, ranks, starts, founds, compacting, size, degrees, written,
 
 @kernel
 def k_list_tails(src, ranks, starts, founds, size, degrees, written, roots, children, tails, staying):
-    """One thread owns one of the entries behind the rows' new ends: its place; so far it counts as one that stays."""
+    """One thread owns one entry behind a row's new end: list its place, and mark it as remaining."""
     t = np.int64(cuda.grid(1))
     if t < tails.shape[0]:
         key = d_find_lower_bound(founds, np.int64(0), np.int64(src.shape[0]), t + 1)
@@ -118,7 +118,7 @@ def k_list_tails(src, ranks, starts, founds, size, degrees, written, roots, chil
 
 @kernel
 def k_strike_tails(src, places, numbers, ranks, starts, founds, degrees, written, staying, holes):
-    """One thread owns one key: if it is to go, it is a hole, or one of the entries behind that do not stay."""
+    """One thread owns one key to delete: mark a hole, or unmark an entry behind the new end."""
     i = cuda.grid(1)
     if i < src.shape[0]:
         hole = 0
@@ -134,7 +134,7 @@ def k_strike_tails(src, places, numbers, ranks, starts, founds, degrees, written
 
 @kernel
 def k_list_fillers(tails, ranks, fillers):
-    """One thread owns one entry behind the rows' new ends: one that stays writes its place to its rank."""
+    """One thread owns one entry behind a row's new end: if it remains, write its place at its rank."""
     t = np.int64(cuda.grid(1))
     if t < tails.shape[0] and ranks[t] > d_before(ranks, t):
         fillers[ranks[t] - 1] = tails[t]
@@ -142,7 +142,7 @@ def k_list_fillers(tails, ranks, fillers):
 
 @kernel
 def k_list_freed(src, ranks, starts, founds, frees, compacting, size, degrees, written, roots, children, freed, links):
-    """One thread owns one block to give back: which it is, and what links to it."""
+    """One thread owns one block to return: list it, and the link to it."""
     j = np.int64(cuda.grid(1))
     if j < freed.shape[0]:
         run = d_find_lower_bound(frees, np.int64(0), ranks[src.shape[0] - 1], j + 1)
@@ -157,7 +157,7 @@ def k_list_freed(src, ranks, starts, founds, frees, compacting, size, degrees, w
 
 @kernel
 def k_fill_holes(places, holes, fillers, pool, weights, weighted):
-    """One thread owns one key: its hole is filled from behind the rows' new ends, where nobody writes."""
+    """One thread owns one key: fill its hole from behind the rows' new ends, where no thread writes."""
     i = np.int64(cuda.grid(1))
     if i < places.shape[0] and holes[i] > d_before(holes, i):
         filler = fillers[holes[i] - 1]
@@ -168,7 +168,7 @@ def k_fill_holes(places, holes, fillers, pool, weights, weighted):
 
 @kernel
 def k_mark_holes(places, pool):
-    """One thread owns one key: what is to go becomes a hole."""
+    """One thread owns one key: a deleted one becomes a hole."""
     i = cuda.grid(1)
     if i < places.shape[0] and places[i] >= 0:
         pool[places[i]] = HOLE
@@ -176,7 +176,7 @@ def k_mark_holes(places, pool):
 
 @kernel
 def k_free_blocks(freed, links, children, queue, back):
-    """One thread owns one block: it goes to the queue's end, and nothing links to it any more."""
+    """One thread owns one block: append it to the queue, and clear the link to it."""
     j = np.int64(cuda.grid(1))
     if j < freed.shape[0]:
         queue[(back + j) % queue.shape[0]] = freed[j]
@@ -186,7 +186,7 @@ def k_free_blocks(freed, links, children, queue, back):
 
 @kernel
 def k_shorten_rows(src, ranks, starts, founds, frees, compacting, size, degrees, written, roots, lasts, children):
-    """One thread owns one row: its counts, its last block, and its root if it has none left."""
+    """One thread owns one row: write its counts, its last block, and its root if no block is left."""
     run = np.int64(cuda.grid(1))
     if run < ranks[src.shape[0] - 1]:
         row, found, _, kept = d_read_run(src, starts, founds, run, degrees, written, compacting)
@@ -202,9 +202,9 @@ def k_shorten_rows(src, ranks, starts, founds, frees, compacting, size, degrees,
 
 
 def plan_removal(backend: Backend, blocks: Blocks, num_rows: int, batch: EdgeBatch, compacting: bool) -> Removal:
-    """Find the keys of a batch, and what their deletion moves and gives back: one small read-back.
+    """Find the keys of a batch, and what their deletion moves and returns: one small read-back.
 
-    ``compacting``: a row's last entries will fill the holes; else the holes stay, until a row has no edge left.
+    ``compacting``: a row's last entries fill the holes. Otherwise the holes stay until the row has no edge left.
     """
     xp, src, count = backend.xp, batch.src, len(batch)
     nothing = backend.empty(0, np.int64)

@@ -1,7 +1,7 @@
-"""Reading edge blocks in a binary tree a vertex on CUDA: warps share the rows out by stretches of 32 blocks.
+"""Reading edge blocks in a binary tree for each vertex on CUDA: rows are divided into stretches of 32 blocks.
 
-A warp's lanes walk to a block each, side by side, and then read the entries of all of them in order, so a row of many
-blocks is read by many warps, and a walk is paid once a block.
+The lanes of a warp each walk to one of 32 neighbouring blocks, then the warp reads the entries of all of them in order.
+So many warps share a row of many blocks, and each block is walked to once.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Runs", "d_blocks_for", "d_walk", "find_keys", "locate_runs", "or_other", "read_rows"]
 
-# Even a few keys may be in long rows, so at least so many warps share them out.
+# Even a few keys may be in long rows, so at least so many warps are started.
 MIN_WARPS = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """The rows that the sorted keys of a batch are in.
+    """The rows of a batch's sorted keys.
 
     Attributes
     ----------
     ranks : array, shape (B,), int64
-        The number of each key's row among them, from 1; the last is how many they are.
+        The number of each key's row among them, from 1; the last is the number of rows.
     starts : array, shape (B + 1,), int64
-        The first key of each, and B behind the last.
+        The first key of each row, and B behind the last.
     """
 
     ranks: Array
@@ -46,13 +46,13 @@ class Runs:
 
 @device
 def d_blocks_for(entries, size):
-    """Return how many blocks hold so many entries."""
+    """Return the number of blocks for ``entries`` entries."""
     return (entries + size - 1) // size
 
 
 @device
 def d_walk(children, root, number):
-    """Return a row's block by its number in level order: its binary digits behind the first lead to it, 0 is left."""
+    """Return a row's block by its number in level order; the binary digits after the first are the path, 0 is left."""
     step = np.int64(1)
     while step <= number:
         step <<= 1
@@ -67,7 +67,7 @@ def d_walk(children, root, number):
 
 @device
 def d_walk_to_lanes(children, root, first, count):
-    """Return to each lane the block ``first`` + its number, from 1; NONE behind the row's last."""
+    """Return to each lane the block number ``first`` + lane, counted from 1; NONE behind the row's last."""
     number = first + d_lane() + 1
     block = np.int64(NONE)
     if number <= count:
@@ -77,9 +77,9 @@ def d_walk_to_lanes(children, root, first, count):
 
 @device
 def d_share(items, count):
-    """Return the first and the last + 1 of the stretches that the warp owns, and the row that the first is of.
+    """Return the first and the last + 1 of the stretches that the warp owns, and the row of the first.
 
-    ``items``: the stretches up to and with each of ``count`` rows.
+    ``items``: inclusive sums of the stretches of ``count`` rows.
     """
     warps = np.int64(cuda.gridsize(1)) // WARP
     total = items[count - 1]
@@ -90,13 +90,13 @@ def d_share(items, count):
 
 @device
 def d_divide(entries, size):
-    """Return the quotient of two numbers below 2**32: a 64-bit division is several times as long."""
+    """Return the quotient of two numbers below 2**32: a 64-bit division takes several times as long."""
     return np.int64(np.uint32(entries) // np.uint32(size))
 
 
 @kernel
 def k_flag_runs(src, flags):
-    """One thread owns one key: whether it is its row's first."""
+    """One thread owns one key: set its flag if it is its row's first."""
     i = cuda.grid(1)
     if i < src.shape[0]:
         flags[i] = 1 if i == 0 or src[i] != src[i - 1] else 0
@@ -104,7 +104,7 @@ def k_flag_runs(src, flags):
 
 @kernel
 def k_list_runs(src, ranks, num_rows, size, written, starts, items, places):
-    """One thread owns one key: the first of a row lists the row, and how many stretches of blocks it has."""
+    """One thread owns one key: the first of a row lists the row, and its number of stretches."""
     i = cuda.grid(1)
     if i < src.shape[0]:
         run = ranks[i] - 1
@@ -120,9 +120,9 @@ def k_list_runs(src, ranks, num_rows, size, written, starts, items, places):
 
 @kernel
 def k_find_keys(src, dst, ranks, starts, items, size, written, roots, children, pool, places, numbers):
-    """A warp owns neighbouring stretches of rows' blocks: it looks for each entry among the row's keys.
+    """A warp owns neighbouring stretches of rows' blocks: it searches each entry among the row's keys.
 
-    ``items``: the stretches up to and with each row.
+    ``items``: inclusive sums of the rows' stretches.
     """
     item, last, run = d_share(items, ranks[src.shape[0] - 1])
     while item < last:
@@ -153,7 +153,7 @@ def k_find_keys(src, dst, ranks, starts, items, size, written, roots, children, 
 
 @kernel
 def k_list_reads(rows, size, degrees, written, items, sizes):
-    """One thread owns one row: how many stretches of blocks and how many edges it has."""
+    """One thread owns one row: write its numbers of stretches and of edges."""
     i = cuda.grid(1)
     if i < rows.shape[0]:
         row = rows[i]
@@ -163,10 +163,10 @@ def k_list_reads(rows, size, degrees, written, items, sizes):
 
 @kernel
 def k_read_rows(rows, items, cursors, size, written, roots, children, pool, weights, weighted, src, dst, read_weights):
-    """A warp owns neighbouring stretches of rows' blocks: their edges go to the rows' next places.
+    """A warp owns neighbouring stretches of rows' blocks: it copies their edges to the rows' next places.
 
-    ``items``: the stretches up to and with each row. ``cursors``: each row's next place (one atomic add a warp and
-    tile), so the order inside a row is open.
+    ``items``: inclusive sums of the rows' stretches. ``cursors``: each row's next place (one atomic add a warp and
+    tile), so the order inside a row is arbitrary.
     """
     item, last, at = d_share(items, np.int64(rows.shape[0]))
     while item < last:
@@ -198,12 +198,12 @@ def k_read_rows(rows, items, cursors, size, written, roots, children, pool, weig
 
 
 def or_other(weights: Array | None, other: Array) -> Array:
-    """Return the weights, or what kernels of an unweighted graph get in their place: an array that they only read."""
+    """Return the weights, or ``other`` for unweighted graphs: a placeholder that kernels do not write."""
     return other if weights is None else weights
 
 
 def locate_runs(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: Array) -> tuple[Runs, Array, Array]:
-    """Find sorted and distinct keys, at least one; return their rows, too, and what :func:`find_keys` returns."""
+    """Find sorted and distinct keys, at least one; return their rows and the results of :func:`find_keys`."""
     xp, count = backend.xp, int(src.shape[0])
     items, flags, starts, places, numbers = backend.empty_arena(
         (count, np.int64), (count, np.int64), (count + 1, np.int64), (count, np.int64), (count, np.int64), zeroed=1
@@ -227,7 +227,7 @@ def find_keys(backend: Backend, blocks: Blocks, num_rows: int, src: Array, dst: 
 
 
 def read_rows(backend: Backend, blocks: Blocks, rows: Array) -> tuple[Array, Array, Array | None]:
-    """Return the edges of some rows, those of a row in no order."""
+    """Return the edges of some rows, unordered within a row."""
     xp, count = backend.xp, int(rows.shape[0])
     items, sizes = backend.empty_arena((count, np.int64), (count, np.int64))
     k_list_reads.launch(count, rows, blocks.size, blocks.degrees, blocks.written, items, sizes)

@@ -1,4 +1,4 @@
-"""Edge blocks in a binary tree a vertex on CUDA: what the store calls."""
+"""Edge blocks in a binary tree for each vertex on CUDA: the functions that the store calls."""
 
 from dynstore.stores.graphvine.cuda.append import append_keys, plan_append
 from dynstore.stores.graphvine.cuda.remove import plan_removal, remove_keys

@@ -38,13 +38,13 @@ TOUCH_AHEAD = 16
 
 @njit(cache=True)
 def _locate_one(ids, words, table, depth, starts, row, key):
-    """Return the first slot in order of a row whose destination is not below ``key``, and what stands there."""
+    """Return the first slot in order of a row whose destination is not below ``key``, and its state."""
     if row >= starts.shape[0] - 1:
         return np.int64(32) << depth, ABSENT
     begin, end = in_order_slot(starts[row], depth), in_order_slot(starts[row + 1], depth)
     if begin == end:
         return begin, ABSENT
-    low, high = begin >> 5, (end - 1) >> 5  # the last segment whose first destination is below the key, else `low`
+    low, high = begin >> 5, (end - 1) >> 5  # find the last segment whose first destination is below the key, else `low`
     while low < high:
         middle = (low + high + 1) >> 1
         p = physical_of(middle, depth)
@@ -54,7 +54,7 @@ def _locate_one(ids, words, table, depth, starts, row, key):
             high = middle - 1
     p = physical_of(low, depth)
     place, last = max(begin, low << 5), min(end, (low + 1) << 5)
-    if ids[base_of(table, FIRST_SRC, p) + p] < 0:  # never written: its first key is in all slots
+    if ids[base_of(table, FIRST_SRC, p) + p] < 0:  # never written: all slots show its first key
         place = last if ids[base_of(table, FIRST_DST, p) + p] < key else place
     else:
         column = base_of(table, DST, p) + p * 32
@@ -75,7 +75,7 @@ def _locate_one(ids, words, table, depth, starts, row, key):
 
 @njit(cache=True)
 def locate(ids, words, table, depth, starts, edge_src, edge_dst, positions, states):
-    """Find each edge: the first slot in order of its row that is not below it; PRESENT or ABSENT."""
+    """Find each edge's lower bound in its row, a slot in order, and its state: PRESENT or ABSENT."""
     for i in range(edge_src.shape[0]):
         positions[i], states[i] = _locate_one(
             ids, words, table, depth, starts, np.int64(edge_src[i]), np.int64(edge_dst[i])
@@ -84,9 +84,9 @@ def locate(ids, words, table, depth, starts, edge_src, edge_dst, positions, stat
 
 @njit(cache=True)
 def renumber(positions, growth):
-    """Renumber slots in order as ``growth`` new levels do.
+    """Renumber slots in order for ``growth`` new levels.
 
-    What goes behind all slots of a segment goes behind the new ones that follow it: these have its last key.
+    A place behind all slots of a segment becomes one behind the new segments that follow: these repeat its last key.
     """
     for i in range(positions.shape[0]):
         positions[i] = (positions[i] >> 5 << growth << 5) + (positions[i] & 31)
@@ -94,7 +94,7 @@ def renumber(positions, growth):
 
 @njit(cache=True)
 def set_weights(words, weights, table, depth, positions, states, new_weights, add, stamp):
-    """Give present edges their new weight."""
+    """Write the new weights of present edges."""
     for i in range(positions.shape[0]):
         if states[i] == PRESENT:
             p = physical_of(positions[i] >> 5, depth)
@@ -105,7 +105,7 @@ def set_weights(words, weights, table, depth, positions, states, new_weights, ad
 
 @njit(cache=True)
 def read_weights(weights, table, depth, positions, states, out):
-    """Read the weights of present edges; 0 for the others."""
+    """Read the weights of present edges; 0 for absent ones."""
     for i in range(positions.shape[0]):
         out[i] = 0
         if states[i] == PRESENT:
@@ -115,7 +115,7 @@ def read_weights(weights, table, depth, positions, states, out):
 
 @njit(cache=True)
 def clear_keys(ids, words, table, depth, starts, edge_src, edge_dst, stamp):
-    """Delete edges that may be there; return how many were."""
+    """Delete edges; absent ones are skipped. Return the number deleted."""
     found = 0
     for i in range(edge_src.shape[0]):
         slot, state = _locate_one(ids, words, table, depth, starts, np.int64(edge_src[i]), np.int64(edge_dst[i]))
@@ -139,7 +139,7 @@ def clear_located_keys(words, table, depth, positions, states, stamp):
 
 @njit(cache=True)
 def append_first_keys(ids, table, depth, old_depth):
-    """Give the segments of new levels the last key before them; they count as never written."""
+    """Set the first key of new levels' segments to the last key before each; they count as never written."""
     if old_depth < 0:
         ids[base_of(table, FIRST_SRC, 0)], ids[base_of(table, FIRST_DST, 0)], old_depth = -1, 0, 0
     growth = depth - old_depth
@@ -157,7 +157,7 @@ def append_first_keys(ids, table, depth, old_depth):
 
 @njit(cache=True)
 def _write_rows(starts, low, high, slot):
-    """Let the rows in (low, high] start at a physical slot; where the outer two are right already, all are."""
+    """Set the start of the rows in (low, high] to a physical slot; if the first and last are right, all are."""
     if low < high and (starts[low + 1] != slot or starts[high] != slot):
         for row in range(low + 1, high + 1):
             starts[row] = slot
@@ -167,8 +167,8 @@ def _write_rows(starts, low, high, slot):
 def spread(ids, words, weights, table, depth, starts, weighted, first, end, count, e_src, e_dst, e_weights, stamp):
     """Write ``count`` edges evenly over the segments [first, end) in order; gaps repeat the key before them.
 
-    Slot s of c shows edge floor(((s + 1) count - 1) / c), valid in the first slot that does. Rows that begin in the
-    window, or right behind it, get their starts.
+    Slot s of c shows edge floor(((s + 1) count - 1) / c), valid in the first slot that shows it. The starts of rows
+    that begin in the window, or right behind it, are written.
     """
     size = (end - first) * 32
     row = np.int64(-1)
@@ -207,7 +207,7 @@ def spread(ids, words, weights, table, depth, starts, weighted, first, end, coun
 
 @njit(cache=True)
 def _gather(ids, words, weights, table, depth, weighted, first, end, low, high, pending, places, new, scratch):
-    """Merge the edges of segments [first, end) with pending keys, each of which goes before slot ``places[key]``."""
+    """Merge the edges of segments [first, end) with pending keys; a key goes before slot ``places[key]``."""
     new_src, new_dst, new_weights = new
     t_src, t_dst, t_weights = scratch
     count, key = 0, low
@@ -243,7 +243,7 @@ def _gather(ids, words, weights, table, depth, weighted, first, end, low, high, 
 
 @njit(cache=True)
 def _touch(ids, words, table, depth, starts, bounds, pending, new_src, first, end):
-    """Read what the first segment of each window needs, so that the cache misses of several windows overlap."""
+    """Read the data of each window's first segment, so that the cache misses of several windows overlap."""
     seen = np.int64(0)
     for window in range(first, end):
         p = physical_of(bounds[window, 0], depth)
@@ -273,14 +273,14 @@ def write_windows(ids, words, weights, table, depth, starts, weighted, bounds, p
 
 @njit(cache=True)
 def gather_all(ids, words, weights, table, depth, weighted, none, scratch):
-    """Bring all edges to scratch, in order; ``none``: an array of int64 without items."""
+    """Copy all edges to scratch, in order; ``none``: an empty int64 array."""
     end = np.int64(1) << depth
     _gather(ids, words, weights, table, depth, weighted, 0, end, 0, 0, none, none, scratch, scratch)
 
 
 @njit(cache=True)
 def copy_changed(ids, words, weights, table, depth, starts, weighted, since, src, dst, out_weights, valid, offsets):
-    """Bring a table of all slots in order up to date: segments changed after ``since`` (-1: all), and the offsets."""
+    """Update a table of all slots in order: the segments changed after ``since`` (-1: all), and the offsets."""
     for i in range(np.int64(1) << depth):
         p = physical_of(i, depth)
         if since >= 0 and np.int64(words[base_of(table, STAMP, p) + p]) <= since:
@@ -301,7 +301,7 @@ def copy_changed(ids, words, weights, table, depth, starts, weighted, since, src
 
 @njit(cache=True)
 def read_row(ids, words, table, depth, begin, end, out):
-    """Write the destinations of a row's edges to ``out``, where it has room for them; return how many there are."""
+    """Write the destinations of a row's edges to ``out``, as far as it has room; return their number."""
     first, last = in_order_slot(begin, depth), in_order_slot(end, depth)
     count = 0
     for i in range(first >> 5, (last + 31) >> 5):

@@ -1,8 +1,8 @@
-"""Where the segments of a leveled packed memory array are, on the host.
+"""The mapping of segments of a leveled packed memory array to memory, on the host.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023; the
-mapping is the corrected one, see ``docs/stores/lpma.md``. Kernels take memory as one array a dtype, in which ``table``
-says where each column of each level begins.
+mapping is corrected, see ``docs/stores/lpma.md``. Kernels see memory as one array per dtype; ``table`` has the begin of
+each column of each level in it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _AllMemory:
 
 @cache
 def all_memory(dtype: Any) -> np.ndarray:
-    """Return the whole of memory as one array, for kernels that know where to look."""
+    """Return all memory as one array, for kernels that index it by ``table``."""
     return np.asarray(_AllMemory(np.dtype(dtype)))
 
 
@@ -53,7 +53,7 @@ def _level_of(p):
 
 @njit(cache=True)
 def physical_of(i, depth):
-    """Return the physical number of the segment that comes i-th in order."""
+    """Return the physical number of the i-th segment in order."""
     if i == 0:
         return np.int64(0)
     zeros = count_bits((i & -i) - 1)
@@ -62,7 +62,7 @@ def physical_of(i, depth):
 
 @njit(cache=True)
 def in_order_of(p, depth):
-    """Return which segment in order a physical one is."""
+    """Return the number in order of a physical segment."""
     if p == 0:
         return np.int64(0)
     level = _level_of(p)
@@ -71,7 +71,7 @@ def in_order_of(p, depth):
 
 @njit(cache=True)
 def in_order_slot(start, depth):
-    """Return the slot in order of a physical one, that behind all slots for END."""
+    """Return the slot in order of a physical slot; for END, the one behind all slots."""
     if start == END:
         return np.int64(32) << depth
     return (in_order_of(np.int64(start) >> 5, depth) << 5) + (start & 31)
@@ -79,7 +79,7 @@ def in_order_slot(start, depth):
 
 @njit(cache=True)
 def base_of(table, column, p):
-    """Return what to add to a physical number, of the slot or of the segment, to find its item."""
+    """Return the offset to add to a physical number, of a slot or a segment, to get the index of its item."""
     return table[column * MAX_LEVELS + _level_of(p)]
 
 
@@ -98,6 +98,6 @@ def first_source_of(ids, table, p):
 
 @njit(cache=True)
 def last_source_of(ids, table, p):
-    """Return the source of a segment's last key; one that was never written shows its first in all slots."""
+    """Return the source of a segment's last key; if never written, all its slots show its first key."""
     source = np.int64(ids[base_of(table, FIRST_SRC, p) + p])
     return np.int64(ids[base_of(table, SRC, p) + p * 32 + 31]) if source >= 0 else -1 - source

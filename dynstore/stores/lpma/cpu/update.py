@@ -1,7 +1,7 @@
-"""LPMA on the host: a packed memory array in levels, its windows found and written one after the other.
+"""LPMA on the host: a packed memory array in levels; windows are found and written one after the other.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023;
-``docs/stores/lpma.md`` says where we differ.
+``docs/stores/lpma.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ __all__ = [
 ]
 
 NO_WEIGHTS = np.empty(0, dtype=np.float32)
-# Sources, destinations and weights (length 0 where there are none).
+# Sources, destinations and weights (length 0 if unweighted).
 Columns: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The windows to write, ascending and disjoint, and the memory that writing them takes.
+    """The windows to write, ascending and disjoint, and the scratch for it.
 
     ``bounds`` has a row for each: first segment in order, last + 1, first pending key, last + 1. ``num_saved``:
     segments that re-balancing layer by layer would have moved twice.
@@ -99,7 +99,7 @@ class Stopwatch:
 
 
 def _memory(levels: Levels) -> tuple[Any, ...]:
-    """Return what every kernel takes first: memory as ids, as words and as weights, the table, the depth."""
+    """Return the first arguments of every kernel: memory as ids, as words and as weights, the table, the depth."""
     weight_dtype = np.float32 if levels.weight_dtype is None else levels.weight_dtype
     return (
         all_memory(levels.vertex_dtype), all_memory(np.uint32), all_memory(weight_dtype), levels.table, levels.depth,
@@ -133,7 +133,7 @@ def _located(backend: Backend, levels: Levels, batch: EdgeBatch) -> SearchResult
 
 
 def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
-    """Give the segments of the levels above ``old_depth`` their first keys; -1 for levels that hold nothing at all."""
+    """Set the first keys of the segments in levels above ``old_depth``; -1 if all levels are new."""
     ids, _, _, table, depth = _memory(levels)
     append_first_keys(ids, table, depth, old_depth)
 
@@ -141,14 +141,14 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 def plan_insert(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float], most_growth: int, top_down: bool
 ) -> tuple[SearchResult, int, Windows | None]:
-    """Find the keys of a batch, how many levels to append, and the windows that take the absent ones.
+    """Find the keys of a batch, the number of levels to append, and the windows for the absent keys.
 
     Parameters
     ----------
     limits : pair of float
-        The highest density of a leaf and of the root, linear in the layer between them.
+        The highest density of a leaf and of the root; linear in the layer in between.
     most_growth : int
-        Levels that could be needed if all keys were absent.
+        Levels that would be needed if all keys were absent.
     top_down : bool
 
     Returns
@@ -166,9 +166,9 @@ def plan_insert(
 def plan_delete(
     backend: Backend, levels: Levels, batch: EdgeBatch, limits: tuple[float, float]
 ) -> tuple[SearchResult, Windows | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch, and choose the windows to compact after the present keys are deleted.
 
-    ``limits``: the lowest density of a leaf and of the root. No windows where the root would be sparser.
+    ``limits``: the lowest density of a leaf and of the root. No windows if the root would be sparser.
     """
     located = _located(backend, levels, batch)
     if levels.num_edges - located.found < limits[1] * levels.num_slots:
@@ -199,7 +199,7 @@ def insert(
     backend: Backend, old: Levels, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows, add: bool,
     stamp: int,
 ) -> None:  # fmt: skip
-    """Write an insertion, ``levels`` being the old ones and those appended; allocates nothing."""
+    """Write an insertion; ``levels`` are the old and the appended ones. Allocates nothing."""
     memory, new_weights = _memory(levels), _or_none(batch.weights)
     if levels.weight_dtype is not None:
         _, words, weights, table, depth = memory
@@ -217,7 +217,7 @@ def insert(
 def delete(
     backend: Backend, levels: Levels, batch: EdgeBatch, located: SearchResult, windows: Windows | None, stamp: int
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys, and compact the windows that became too empty."""
     _, words, _, table, depth = _memory(levels)
     clear_located_keys(words, table, depth, located.positions, located.states, stamp)
     if windows is not None:
@@ -231,12 +231,12 @@ def delete(
 
 
 def delete_listed(backend: Backend, levels: Levels, src: Array, dst: Array, stamp: int) -> None:
-    """Delete edges that are there, and re-balance nothing."""
+    """Delete edges, all present, without re-balancing."""
     clear_keys(*_search(levels), src, dst, stamp)
 
 
 def build(backend: Backend, levels: Levels, columns: Columns, stamp: int) -> None:
-    """Spread sorted edges, ``levels.num_edges`` of them and at least one, over levels that hold none."""
+    """Spread ``levels.num_edges`` sorted edges, at least one, over levels without edges."""
     weighted = levels.weight_dtype is not None
     spread(
         *_memory(levels), levels.starts, weighted, 0, levels.num_segments, levels.num_edges, *columns, stamp
@@ -244,17 +244,17 @@ def build(backend: Backend, levels: Levels, columns: Columns, stamp: int) -> Non
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Columns:
-    """Return what :func:`build` takes of a batch."""
+    """Return a batch's columns for :func:`build`."""
     return batch.src, batch.dst, _or_none(batch.weights)
 
 
 def plan_rebuild(backend: Backend, old: Levels, located: SearchResult, levels: Levels) -> tuple[SearchResult, Columns]:
-    """Reserve what :func:`rebuild` needs: room for all edges."""
+    """Reserve the scratch of :func:`rebuild`: room for all edges."""
     return located, _columns(backend, levels, levels.num_edges)
 
 
 def rebuild(backend: Backend, old: Levels, levels: Levels, plan: tuple[SearchResult, Columns], stamp: int) -> None:
-    """Write the old edges without those located to new levels."""
+    """Write the old edges, without the located ones, to new levels."""
     located, scratch = plan
     _, words, _, table, depth = _memory(old)
     clear_located_keys(words, table, depth, located.positions, located.states, stamp)
@@ -263,14 +263,14 @@ def rebuild(backend: Backend, old: Levels, levels: Levels, plan: tuple[SearchRes
 
 
 def refresh(backend: Backend, levels: Levels, since: int, view: SlotArrays) -> None:
-    """Bring a table of all slots up to date with the updates after stamp ``since``; -1 writes all of it."""
+    """Update a table of all slots with the changes after stamp ``since``; -1 writes all of it."""
     weights = _or_none(view.weights)
     columns = view.src, view.dst, weights, view.valid, view.offsets
     copy_changed(*_memory(levels), levels.starts, levels.weight_dtype is not None, since, *columns)
 
 
 def look_up(backend: Backend, levels: Levels, src: Array, dst: Array) -> tuple[Array, Array, Array | None]:
-    """Return the slots in order of edges, which are there, and their weights (0 where absent; None: unweighted)."""
+    """Return edges' slots in order, whether they are there, and their weights (0 if absent; None if unweighted)."""
     positions, states = _locate(backend, levels, src, dst)
     if levels.weight_dtype is None:
         return positions, states == PRESENT, None

@@ -1,7 +1,7 @@
 """Choosing the windows of a leveled packed memory array on the host: bottom-up or top-down.
 
-A window of layer h is an aligned run of 2**h segments in order. Where ``growth`` levels are about to be appended,
-segments are numbered as they will be: the present ones are every (2**growth)-th, those between them are empty.
+A window of layer h is an aligned run of 2**h segments in order. If ``growth`` levels will be appended, segments are
+numbered as after the growth: every (2**growth)-th is a present one, those in between are empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_WINDOW = np.int8(-1)
 
 @njit(cache=True)
 def _old_segment(i, growth):
-    """Return the first present segment that will not come before segment i."""
+    """Return the first present segment that, after the growth, does not come before segment i."""
     return (i + (np.int64(1) << growth) - 1) >> growth
 
 
@@ -34,13 +34,13 @@ def _count_edges(words, table, depth, growth, first, end):
 
 @njit(cache=True)
 def _limit_of(leaf, root, height, top):
-    """Return the density limit of a layer, linear from the leaves to the root."""
+    """Return the density limit of a layer; linear from the leaves to the root."""
     return leaf + (root - leaf) * height / top if top > 0 else root
 
 
 @njit(cache=True)
 def _mark(heights, run, low, high, height):
-    """Make the runs [low, high) one window, led by ``run``; return the segments of the windows that it covers."""
+    """Make the runs [low, high) one window, led by ``run``; return the segments of the windows that it replaces."""
     covered = 0
     for other in range(low, high):
         if heights[other] >= 0:
@@ -52,11 +52,11 @@ def _mark(heights, run, low, high, height):
 
 @njit(cache=True)
 def choose_bottom_up(words, table, depth, growth, leaf, root, inserting, num_runs, run_leaf, run_keys, heights):
-    """Let each changed segment climb, layer by layer, to the lowest window within its limit.
+    """Climb from each changed segment, layer by layer, to the lowest window within its limit.
 
-    ``heights`` becomes the layer of the window that a run leads, -1 where it leads none: windows inside others are
-    dropped. The caller has seen to it that the root is within its limit. Returns the segments of those dropped: what
-    re-balancing layer by layer would have moved, to move it again later.
+    ``heights`` becomes the layer of the window that a run leads, -1 if it leads none: windows inside others are
+    dropped. Precondition: the root is within its limit. Returns the segments of dropped windows: re-balancing layer by
+    layer would have moved these, and later moved them again.
     """
     top, saved = depth + growth, 0
     low, high = np.empty(num_runs, np.int64), np.empty(num_runs, np.int64)
@@ -102,7 +102,7 @@ def choose_bottom_up(words, table, depth, growth, leaf, root, inserting, num_run
 
 @njit(cache=True)
 def count_before(words, table, depth):
-    """Return the edges before each segment in order, and of all; int64, shape (segments + 1,)."""
+    """Return the number of edges before each segment in order, and the total; int64, shape (segments + 1,)."""
     before = np.empty((np.int64(1) << depth) + 1, np.int64)
     before[0] = 0
     for i in range(np.int64(1) << depth):
@@ -112,7 +112,7 @@ def count_before(words, table, depth):
 
 @njit(cache=True)
 def choose_top_down(before, depth, growth, leaf, root, num_runs, run_leaf, run_keys, heights):
-    """Go down from the root as long as both halves of a window can take their keys; a window ends where one cannot.
+    """Descend from the root while both halves of a window can take their keys; choose a window if a half cannot.
 
     ``heights`` as in :func:`choose_bottom_up`. No window lies in another.
     """
@@ -152,7 +152,7 @@ def choose_top_down(before, depth, growth, leaf, root, num_runs, run_leaf, run_k
 def collect_windows(num_runs, run_leaf, run_pending, heights, bounds):
     """List the windows: first segment in order, last + 1, first pending key, last + 1.
 
-    Returns their number, their segments, the segments of the largest.
+    Returns their number, the number of their segments, and that of the largest.
     """
     num_windows, total, largest, run = 0, 0, 0, 0
     while run < num_runs:

@@ -23,7 +23,7 @@ __all__ = [
 
 @kernel
 def k_look_up(ids, words, weights, table, depth, starts, weighted, edge_src, edge_dst, positions, there, found):
-    """One thread owns one edge: its slot in order, whether it is there, and its weight, 0 where it is not."""
+    """One thread owns one edge: write its slot in order, whether it is there, and its weight, 0 if absent."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
         place, present = d_find_key(ids, words, table, depth, starts, np.int64(edge_src[i]), edge_dst[i])
@@ -39,7 +39,7 @@ def k_look_up(ids, words, weights, table, depth, starts, weighted, edge_src, edg
 
 @kernel
 def k_set_weights(words, weights, table, depth, positions, states, new_weights, add, stamp):
-    """One thread owns one key: a present one gets its weight."""
+    """One thread owns one key: write the weight of a present one."""
     i = cuda.grid(1)
     if i < positions.shape[0] and states[i] == PRESENT:
         p = d_physical_of(positions[i] >> 5, depth)
@@ -53,7 +53,7 @@ def k_set_weights(words, weights, table, depth, positions, states, new_weights, 
 
 @kernel
 def k_clear_keys(ids, words, table, depth, starts, edge_src, edge_dst, stamp):
-    """One thread owns one edge: it loses its bit (atomic and), if it is there."""
+    """One thread owns one edge: if it is there, clear its bit (atomic and)."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
         place, present = d_find_key(ids, words, table, depth, starts, np.int64(edge_src[i]), edge_dst[i])
@@ -65,7 +65,7 @@ def k_clear_keys(ids, words, table, depth, starts, edge_src, edge_dst, stamp):
 
 @kernel
 def k_clear_positions(words, table, depth, positions, states, stamp):
-    """One thread owns one key: a present one loses its bit (atomic and)."""
+    """One thread owns one key: clear the bit of a present one (atomic and)."""
     i = cuda.grid(1)
     if i < positions.shape[0] and states[i] == PRESENT:
         p = d_physical_of(positions[i] >> 5, depth)
@@ -75,7 +75,7 @@ def k_clear_positions(words, table, depth, positions, states, stamp):
 
 @kernel
 def k_read_row(ids, words, table, depth, begin, end, out, there):
-    """One warp owns one segment of the slots [begin, end) in order: their destinations, and which hold an edge."""
+    """One warp owns one segment of the slots [begin, end) in order: write destinations, and which hold an edge."""
     lane = d_lane()
     segment = (begin >> 5) + (cuda.grid(1) >> 5)
     slot = segment * 32 + lane
@@ -89,7 +89,7 @@ def k_read_row(ids, words, table, depth, begin, end, out, there):
 
 @kernel
 def k_copy_changed(ids, words, weights, table, depth, weighted, since, src, dst, out_weights, valid):
-    """Warps stride over the segments in order; one that changed after ``since`` (-1: each) is copied to its place."""
+    """Warps stride over the segments in order; copy those that changed after ``since`` (-1: all) to their places."""
     lane = d_lane()
     segment = np.int64(cuda.grid(1) >> 5)
     while segment < np.int64(1) << depth:
@@ -101,7 +101,7 @@ def k_copy_changed(ids, words, weights, table, depth, weighted, since, src, dst,
                 dst[slot] = ids[d_base_of(table, DST, p) + p * 32 + lane]
                 if weighted:
                     out_weights[slot] = weights[d_base_of(table, WEIGHT, p) + p * 32 + lane]
-            else:  # never written: its first key is in all slots
+            else:  # never written: all slots show its first key
                 src[slot] = -1 - source
                 dst[slot] = ids[d_base_of(table, FIRST_DST, p) + p]
                 if weighted:
@@ -113,7 +113,7 @@ def k_copy_changed(ids, words, weights, table, depth, weighted, since, src, dst,
 
 @kernel
 def k_write_offsets(starts, depth, offsets):
-    """One thread owns one row: its first slot in order."""
+    """One thread owns one row: write its first slot in order."""
     row = cuda.grid(1)
     if row < offsets.shape[0]:
         offsets[row] = d_in_order_slot(starts[row], depth)

@@ -1,4 +1,4 @@
-"""Where the segments of a leveled packed memory array are, on CUDA; see :mod:`dynstore.stores.lpma.cpu.mapping`."""
+"""The mapping of segments to memory, on CUDA; see :mod:`dynstore.stores.lpma.cpu.mapping`."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ ADDRESSES = 1 << 47
 
 
 class AllMemory:
-    """Every address from ``MEMORY_BASE`` on as one array, for kernels that know where to look.
+    """All addresses from ``MEMORY_BASE`` on as one array, for kernels that index it by ``table``.
 
-    It has what a launch asks of an array. In the simulator it is read and written like one, of the host's memory.
+    It has the attributes that a launch needs. In the simulator it reads and writes host memory like an array.
     """
 
     ndim = 1
@@ -59,7 +59,7 @@ def _all_memory(dtype: Any) -> AllMemory:
 
 
 def memory_of(levels: Levels) -> tuple[Any, ...]:
-    """Return what every kernel takes first: memory as ids, as words and as weights, the table, the depth."""
+    """Return the first arguments of every kernel: memory as ids, as words and as weights, the table, the depth."""
     weight_dtype = np.float32 if levels.weight_dtype is None else levels.weight_dtype
     return (
         _all_memory(levels.vertex_dtype), _all_memory(np.uint32), _all_memory(weight_dtype), levels.table, levels.depth,
@@ -68,7 +68,7 @@ def memory_of(levels: Levels) -> tuple[Any, ...]:
 
 @device
 def d_physical_of(i, depth):
-    """Return the physical number of the segment that comes i-th in order."""
+    """Return the physical number of the i-th segment in order."""
     if i == 0:
         return np.int64(0)
     zeros = np.int64(cuda.ffs(np.int32(i))) - 1
@@ -83,7 +83,7 @@ def d_level_of(p):
 
 @device
 def d_in_order_of(p, depth):
-    """Return which segment in order a physical one is."""
+    """Return the number in order of a physical segment."""
     if p == 0:
         return np.int64(0)
     level = d_level_of(p)
@@ -92,7 +92,7 @@ def d_in_order_of(p, depth):
 
 @device
 def d_in_order_slot(start, depth):
-    """Return the slot in order of a physical one, that behind all slots for END."""
+    """Return the slot in order of a physical slot; for END, the one behind all slots."""
     if start == END:
         return np.int64(32) << depth
     return (d_in_order_of(np.int64(start) >> 5, depth) << 5) + (np.int64(start) & 31)
@@ -100,7 +100,7 @@ def d_in_order_slot(start, depth):
 
 @device
 def d_base_of(table, column, p):
-    """Return what to add to a physical number, of the slot or of the segment, to find its item."""
+    """Return the offset to add to a physical number, of a slot or a segment, to get the index of its item."""
     return table[column * MAX_LEVELS + d_level_of(p)]
 
 
@@ -119,7 +119,7 @@ def d_first_source(ids, table, p):
 
 @device
 def d_last_source(ids, table, p):
-    """Return the source of a segment's last key; one that was never written shows its first in all slots."""
+    """Return the source of a segment's last key; if never written, all its slots show its first key."""
     source = np.int64(ids[d_base_of(table, FIRST_SRC, p) + p])
     return np.int64(ids[d_base_of(table, SRC, p) + p * 32 + 31]) if source >= 0 else -1 - source
 
@@ -132,7 +132,7 @@ def d_find_key(ids, words, table, depth, starts, row, key):
     begin, end = d_in_order_slot(starts[row], depth), d_in_order_slot(starts[row + 1], depth)
     if begin == end:
         return begin, False
-    low, high = begin >> 5, (end - 1) >> 5  # the last segment whose first destination is below the key, else `low`
+    low, high = begin >> 5, (end - 1) >> 5  # find the last segment whose first destination is below the key, else `low`
     while low < high:
         middle = (low + high + 1) >> 1
         p = d_physical_of(middle, depth)
@@ -142,7 +142,7 @@ def d_find_key(ids, words, table, depth, starts, row, key):
             high = middle - 1
     p = d_physical_of(low, depth)
     place, last = max(begin, low << 5), min(end, (low + 1) << 5)
-    if ids[d_base_of(table, FIRST_SRC, p) + p] < 0:  # never written: its first key is in all slots
+    if ids[d_base_of(table, FIRST_SRC, p) + p] < 0:  # never written: all slots show its first key
         place = last if ids[d_base_of(table, FIRST_DST, p) + p] < key else place
     else:
         shift = d_base_of(table, DST, p) + p * 32 - (low << 5)

@@ -1,7 +1,7 @@
-"""Planning an update of a leveled packed memory array on CUDA: one kernel and one read-back, whatever the batch.
+"""Planning an update of a leveled packed memory array on CUDA: one kernel and one read-back for any batch.
 
-The phases are those of ``gpma_plus/cuda/plan_sorted.py``, on a copy of the validity words in order, in which the
-levels that are about to be appended are there already.
+The phases are those of ``gpma_plus/cuda/plan_sorted.py``. They work on a copy of the validity words in order, which
+already includes the levels to append.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Planned", "k_order_words", "plan_windows"]
 
-# Arrays of the batch's length that the kernel works in: keys, places, leaves, one that stays empty, the windows'.
+# Work arrays of the batch's length: keys, places, leaves, an unused one; and those of the windows.
 NUM_LISTS, NUM_WINDOW_ARRAYS = 4, 6
-# No key is DEAD here, so its row of the sums is free: segments of windows that lie in other windows.
+# There are no tombstones here, so their row of the sums is free. It counts segments of windows inside other windows.
 SAVED = TOMBSTONE
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What an update does; slots, leaves and windows are numbered in order, as they are after the growth.
+    """The plan of an update; slots, leaves and windows are numbered in order, as after the growth.
 
-    ``ordered``: the validity words in order, before the update; ``before``: edges before each block of 32 segments,
-    after a deletion's bits; ``keys``, ``places``: the absent keys' rows in the batch and the slots that they go before;
-    ``far_rows``: for writing, see ``d_write_rows_by_warp``.
+    ``ordered``: the validity words in order, before the update. ``before``: edges before each block of 32 segments,
+    after a deletion's bits are cleared. ``keys``, ``places``: the absent keys' rows in the batch, and the slots that
+    they go before. ``far_rows``: for writing, see ``d_write_rows_by_warp``.
     """
 
     located: SearchResult
@@ -72,7 +72,7 @@ class Planned:
 
 @device
 def d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, count, positions, states, control, board):
-    """Find each key's lower bound inside its row, and whether it is there; leave the counts of both states."""
+    """Find each key's lower bound inside its row, and whether it is there; add up the counts of both states."""
     first, end = d_chunk(count)
     absent, present, loops = np.int64(0), np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
@@ -90,7 +90,7 @@ def d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, cou
 
 @device
 def d_find_growth(total, depth, root):
-    """Return how many levels make so many edges no denser than the root may be."""
+    """Return the number of new levels that keeps the root's density within its limit."""
     growth = np.int64(0)
     while total > root * (np.int64(32) << (depth + growth)):
         growth += 1
@@ -99,7 +99,7 @@ def d_find_growth(total, depth, root):
 
 @device
 def d_renumber(positions, count, growth):
-    """Renumber slots in order as ``growth`` new levels do; what goes behind a segment goes behind the new ones, too."""
+    """Renumber slots in order for ``growth`` new levels; a place behind a segment moves behind its new ones."""
     first, end = d_chunk(count)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
         positions[i] = ((positions[i] >> 5) << growth << 5) + (positions[i] & 31)
@@ -107,7 +107,7 @@ def d_renumber(positions, count, growth):
 
 @device
 def d_order_word(words, table, depth, growth, i, ordered):
-    """Copy the validity word of the segment that will be the i-th in order; return it, 0 for a new segment."""
+    """Copy and return the validity word of the segment that becomes the i-th in order; 0 for a new segment."""
     word = np.uint32(0)
     if i & ((np.int64(1) << growth) - 1) == 0:
         word = d_word_of(words, table, d_physical_of(i >> growth, depth))
@@ -117,7 +117,7 @@ def d_order_word(words, table, depth, growth, i, ordered):
 
 @kernel
 def k_order_words(words, table, depth, ordered):
-    """One thread owns one segment: its validity word."""
+    """One thread owns one segment: copy its validity word."""
     i = np.int64(cuda.grid(1))
     if i < ordered.shape[0]:
         d_order_word(words, table, depth, 0, i, ordered)
@@ -125,7 +125,7 @@ def k_order_words(words, table, depth, ordered):
 
 @device
 def d_order_words(words, table, depth, growth, num_leaves, ordered, counts, control, board):
-    """Copy the validity words in order and count the edges of blocks of 32; leaves the sum of each share.
+    """Copy the validity words in order, count the edges of blocks of 32, and add up each share's sum.
 
     Four neighbouring threads own a block, 8 words each.
     """
@@ -157,10 +157,10 @@ def d_count_span(ordered, before, first, end):
 
 @device
 def d_descend_leaves(ordered, before, leaves, num_items, low, high, top, marks):
-    """The first item of each leaf goes down from the root and marks where it ends (atomic or).
+    """Descend from the root for the first item of each leaf, and mark the final window (atomic or).
 
-    It ends at a window of which a half cannot take its keys, or at the leaf. Nodes are numbered as in a heap, and
-    limits go from ``low`` at a leaf to ``high`` at the root.
+    It ends at a window with a half that cannot take its keys, or at the leaf. Nodes are numbered as in a heap. Limits
+    go from ``low`` at a leaf to ``high`` at the root.
     """
     for i in range(cuda.grid(1), num_items, cuda.gridsize(1)):
         leaf = np.int64(leaves[i])
@@ -188,7 +188,7 @@ def d_descend_leaves(ordered, before, leaves, num_items, low, high, top, marks):
 
 @device
 def d_count_covered(marks, top, control, board):
-    """Count the segments of marked windows that lie in other marked ones."""
+    """Count the segments of marked windows that lie in other marked windows."""
     covered = np.int64(0)
     for place in range(cuda.grid(1), marks.shape[0], cuda.gridsize(1)):
         word = np.uint32(marks[place])
@@ -209,9 +209,9 @@ def k_plan_levels(
     ids, words, table, depth, starts, sorted_keys, edge_src, edge_dst, low, high, num_edges, inserting, top_down,
     positions, states, heights, work, before, ordered, marks, control,
 ):  # fmt: skip
-    """Locate the keys, see how many levels to append, choose the windows; a grid-wide wait after each phase.
+    """Locate the keys, decide how many levels to append, choose the windows; a grid-wide wait after each phase.
 
-    ``sorted_keys``, if any, become ``edge_src`` and ``edge_dst`` first, each once. ``work`` holds lists of the
+    ``sorted_keys``, if any, are first written to ``edge_src`` and ``edge_dst``, each once. ``work`` holds lists of the
     batch's length. Atomics: see the phases.
     """
     board = cuda.shared.array(BOARD, np.int64)
@@ -260,12 +260,12 @@ def plan_windows(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], inserting: bool,
     most_growth: int = 0, top_down: bool = False,
 ) -> Planned:  # fmt: skip
-    """Launch the whole plan, then read one record back; what it decides on is on the device until then.
+    """Launch the whole plan, then read one record back; until then all data stay on the device.
 
     Parameters
     ----------
     limits : pair of float
-        The density that no window may pass, of a leaf and of the root; for a deletion the lowest.
+        The highest density of a leaf and of the root; for a deletion, the lowest.
     most_growth : int
         Levels that could be appended.
     """

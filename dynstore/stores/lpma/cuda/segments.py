@@ -1,6 +1,6 @@
-"""Writing the segments of a leveled packed memory array on CUDA: to scratch, merged by rank, and back, spread evenly.
+"""Writing the segments of a leveled packed memory array on CUDA: merge by rank into scratch, then spread evenly.
 
-As ``pma/cuda/redistribute.py`` and ``pma/cuda/leaf_merge.py``, for segments in levels. Leaves, slots and windows are
+Like ``pma/cuda/redistribute.py`` and ``pma/cuda/leaf_merge.py``, for segments in levels. Leaves, slots and windows are
 numbered in order.
 """
 
@@ -34,9 +34,9 @@ __all__ = [
 
 @kernel
 def k_append_first_keys(ids, table, depth, old_depth):
-    """One thread owns one segment of the levels above ``old_depth``: it gets the last key before it, as never written.
+    """One thread owns one segment of a level above ``old_depth``: set its first key to the last key before it.
 
-    With ``old_depth`` -1 nothing is before, and all segments get (0, 0).
+    The segment counts as never written. With ``old_depth`` -1 there are no keys before, and all segments get (0, 0).
     """
     p = np.int64(cuda.grid(1)) + ((np.int64(1) << old_depth) if old_depth >= 0 else np.int64(0))
     if p < np.int64(1) << depth:
@@ -57,9 +57,10 @@ def k_gather_segments(
     ids, weights, table, depth, weighted, ordered, before, places, first, low, high, start, num_windows, num_leaves,
     t_src, t_dst, t_weights,
 ):  # fmt: skip
-    """Warps stride over the windows' segments; each lane sends its slot's edge to its rank in scratch.
+    """Warps stride over the windows' segments; each lane copies its slot's edge to its rank in scratch.
 
-    Rank in the window: the edges before it, and the pending keys that go before its slot. ``ordered``: validity words.
+    Rank in the window: the number of edges before it, plus the pending keys that go before its slot. ``ordered``:
+    validity words.
     """
     lane = d_lane()
     warp = np.int64(cuda.grid(1) >> 5)
@@ -87,8 +88,8 @@ def k_spread_segments(
 ):  # fmt: skip
     """Warps stride over the windows' segments and write them: slot s of c shows element floor(((s + 1) n - 1) / c).
 
-    The ballot of "first slot to show it" is the segment's word. Rows that begin inside the window get their start;
-    those at its first slot are left to ``k_write_window_starts``.
+    The ballot of "first slot to show it" is the segment's word. It writes the starts of rows that begin inside the
+    window; ``k_write_window_starts`` writes those at its first slot.
     """
     lane = d_lane()
     warp = np.int64(cuda.grid(1) >> 5)
@@ -123,10 +124,10 @@ def k_merge_segments(
     ids, words, weights, table, depth, starts, weighted, ordered, first, end, low, high, num_windows, places, keys,
     new_src, new_dst, new_weights, far_rows, stamp,
 ):  # fmt: skip
-    """One warp owns one window; one of a single segment is merged with its keys and spread, in registers.
+    """One warp owns one window; a window of a single segment is merged with its keys and spread, in registers.
 
-    Its lanes load a slot and a key each, and say where the element of each rank comes from (a slot, or 32 + a key);
-    then each slot gets its own from the lane that has it.
+    Each lane loads a slot and a key. Lanes exchange the origin of the element of each rank (a slot, or 32 + a key).
+    Then each slot gets its element from the lane that has it.
     """
     origin = cuda.shared.array(THREADS, np.int32)
     lane, window = d_lane(), cuda.grid(1) >> 5
@@ -159,9 +160,9 @@ def k_merge_segments(
 
 @kernel
 def k_write_window_starts(ids, table, depth, starts, first, end, num_windows, far_rows):
-    """Two threads own a window, one each edge: the rows between its neighbour's keys and its own.
+    """Two threads own a window, one for each border: write the starts of rows between the neighbour's keys and its own.
 
-    At an edge shared with the next window only that one writes. Then all blocks together write the ranges that were too
+    At a border shared with the next window only that one writes. Then all blocks together write the ranges that are too
     long for a warp.
     """
     lane = d_lane()

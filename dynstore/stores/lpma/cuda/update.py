@@ -1,7 +1,7 @@
-"""LPMA on CUDA: a packed memory array in levels; one kernel plans, few write.
+"""LPMA on CUDA: a packed memory array in levels; one kernel plans, a few write.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023;
-``docs/stores/lpma.md`` says where we differ.
+``docs/stores/lpma.md`` lists the differences.
 """
 
 from __future__ import annotations
@@ -68,16 +68,16 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Edges on their way to slots: one window of them, or the windows with scratch."""
+    """Edges in scratch, to be written to slots: of one window, or of all windows that need scratch."""
 
     src: Array
     dst: Array
-    weights: Array  # of length 0 where there are none
+    weights: Array  # of length 0 if unweighted
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """Windows to write, and all memory that writing them takes."""
+    """Windows to write, and all scratch for it."""
 
     planned: Planned
     scratch: Columns
@@ -106,7 +106,7 @@ class Building:
 
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
-    """What is left of the old levels as one window, and where it goes."""
+    """The remaining edges of the old levels as one window, and their target."""
 
     source: Spans
     before: Array
@@ -115,7 +115,7 @@ class Rebuilding:
 
 
 class Stopwatch:
-    """Adds up the device's time between starts and stops; nobody waits for it before it is read."""
+    """Adds up the device's time between starts and stops; only :meth:`read` waits for the device."""
 
     def __init__(self) -> None:
         self._marks: list[Any] = []
@@ -156,7 +156,7 @@ def _columns(backend: Backend, levels: Levels, size: int) -> Columns:
 
 
 def _weights(backend: Backend, levels: Levels, size: int) -> Array:
-    """Return room for so many weights, for none where the graph is unweighted."""
+    """Return room for ``size`` weights, for none if the graph is unweighted."""
     weighted = levels.weight_dtype is not None
     return backend.empty(size if weighted else 0, levels.weight_dtype if weighted else np.float32)
 
@@ -166,12 +166,12 @@ def _or_none(backend: Backend, weights: Array | None) -> Array:
 
 
 def _stride_warps(num_leaves: int) -> int:
-    """Return how many threads let warps stride over so many segments."""
+    """Return the number of threads for warps that stride over ``num_leaves`` segments."""
     return min(num_leaves * WARP, MAX_STRIDE_BLOCKS * THREADS)
 
 
 def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
-    """Give the segments of the levels above ``old_depth`` their first keys; -1 for levels that hold nothing at all."""
+    """Set the first keys of the segments in levels above ``old_depth``; -1 if all levels are new."""
     ids, _, _, table, depth = memory_of(levels)
     count = levels.num_segments - (1 << old_depth if old_depth >= 0 else 0)
     k_append_first_keys.launch(count, ids, table, depth, old_depth)
@@ -180,7 +180,7 @@ def begin_levels(backend: Backend, levels: Levels, old_depth: int) -> None:
 def plan_insert(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float], most_growth: int, top_down: bool
 ) -> tuple[SearchResult, int, Windows]:
-    """Find the keys of a batch, how many levels to append, and the windows that take the absent ones.
+    """Find the keys of a batch, the number of levels to append, and the windows for the absent keys.
 
     See :func:`dynstore.stores.lpma.cpu.update.plan_insert`.
     """
@@ -191,9 +191,9 @@ def plan_insert(
 def plan_delete(
     backend: Backend, levels: Levels, batch: Batch, limits: tuple[float, float]
 ) -> tuple[SearchResult, Windows | None]:
-    """Find the keys of a batch and choose the windows to pack once the present ones are gone.
+    """Find the keys of a batch, and choose the windows to compact after the present keys are deleted.
 
-    ``limits``: the lowest density of a leaf and of the root. No windows where the root would be sparser.
+    ``limits``: the lowest density of a leaf and of the root. No windows if the root would be sparser.
     """
     planned = plan_windows(backend, levels, batch, limits, False)
     if levels.num_edges - planned.located.found < limits[1] * levels.num_slots:
@@ -209,7 +209,7 @@ def insert(
     backend: Backend, old: Levels, levels: Levels, batch: Batch, located: SearchResult, windows: Windows, add: bool,
     stamp: int,
 ) -> None:  # fmt: skip
-    """Write an insertion, ``levels`` being the old ones and those appended."""
+    """Write an insertion; ``levels`` are the old and the appended ones."""
     edges = batch.materialized()
     if edges.weights is not None:
         _, words, weights, table, depth = memory_of(levels)
@@ -224,7 +224,7 @@ def insert(
 def delete(
     backend: Backend, levels: Levels, batch: Batch, located: SearchResult, windows: Windows | None, stamp: int
 ) -> None:
-    """Clear the bits of the present keys and pack the windows that became too empty."""
+    """Clear the bits of the present keys, and compact the windows that became too empty."""
     _, words, _, table, depth = memory_of(levels)
     edges = batch.materialized()
     k_clear_positions.launch(len(edges), words, table, depth, located.positions, located.states, stamp)
@@ -234,13 +234,13 @@ def delete(
 
 
 def delete_listed(backend: Backend, levels: Levels, src: Array, dst: Array, stamp: int) -> None:
-    """Delete edges that are there, and re-balance nothing."""
+    """Delete edges, all present, without re-balancing."""
     ids, words, _, table, depth = memory_of(levels)
     k_clear_keys.launch(src.shape[0], ids, words, table, depth, levels.starts, src, dst, stamp)
 
 
 def _write(levels: Levels, batch: EdgeBatch, plan: Windows, stamp: int) -> None:
-    """Merge the pending keys into the windows: those of one segment in registers, all others through scratch."""
+    """Merge the pending keys into the windows: windows of one segment in registers, all others through scratch."""
     planned, spans, scratch = plan.planned, plan.planned.windows, plan.scratch
     ids, words, weights, table, depth = memory_of(levels)
     weighted, new_weights = levels.weight_dtype is not None, scratch.weights
@@ -266,7 +266,7 @@ def _write(levels: Levels, batch: EdgeBatch, plan: Windows, stamp: int) -> None:
 
 
 def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places: Array, out: Columns) -> None:
-    """Bring the edges of windows with scratch there, in order, each to its rank among them and the pending keys."""
+    """Copy the edges of windows that need scratch to it, each to its rank among the edges and pending keys."""
     ids, _, weights, table, depth = memory_of(levels)
     k_gather_segments.launch(
         _stride_warps(spans.num_scratch_leaves),
@@ -277,7 +277,7 @@ def _gather(levels: Levels, spans: Spans, before: Array, ordered: Array, places:
 
 
 def _spread(levels: Levels, spans: Spans, columns: Columns, far_rows: Array, stamp: int) -> None:
-    """Write scratch back over the windows, and the starts of the rows inside them."""
+    """Spread scratch over the windows, and write the starts of the rows inside them."""
     k_spread_segments.launch(
         _stride_warps(spans.num_scratch_leaves),
         *memory_of(levels), levels.starts, levels.weight_dtype is not None,
@@ -287,7 +287,7 @@ def _spread(levels: Levels, spans: Spans, columns: Columns, far_rows: Array, sta
 
 
 def _write_window_starts(levels: Levels, spans: Spans, far_rows: Array) -> None:
-    """Write the starts of the rows that begin between windows and their neighbours, and of all that are left."""
+    """Write the starts of the rows that begin between windows and their neighbours, and all remaining ones."""
     ids, _, _, table, depth = memory_of(levels)
     if spans.num_windows:
         k_write_window_starts.launch_resident(
@@ -297,7 +297,7 @@ def _write_window_starts(levels: Levels, spans: Spans, far_rows: Array) -> None:
 
 
 def plan_build(backend: Backend, batch: EdgeBatch, levels: Levels) -> Building:
-    """Return what :func:`build` takes to write a batch."""
+    """Return the plan of a batch for :func:`build`."""
     return _building(backend, levels, Columns(batch.src, batch.dst, _or_none(backend, batch.weights)))
 
 
@@ -307,13 +307,13 @@ def _building(backend: Backend, levels: Levels, columns: Columns) -> Building:
 
 
 def build(backend: Backend, levels: Levels, plan: Building, stamp: int) -> None:
-    """Spread sorted edges, ``levels.num_edges`` of them and at least one, over levels that hold none."""
+    """Spread ``levels.num_edges`` sorted edges, at least one, over levels without edges."""
     _spread(levels, plan.spans, plan.columns, plan.far_rows, stamp)
     _write_window_starts(levels, plan.spans, plan.far_rows)
 
 
 def plan_rebuild(backend: Backend, old: Levels, located: SearchResult, levels: Levels) -> Rebuilding:
-    """Reserve what :func:`rebuild` needs, and count what is left of the old levels."""
+    """Reserve the scratch of :func:`rebuild`, and count the remaining edges of the old levels."""
     _, words, _, table, depth = memory_of(old)
     ordered = backend.empty(old.num_segments, np.uint32)
     k_order_words.launch(old.num_segments, words, table, depth, ordered)
@@ -325,14 +325,14 @@ def plan_rebuild(backend: Backend, old: Levels, located: SearchResult, levels: L
 
 
 def rebuild(backend: Backend, old: Levels, levels: Levels, plan: Rebuilding, stamp: int) -> None:
-    """Write what is left of the old levels to new ones."""
+    """Write the remaining edges of the old levels to new ones."""
     no_places = plan.source.first[:0]
     _gather(old, plan.source, plan.before, plan.ordered, no_places, plan.building.columns)
     build(backend, levels, plan.building, stamp)
 
 
 def refresh(backend: Backend, levels: Levels, since: int, view: SlotArrays) -> None:
-    """Bring a table of all slots up to date with the updates after stamp ``since``; -1 writes all of it."""
+    """Update a table of all slots with the changes after stamp ``since``; -1 writes all of it."""
     weights = _or_none(backend, view.weights)
     k_copy_changed.launch(
         _stride_warps(levels.num_segments),
@@ -342,7 +342,7 @@ def refresh(backend: Backend, levels: Levels, since: int, view: SlotArrays) -> N
 
 
 def look_up(backend: Backend, levels: Levels, src: Array, dst: Array) -> tuple[Array, Array, Array | None]:
-    """Return the slots in order of edges, which are there, and their weights (0 where absent; None: unweighted)."""
+    """Return edges' slots in order, whether they are there, and their weights (0 if absent; None if unweighted)."""
     count, weighted = src.shape[0], levels.weight_dtype is not None
     positions, there = backend.empty(count, np.int64), backend.empty(count, np.bool_)
     found = _weights(backend, levels, count)

@@ -1,4 +1,4 @@
-"""One key at a time in a packed memory array on the host: find its place, climb, spread a window where it lies."""
+"""One key at a time in a packed memory array on the host: find its place, climb, spread a window in place."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["delete_keys", "insert_keys"]
 
 @njit(cache=True)
 def _widen(valid, num_leaves, leaf, height, first, end, count):
-    """Return the bounds of a leaf's ancestor, and how many edges it holds; those of the child are known."""
+    """Return the bounds of a leaf's ancestor, and its number of edges, from those of the child."""
     wider_first = (leaf >> height) << height
     wider_end = min(wider_first + (1 << height), num_leaves)
     for other in range(wider_first, first):
@@ -27,7 +27,7 @@ def _widen(valid, num_leaves, leaf, height, first, end, count):
 
 @njit(cache=True)
 def insert_keys(src, dst, weights, valid, offsets, limits, states, new_src, new_dst, new_weights):
-    """Insert the absent keys one by one; the root has room for all of them, so every climb ends."""
+    """Insert the absent keys one by one; the root has room for all, so every climb ends."""
     num_leaves, zero = src.shape[0] >> 5, weights.dtype.type(0)
     for i in range(states.shape[0]):
         if states[i] != ABSENT:

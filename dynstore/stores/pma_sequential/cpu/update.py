@@ -20,9 +20,9 @@ __all__ = ["delete_one_by_one", "insert_one_by_one", "locate_batch"]
 def insert_one_by_one(
     slots: SlotArrays, batch: EdgeBatch, located: SearchResult, limits: np.ndarray, add: bool
 ) -> None:
-    """Write an insertion that the root has room for; allocates nothing.
+    """Write an insertion that fits into the root; allocates nothing.
 
-    ``limits``: the density that no segment of each height may pass.
+    ``limits``: the highest density of a segment of each height.
     """
     weights, new_weights = or_none(slots.weights), or_none(batch.weights)
     set_located(weights, slots.valid, located.positions, located.states, new_weights, add)

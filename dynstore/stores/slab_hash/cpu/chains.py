@@ -1,4 +1,4 @@
-"""Chains of slabs on the host: making them longer, moving, emptying and listing them."""
+"""Chains of slabs on the host: extending, moving, emptying and listing them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _take_slab(unused, state):
 
 @njit(cache=True)
 def _flush(slabs, unused, state, words, slab, keep):
-    """Empty a chain and give its slabs back, but for the base slab where it is kept."""
+    """Empty a chain and return its slabs to the pool; the base slab is kept with ``keep``."""
     while slab != END:
         following = np.int64(slabs[slab * words + words - 1])
         slabs[slab * words : (slab + 1) * words] = EMPTY
@@ -53,7 +53,7 @@ def _flush(slabs, unused, state, words, slab, keep):
 
 @njit(cache=True)
 def _append(slabs, heads, unused, state, words, keys, reuse, head, bucket, key):
-    """Write an absent key at the first free place of its chain, which gets longer where it has none; return it."""
+    """Write an absent key at the first free place of its chain, which is extended if full; return the place."""
     if heads[head + FIRST] == END:
         heads[head + FIRST] = _take_slab(unused, state)
         heads[head + BUCKETS] = 1
@@ -121,7 +121,7 @@ def _copy_rows(dirty, old_offsets, new_offsets, old, new):
 
 
 def rehash(backend: Backend, table: SlabTable, rows: Array, firsts: Array, buckets: Array) -> None:
-    """Move rows to new tables, whose base slabs are taken already, and give all slabs of the old ones back.
+    """Move rows to new tables, whose base slabs are taken already; return all slabs of the old tables to the pool.
 
     Parameters
     ----------
@@ -147,13 +147,13 @@ def rehash(backend: Backend, table: SlabTable, rows: Array, firsts: Array, bucke
 def gather(
     backend: Backend, table: SlabTable, rows: Array, starts: Array, src: Array, dst: Array, weights: Array | None
 ) -> None:
-    """Write the edges of rows, in any order within a row; row ``rows[r]``'s from ``starts[r]`` on."""
+    """Write the edges of row ``rows[r]`` from ``starts[r]`` on, for each r, unordered within a row."""
     out = table.slabs[:0] if weights is None else table.weights_as_words(weights)
     _gather(table.slabs, table.heads, table.words, table.keys, table.weight_words, rows, starts, src, dst, out)
 
 
 def copy_rows(backend: Backend, dirty: Array, old: SlotArrays, new: SlotArrays) -> None:
-    """Copy the rows that are not dirty from one packed table to another, which has room for them."""
+    """Copy the rows that are not dirty from one packed table to another, which must have room for them."""
     for source, target in ((old.src, new.src), (old.dst, new.dst), (old.weights, new.weights)):
         if source is not None:
             _copy_rows(dirty, old.offsets, new.offsets, source, target)

@@ -33,7 +33,7 @@ __all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count"
 
 @njit(cache=True)
 def _find(slabs, heads, words, keys, src, dst, places):
-    """Walk the chain of each edge up to its key, or to where it ends."""
+    """Walk the chain of each edge up to its key, or to the chain's end."""
     num_rows = heads.shape[0] // HEAD_WORDS
     for t in range(src.shape[0]):
         places[t] = -1
@@ -56,7 +56,7 @@ def _find(slabs, heads, words, keys, src, dst, places):
 
 @njit(cache=True)
 def _measure(slabs, words, keys, slab, reuse):
-    """Return how many slabs a chain has, and how many keys it takes without another one."""
+    """Return the number of slabs of a chain, and the number of keys that still fit into them."""
     length, room = np.int64(0), np.int64(0)
     while slab != END:
         length += 1
@@ -68,9 +68,9 @@ def _measure(slabs, words, keys, slab, reuse):
 
 @njit(cache=True)
 def _count_needed(slabs, heads, words, keys, src, dst, places, max_chain, reuse, overlong):
-    """Count the absent edges of each bucket, and from that the slabs they need; return them and the overlong rows.
+    """Count the absent edges of each bucket, and the slabs that they need; return these and the overlong rows.
 
-    The counters, one in each base slab, and in the head of a row without a table, are -1 before and after.
+    The counters are in the base slabs, and in the heads of rows without a table; they are -1 before and after.
     """
     for counting in (True, False):
         needed, num_overlong = np.int64(0), 0
@@ -107,7 +107,7 @@ def _count_needed(slabs, heads, words, keys, src, dst, places, max_chain, reuse,
 
 @njit(cache=True)
 def _insert(slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, weight_words, weights):
-    """Put the absent edges at the first place of their chain that is free; write the weights of all."""
+    """Write the absent edges to the first free places of their chains; write the weights of all edges."""
     for t in range(src.shape[0]):
         row, place = np.int64(src[t]), places[t]
         if place < 0:
@@ -125,7 +125,7 @@ def _insert(slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, pl
 
 @njit(cache=True)
 def _delete(slabs, heads, dirty, unused, state, words, keys, src, places):
-    """Leave a tombstone at each place; a row that loses its last edge gives its overflow slabs back."""
+    """Write a tombstone at each place; a row that loses its last edge returns its overflow slabs to the pool."""
     for t in range(src.shape[0]):
         if places[t] >= 0:
             head = HEAD_WORDS * np.int64(src[t])
@@ -148,7 +148,7 @@ def _read_weights(slabs, words, keys, weight_words, places, out):
 
 
 def find(backend: Backend, table: SlabTable, src: Array, dst: Array) -> Array:
-    """Return the word of each edge's key, -1 where it is not there; int64, shape (B,)."""
+    """Return the word of each edge's key, -1 if absent; int64, shape (B,)."""
     places = backend.empty(src.shape[0], np.int64)
     _find(table.slabs, table.heads, table.words, table.keys, src, dst, places)
     return places
@@ -163,14 +163,14 @@ def locate(backend: Backend, table: SlabTable, batch: EdgeBatch) -> Probe:
 
 
 def locate_and_count(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
-    """Find the edges of a batch, which are of rows that the table has, and what the absent ones need.
+    """Find the edges of a batch, and the slabs that the absent ones need; the table must have all their rows.
 
     Parameters
     ----------
     max_chain : int
-        Slabs that a chain may have.
+        The most slabs of a chain.
     reuse : bool
-        Whether the places of deleted keys are used again.
+        Whether the places of deleted keys are reused.
     """
     probe = locate(backend, table, batch)
     overlong = backend.empty(len(batch) - probe.found, np.int64)
@@ -192,7 +192,7 @@ def locate_and_count(backend: Backend, table: SlabTable, batch: EdgeBatch, max_c
 def insert_absent(
     backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe, reuse: bool, weights: Array | None
 ) -> None:
-    """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
+    """Insert the edges that were not found, and write the weights of all; the needed slabs must be there."""
     _insert(
         table.slabs,
         table.heads,
@@ -211,7 +211,7 @@ def insert_absent(
 
 
 def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe) -> None:
-    """Delete the edges that were found; rows without edges keep their base slabs, emptied."""
+    """Delete the found edges; rows that become empty keep their base slabs, emptied."""
     _delete(
         table.slabs,
         table.heads,
@@ -226,7 +226,7 @@ def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Pr
 
 
 def read_weights(backend: Backend, table: SlabTable, places: Array, dtype: np.dtype) -> Array:
-    """Return the weight at each place, 0 where it is -1."""
+    """Return the weight at each place, 0 for place -1."""
     weights = backend.empty(places.shape[0], dtype)
     words = table.weights_as_words(weights)
     _read_weights(table.slabs, table.words, table.keys, table.weight_words, places, words)

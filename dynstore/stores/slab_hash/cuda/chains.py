@@ -1,4 +1,4 @@
-"""Chains of slabs on CUDA: moving and listing them, a warp each."""
+"""Chains of slabs on CUDA: moving, emptying and listing them, a warp for each chain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["copy_rows", "gather", "rehash"]
 
 @device
 def d_find_chain(ends, firsts, chain):
-    """Return which of the listed rows a chain is of, and its base slab."""
+    """Return which of the listed rows a chain belongs to, and its base slab."""
     r = d_find_lower_bound(ends, np.int64(0), np.int64(ends.shape[0]), chain + 1)
     before = ends[r - 1] if r > 0 else np.int64(0)
     return r, np.int64(firsts[r]) + chain - before
@@ -33,7 +33,7 @@ def d_find_chain(ends, firsts, chain):
 def k_move_chains(
     slabs, unused, state, words, keys, weight_words, ends, old_firsts, firsts, buckets, num_chains
 ):  # fmt: skip
-    """A warp owns one chain of an old table; it inserts one key after the other into the new one (atomic)."""
+    """A warp owns one chain of an old table; it inserts its keys one after the other into the new table (atomic)."""
     chain, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
     if chain < num_chains:
         r, slab = d_find_chain(ends, old_firsts, chain)
@@ -55,7 +55,7 @@ def k_move_chains(
 
 @kernel
 def k_flush_chains(slabs, unused, state, words, ends, firsts, num_chains):
-    """A warp owns one chain and gives all its slabs back (atomic)."""
+    """A warp owns one chain and returns all its slabs to the pool (atomic)."""
     chain = np.int64(cuda.grid(1)) >> 5
     if chain < num_chains:
         _, slab = d_find_chain(ends, firsts, chain)
@@ -66,7 +66,7 @@ def k_flush_chains(slabs, unused, state, words, ends, firsts, num_chains):
 def k_gather_chains(
     slabs, words, keys, weight_words, rows, ends, firsts, num_chains, cursors, src, dst, weights
 ):  # fmt: skip
-    """A warp owns one chain; the edges of a slab go where the row's cursor stands (atomic)."""
+    """A warp owns one chain; it writes the edges of a slab at the row's cursor (atomic)."""
     chain, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
     if chain < num_chains:
         r, slab = d_find_chain(ends, firsts, chain)
@@ -87,7 +87,7 @@ def k_gather_chains(
 
 @kernel
 def k_copy_rows(dirty, old_offsets, new_offsets, old_src, old_dst, old_weights, src, dst, weights):
-    """One thread owns one edge of the old table."""
+    """One thread owns one edge of the old table: copy it if its row is clean."""
     p = np.int64(cuda.grid(1))
     if p < old_src.shape[0]:
         row = np.int64(old_src[p])
@@ -118,7 +118,7 @@ def rehash(backend: Backend, table: SlabTable, rows: Array, firsts: Array, bucke
 def gather(
     backend: Backend, table: SlabTable, rows: Array, starts: Array, src: Array, dst: Array, weights: Array | None
 ) -> None:
-    """Write the edges of rows, in any order within a row; row ``rows[r]``'s from ``starts[r]`` on."""
+    """Write the edges of row ``rows[r]`` from ``starts[r]`` on, for each r, unordered within a row."""
     if not rows.shape[0]:
         return
     ends = backend.xp.cumsum(table.column(BUCKETS)[rows], dtype=np.int64)
@@ -130,7 +130,7 @@ def gather(
 
 
 def copy_rows(backend: Backend, dirty: Array, old: SlotArrays, new: SlotArrays) -> None:
-    """Copy the rows that are not dirty from one packed table to another, which has room for them."""
+    """Copy the rows that are not dirty from one packed table to another, which must have room for them."""
     old_weights = old.dst[:0] if old.weights is None else old.weights
     new_weights = new.dst[:0] if new.weights is None else new.weights
     k_copy_rows.launch(

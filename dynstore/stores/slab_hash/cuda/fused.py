@@ -1,15 +1,13 @@
-"""Updates of slab hash tables on CUDA that write while they look, one kernel each, and take back what may not be.
+"""Speculative updates of slab hash tables on CUDA: one kernel that searches and writes, with rollback.
 
-A key that its chain does not hold takes a free place with one compare and swap, as soon as its warp has read the chain;
-no table of the batch's own has to tell which edges come twice. Nobody gives a place back meanwhile, and everybody tries
-them in the order of the chain. So whoever has an older view of the chain comes past every place taken since, and meets
-the key there if another thread has entered it: none is entered twice. An edge without luck takes another turn, with a
-new view, once all have had theirs.
+After its warp has read the chain, a thread enters an absent key at a free place by one compare and swap. The batch
+needs no table of repeated edges: no place is freed meanwhile, and all threads try places in the order of the chain. So
+a thread with an older view of the chain passes every place taken since. If another thread has entered the key, it finds
+it there: no key is entered twice. An edge that gets no place takes another turn, with a new view, after all others.
 
-What was written is found in ``places``. Once all blocks have come to the barrier, each knows whether an id was strange,
-a chain too long or the pool empty; then all of it is taken back, and the update is planned. Edges that come several
-times have to be told apart only where an insertion met keys, or a deletion missed some: then all claim themselves in a
-table.
+``places`` records what was written. After the grid wait each block knows whether an id was invalid, a chain too long or
+the pool empty. If so, everything is rolled back, and the update is planned. Repeated edges are counted only if an
+insertion met keys or a deletion missed some: then all edges are claimed in a table.
 """
 
 from __future__ import annotations
@@ -45,34 +43,33 @@ from dynstore.stores.slab_hash.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HE
 
 __all__ = ["CONTROL_WORDS", "REFUSED", "REPEATED", "REPEATED_LOOPS", "k_delete_batch", "k_insert_batch"]
 
-# What `control` holds, int64, all 0 at first. Totals, the first ones those of a plan (``slab_hash_plan``): of an
-# insertion KEYS counts edges that were entered or met, FOUND those that were met; of a deletion all edges, and those
-# deleted. REPEATED are those to be taken off, since another edge of the batch is the same. Slabs taken from the stack,
-# and new ones. Whether all was taken back.
+# Entries of `control`, int64, all 0 at first. First the totals of a plan (see ``plan.py``): in an insertion KEYS counts
+# edges that were entered or met, FOUND those that were met; in a deletion all edges, and those deleted. REPEATED must
+# be subtracted: edges that repeat another one of the batch. Then slabs taken from the stack, new slabs, and whether all
+# was rolled back.
 declare("hash update", KEYS=KEYS, LOOPS=LOOPS, FOUND=FOUND, FOUND_LOOPS=FOUND_LOOPS)
 REPEATED, REPEATED_LOOPS, POPPED, FRESH, REFUSED = declare(
     "hash update", REPEATED=5, REPEATED_LOOPS=6, POPPED=7, FRESH=8, REFUSED=9
 )
-COUNTS = FRESH + 1  # the first ones are counted by blocks before
-# Behind the totals: blocks that are done, slabs that were hung on, then for each turn how many edges are left for the
-# next one, and whether the update is to be planned.
+COUNTS = FRESH + 1  # the entries that blocks count first
+# Behind the totals: blocks that are done, slabs that were linked, then for each turn the number of edges left for the
+# next one, and whether the update must be planned.
 DONE, HUNG = declare("hash update", DONE=ARRIVALS + 1, HUNG=ARRIVALS + 2)
 LEFT, TURNS = HUNG + 1, 16
 BAD = LEFT + TURNS
 CONTROL_WORDS = BAD + TURNS
-# How many places a thread tries in a turn, and lanes of a warp that try those of one slab.
+# How many places a thread tries in a turn, and how many lanes of a warp try the places of one slab.
 MAX_TRIES = 8
-# An update is planned where a turn leaves more edges than this, and has done away with fewer than one in so many.
+# An update is planned if a turn leaves more than MANY_LEFT edges, and has processed fewer than one in MIN_SHARE.
 MANY_LEFT, MIN_SHARE = 64 if SIMULATED else 4096, 16
-# What stands for an edge in ``places``: -1 for one that nothing was written for, 0 for one that met its key, and
-# WRITTEN - (4 * place + bits) for others.
+# The codes of edges in ``places``: -1 if nothing was written, 0 if the key was met, else WRITTEN - (4 * place + bits).
 UNWRITTEN, MET, WRITTEN = -1, 0, -2
 WAS_TOMBSTONE, WAS_CLEAN = 1, 2
 
 
 @device
 def d_count_lanes(board, row, counted):
-    """Add to one of the block's counts how many lanes of the warp are counted (atomic)."""
+    """Add the number of lanes with ``counted`` to one of the block's counts (atomic)."""
     word = d_ballot(counted)
     if d_lane() == 0 and word != 0:
         cuda.atomic.add(board, row, np.int32(cuda.popc(word)))
@@ -80,7 +77,7 @@ def d_count_lanes(board, row, counted):
 
 @device
 def d_leave_counts(board, control):
-    """Add the block's counts to the totals (atomic), and begin anew; all threads of the block call it."""
+    """Add the block's counts to the totals (atomic), and reset them; all threads of the block call it."""
     cuda.syncthreads()
     row = cuda.threadIdx.x
     if row < COUNTS:
@@ -92,21 +89,21 @@ def d_leave_counts(board, control):
 
 @device
 def d_find_chain(slabs, heads, words, keys, row, key):
-    """Return the base slab of an edge's chain, END for none. The slab is on its way to the warp, which waits here."""
+    """Return the base slab of an edge's chain, END for none. Loads the slab, and waits for it."""
     first, buckets = d_read_head(heads, row)
     base = first + d_find_bucket(key, buckets)
     touched = d_touch_slab(slabs, words, keys, base)
-    if min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # which no key is
+    if min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # never true for keys
         base = np.int64(END)
     return base
 
 
 @device
 def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control, turn, board):
-    """Lanes of the warp that want one hang a slab on the end of their chain; return it, and its number among all hung.
+    """Lanes with ``wanted`` link a new slab to the end of their chain; return it, and its number among all linked.
 
-    The end is the link of the ``last`` slab, END: the head of the row. Who comes late gets the slab that is there, or
-    END while another thread hangs it on, and the number -1.
+    The link is in the ``last`` slab, or for END in the row's head. A lane that comes late gets the slab that is there,
+    or END while another thread is linking it, and the number -1.
     """
     at, slab = HEAD_WORDS * row + FIRST if last == END else last * words + words - 1, np.int64(END)
     if wanted:
@@ -140,7 +137,7 @@ def d_enter_keys(
     slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, row, key, wanted, counts_loops, hung, control,
     turn, board,
 ):  # fmt: skip
-    """Lanes of the warp enter their keys; return what stands for each in ``places``, UNWRITTEN for one that is left."""
+    """Lanes of the warp enter their keys; return each key's code for ``places``, UNWRITTEN for one that is left."""
     base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
     if wanted:
         clean = dirty[row] == 0
@@ -149,7 +146,7 @@ def d_enter_keys(
     if place >= 0:
         code = np.int64(MET)
     absent = wanted and place < 0
-    # Lanes with the first one's chain leave it to that one to hang a slab on, and not all of them try places.
+    # Of the lanes with the first absent lane's chain, only that one links a slab, and only some try places.
     lane, word, chain = d_lane(), d_ballot(absent), np.int32(base if base != END else -1 - row)
     leader = cuda.ffs(word) - 1 if word != 0 else 0
     leading = d_shuffle(chain, leader)
@@ -182,7 +179,7 @@ def d_enter_keys(
             code, tries = np.int64(MET), 0
         elif seen == old and old < 0:
             code, tries = WRITTEN - (4 * at + (EMPTY - old) * WAS_TOMBSTONE), 0
-    if index >= 0:  # so late because it has been on its way meanwhile
+    if index >= 0:  # late, so that the atomic's result has arrived
         hung[index] = -1 - row if last == END else last * words + words - 1
     entered = code <= WRITTEN
     if entered and clean:
@@ -195,7 +192,7 @@ def d_enter_keys(
 
 @device
 def d_claim_edges(src, dst, count, counts_loops, table, board):
-    """Count the edges of the batch that are the same as another one: all claim themselves in a table of zeros."""
+    """Count the edges that repeat another one of the batch: each is claimed in a table of zeros."""
     mask, lane = np.int64(table.shape[0]) - 1, d_lane()
     for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
         row, key, there, repeated = np.int64(0), np.int64(0), base + lane < count, False
@@ -213,7 +210,7 @@ def d_claim_edges(src, dst, count, counts_loops, table, board):
 
 @device
 def d_end_update(src, dst, count, repeats, counts_loops, table, control, mailbox, ticket, waits, board):
-    """Have repeated edges counted if ``repeats``, and post the totals; all have waited so often."""
+    """Count repeated edges if ``repeats``, and post the totals; ``waits``: the number of grid waits so far."""
     if not repeats:
         if cuda.grid(1) == 0:
             d_post_totals(control, mailbox, ticket)
@@ -228,7 +225,7 @@ def d_end_update(src, dst, count, repeats, counts_loops, table, control, mailbox
 
 @device
 def d_refuse_update(state, control, mailbox, ticket):
-    """Give slabs back, and tell the host; one thread calls it."""
+    """Return slabs to the pool, and post the refusal to the host; one thread calls it."""
     state[USED] -= control[FRESH]
     state[FREE] = max(state[FREE], 0) + control[POPPED]
     control[REFUSED] = 1
@@ -237,7 +234,7 @@ def d_refuse_update(state, control, mailbox, ticket):
 
 @device
 def d_take_back(slabs, heads, dirty, src, dst, count, places, deleted):
-    """Undo what was written for the edges: keys come back where they were ``deleted``, else go."""
+    """Roll back the writes of the edges: restore the keys if they were ``deleted``, else remove them."""
     lane = d_lane()
     for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
         t, row, code = base + lane, np.int64(0), np.int64(UNWRITTEN)
@@ -255,7 +252,7 @@ def d_take_back(slabs, heads, dirty, src, dst, count, places, deleted):
 
 @device
 def d_take_down(slabs, heads, hung, control):
-    """Undo that slabs were hung on."""
+    """Unlink the slabs that were linked."""
     for i in range(cuda.grid(1), control[HUNG], cuda.gridsize(1)):
         at = hung[i]
         if at >= 0:
@@ -272,8 +269,8 @@ def k_insert_batch(
 ):  # fmt: skip
     """Threads stride over the edges, then in turns over those that are left, with a grid-wide wait after each.
 
-    All is taken back where an id is above ``last_id`` or below 0, a chain would get longer than ``max_chain``, or slabs
-    run out. ``following`` is the next update's control, cleared here.
+    Everything is rolled back if an id is above ``last_id`` or below 0, a chain would get longer than ``max_chain``,
+    slabs run out, or a turn leaves too many edges. ``following`` is the next update's control, cleared here.
     """
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
@@ -330,10 +327,10 @@ def k_delete_batch(
     slabs, heads, dirty, unused, state, words, keys, src, dst, count, last_id, repeats, counts_loops, ticket, table,
     places, emptied, control, following, mailbox,
 ):  # fmt: skip
-    """Threads stride over the edges: whoever swaps a tombstone for the key has deleted it.
+    """Threads stride over the edges: the thread that swaps a key for a tombstone has deleted it.
 
-    All is taken back where an id is above ``last_id`` or below 0. Else rows that have lost their last edge, listed as
-    ``d_flush_rows`` wants them, are emptied. ``following`` as in :func:`k_insert_batch`.
+    Everything is rolled back if an id is above ``last_id`` or below 0. Otherwise rows that have lost their last edge,
+    listed for ``d_flush_rows``, are emptied. ``following`` as in :func:`k_insert_batch`.
     """
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
@@ -372,7 +369,7 @@ def k_delete_batch(
         d_tally(board, known, counts_loops and known and row == key, deleted, False)
     d_leave_counts(board, control)
     d_sync_grid(control, 1)
-    if control[BAD] != 0:  # as all that is asked from here on, the same in all threads
+    if control[BAD] != 0:  # the same in all threads, like all conditions from here on
         d_take_back(slabs, heads, dirty, src, dst, count, places, True)
         if cuda.grid(1) == 0:
             d_refuse_update(state, control, mailbox, ticket)

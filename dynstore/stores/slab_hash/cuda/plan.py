@@ -1,10 +1,10 @@
-"""What an update of slab hash tables finds before it writes: one kernel of one phase, and one read-back.
+"""Planning an update of slab hash tables before anything is written: one kernel of one phase, and one read-back.
 
-A thread owns an edge. Of a batch that is not sorted, edges claim themselves in a table of the batch's own: who comes
-first does the work, which is the same for all, as such edges have no weights. A warp walks the chains of its 32 edges.
-Absent ones are ranked within their bucket, whose count is in the same table; those that the first slab with free
-places has room for get their place at once, the others are listed. A key's rank tells whether it is the one that a
-chain has to get one more slab for, so the slabs that are needed are counted on the way.
+A thread owns an edge. In an unsorted batch each edge is claimed in a table of the batch: one of equal edges is chosen,
+any of them, as they have no weights. A warp walks the chains of its 32 edges. Absent keys are ranked within their
+bucket, whose count is in the same table. Keys that fit into the first slab with free places get their place at once;
+the others are listed. A key's rank decides whether its chain needs one more slab, so the needed slabs are counted on
+the way.
 """
 
 from __future__ import annotations
@@ -45,37 +45,37 @@ __all__ = [
     "read_edges",
 ]
 
-# What `control` holds, int64, all 0 at first: sums that blocks tally, lengths of lists, what the pool had, and how many
-# rows a deletion has emptied, short ones and (behind) long ones. Last, how often the deletion's blocks have come to a
-# barrier (``grid``).
+# Entries of `control`, int64, all 0 at first: sums tallied by blocks, lengths of lists, the state of the pool, and the
+# number of rows that a deletion has emptied, first short, then long ones. Last, the arrivals of the deletion's blocks
+# at a barrier (``grid``).
 KEYS, LOOPS, FOUND, FOUND_LOOPS, NEEDED, SPILLED, OVERLONG, POOL_USED, POOL_FREE, SHORT_ROWS = declare(
     "hash plan", KEYS=0, LOOPS=1, FOUND=2, FOUND_LOOPS=3, NEEDED=4, SPILLED=5, OVERLONG=6, POOL_USED=7, POOL_FREE=8,
     SHORT_ROWS=10,
 )  # fmt: skip
 TALLIES, CONTROL_SIZE = 5, ARRIVALS + 1
-# What stands for a place: -1 for an absent key whose chain has to be walked, NOT_CHOSEN for an edge that another row of
-# the batch has; a free place p that an absent key gets is NOT_PLACED - p.
+# Codes in ``places``: -1 for an absent key whose chain must be walked, NOT_CHOSEN for an edge that another row of the
+# batch has claimed, NOT_PLACED - p for an absent key that gets the free place p.
 NOT_CHOSEN, NOT_PLACED = -2, -3
-# Bits of a bucket's count, below what names the bucket.
+# Bits of a bucket's count; the bits above it name the bucket.
 COUNT_BITS = 31
 COUNT_MASK = (1 << COUNT_BITS) - 1
 
 
 class Tasks(NamedTuple):
-    """The edges of a batch as the kernels take them, one task each.
+    """The edges of a batch in the form for kernels, one task each.
 
     Attributes
     ----------
     src, dst : array, shape (N,)
-        With twice as many places, N more tasks are the same edges turned round.
+        If there are twice as many places, N more tasks are the reversed edges.
     places : array, int64
-        The word of each key that is there; else see NOT_PLACED.
+        The word of each present key; else see NOT_PLACED.
     listed : array, int64
-        Of an insertion: first the tasks without a place; in the high half the slab behind which they belong, END where
-        no slab of the chain has free places. A deletion writes the rows there that it leaves without edges, short ones
-        from the front, long ones from the back.
+        For an insertion: first the tasks without a place; in the high half the slab after which they belong, END if no
+        slab of the chain has free places. For a deletion: the rows that become empty, short ones from the front, long
+        ones from the back.
     control : array
-        Has how many tasks or rows these are.
+        Has the number of these tasks or rows.
     """
 
     src: Array
@@ -98,13 +98,13 @@ def d_edge(src, dst, t):
 
 @device
 def d_try_claim(table, edge, slot):
-    """Claim an edge in a slot that is free; return what was there: 1 + an edge, or 0."""
+    """Claim an edge in a slot if it is free; return the slot's old content: 1 + an edge, or 0."""
     return np.int64(cuda.atomic.cas(table, slot, 0, edge + 1))
 
 
 @device
 def d_end_claim(table, mask, edge, slot, other):
-    """Return whether nobody else has claimed the edge, given its first slot and what was there; it is claimed after."""
+    """Claim the edge, given its first slot and that slot's old content; return whether this thread was the first."""
     while other != 0 and other != edge + 1:
         slot = (slot + 1) & mask
         other = d_try_claim(table, edge, slot)
@@ -113,7 +113,7 @@ def d_end_claim(table, mask, edge, slot, other):
 
 @device
 def d_count_keys(table, mask, bucket, added):
-    """Return how many keys a bucket has been told of before, and tell it of more; the last slots are for that."""
+    """Add to a bucket's count of keys, in the last slots of the table; return the old count."""
     slot = d_mix((bucket ^ (bucket >> 32)) & 0xFFFFFFFF) & mask
     start = table.shape[0] - 1 - mask
     entry = (bucket << COUNT_BITS) + added
@@ -128,9 +128,9 @@ def d_count_keys(table, mask, bucket, added):
 
 @device
 def d_rank_keys(table, mask, bucket, active):
-    """Return each active lane's rank among the keys of its bucket; the warp.
+    """Return each active lane's rank among the keys of its bucket; all lanes of the warp call it.
 
-    Lanes with the first active lane's bucket make one atomic add between them, all others one each.
+    Lanes with the first active lane's bucket share one atomic add; all others make one each.
     """
     lane, word = d_lane(), d_ballot(active)
     leader = cuda.ffs(word) - 1 if word != 0 else 0
@@ -148,7 +148,7 @@ def d_rank_keys(table, mask, bucket, active):
 
 @device
 def d_tally(board, keys, loops, found, needed):
-    """Add to the block's tallies how many lanes of the warp say so of each (atomic): one lane writes one of them."""
+    """Add to each of the block's tallies the number of lanes with that flag (atomic); a lane writes one tally."""
     lane, mine = d_lane(), d_ballot(keys)
     word = d_ballot(found)
     if lane == FOUND:
@@ -168,7 +168,7 @@ def d_tally(board, keys, loops, found, needed):
 
 @device
 def d_place_key(target, spare, rank, words):
-    """Return what stands for the free place of this rank in a slab whose free places are the bits of a word."""
+    """Return the code of the free place of this rank in a slab; the bits of ``spare`` are its free places."""
     for _ in range(rank):
         spare &= spare - np.uint32(1)
     return NOT_PLACED - (np.int64(target) * words + np.int64(cuda.ffs(spare)) - 1)
@@ -179,7 +179,7 @@ def k_plan_update(
     slabs, heads, state, words, keys, reuse, max_chain, src, dst, repeats, counts_loops, mask, table, places, listed,
     control
 ):  # fmt: skip
-    """One thread owns one task; ``max_chain`` is 0 for a deletion. A task's edge is walked by its warp.
+    """One thread owns one task; its warp walks the chain. ``max_chain`` is 0 for a deletion.
 
     ``listed``: tasks without a place, as in ``Tasks``; in its second half the rows with a chain that would get too
     long.
@@ -195,7 +195,7 @@ def k_plan_update(
     chosen, loop, row, key, base = False, False, np.int64(0), np.int64(0), np.int64(END)
     if t < places.shape[0]:
         row, key, _ = d_edge(src, dst, t)
-        # The head, then the slab are on their way while the edge is claimed.
+        # The head and then the slab are loaded while the edge is claimed.
         first, buckets = d_read_head(heads, row)
         edge, slot, other = (row << 32) | key, np.int64(0), np.int64(0)
         if repeats != 0:
@@ -239,7 +239,7 @@ def k_plan_update(
 
 
 def read_edges(batch: Batch) -> tuple[Array, Array, int, bool, bool]:
-    """Return a batch's columns, how many tasks they are, whether edges may repeat, and whether loops are counted."""
+    """Return a batch's columns, its number of tasks, whether edges may repeat, and whether loops are counted."""
     batch = batch.known()
     if isinstance(batch, RawEdges):
         return *batch.columns, batch.num_rows, True, batch.mirrored
@@ -248,7 +248,7 @@ def read_edges(batch: Batch) -> tuple[Array, Array, int, bool, bool]:
 
 
 def plan_update(backend: Backend, table: SlabTable, batch: Batch, max_chain: int, reuse: bool) -> Probe:
-    """Find a batch's edges and, where ``max_chain`` is not 0, what the absent ones need."""
+    """Find a batch's edges and, if ``max_chain`` is not 0, the slabs that the absent ones need."""
     src, dst, count, repeats, counts_loops = read_edges(batch)
     inserting = max_chain > 0
     num_slots = 1 << (2 * count - 1).bit_length() if count else 1

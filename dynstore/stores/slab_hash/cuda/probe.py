@@ -1,7 +1,7 @@
-"""What a warp does with slabs on CUDA: lanes read a slab together, each its words.
+"""Operations of a warp on slabs on CUDA: lanes read a slab together, each its words.
 
-Precondition of each function that says "the warp": all 32 lanes call it. A read may show a slab as it was earlier in
-the kernel; while keys are inserted a word only goes from free to taken, and who takes one compares and swaps.
+Precondition of each function that says "the warp": all 32 lanes call it. A read may return an earlier state of a slab.
+During insertions a word only changes from free to taken, and is taken by compare and swap.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def d_find_bucket(key, buckets):
 
 @device
 def d_read_head(heads, row):
-    """Return a row's first base slab and its buckets: END where it has no table (yet), or does not exist."""
+    """Return a row's first base slab and its buckets: END if it has no table (yet), or does not exist."""
     first, buckets = np.int64(END), np.int64(0)
     if row < heads.shape[0] // HEAD_WORDS:
         first, buckets = np.int64(heads[HEAD_WORDS * row + FIRST]), np.int64(heads[HEAD_WORDS * row + BUCKETS])
@@ -55,7 +55,7 @@ def d_read_head(heads, row):
 
 @device
 def d_read_word(slabs, words, slab, lane):
-    """Return a lane's word of a slab, EMPTY where there is none."""
+    """Return a lane's word of a slab, EMPTY if there is none."""
     word = np.int64(EMPTY)
     if slab != END and lane < words:
         word = np.int64(slabs[slab * words + lane])
@@ -64,7 +64,7 @@ def d_read_word(slabs, words, slab, lane):
 
 @device
 def d_touch_slab(slabs, words, keys, slab):
-    """Return four keys of a slab, one a sector where keys fill it: who reads the slab later does not wait for it."""
+    """Return four keys of a slab, one per sector if keys fill it: a prefetch, so that later reads do not wait."""
     first = slabs.dtype.type(EMPTY)
     second, third, fourth = first, first, first
     if slab != END:
@@ -79,7 +79,7 @@ def d_touch_slab(slabs, words, keys, slab):
 
 @device
 def d_read_slabs(slabs, words, slab, turn):
-    """The warp reads the slabs of four lanes, from lane ``turn`` on; return each lane's word of each."""
+    """The warp reads the slabs of four lanes, from lane ``turn`` on; return this lane's word of each."""
     part, size = np.uint64(d_lane() & (words - 1)), np.uint64(np.uint32(words))
     at_0, at_1 = np.uint32(d_shuffle(slab, turn)), np.uint32(d_shuffle(slab, turn + 1))
     at_2, at_3 = np.uint32(d_shuffle(slab, turn + 2)), np.uint32(d_shuffle(slab, turn + 3))
@@ -90,9 +90,9 @@ def d_read_slabs(slabs, words, slab, turn):
 
 @device
 def d_match_words(read, key, tombstone, turn, found, free):
-    """The warp compares the words read of four lanes' slabs; these lanes get new bits of where keys are found and free.
+    """The warp compares the words read from four lanes' slabs; these lanes get the bits of found keys and free places.
 
-    A TOMBSTONE is EMPTY but for its last bit, which is set in ``tombstone`` where one counts as free.
+    A TOMBSTONE differs from EMPTY only in its last bit, which is set in ``tombstone`` if tombstones count as free.
     """
     lane = np.int32(d_lane())
     found_0, free_0 = d_ballot(read[0] == d_shuffle(key, turn)), d_ballot((read[0] | tombstone) == EMPTY)
@@ -112,9 +112,9 @@ def d_match_words(read, key, tombstone, turn, found, free):
 
 @device
 def d_search_slabs(slabs, words, reuse, key, slab):
-    """The warp reads each lane's slab, four of them at once. Slab 0 exists, so lanes without one (END) name that.
+    """The warp reads each lane's slab, four of them at once. Lanes without one (END) read slab 0, which exists.
 
-    Returns the words that are the lane's key, and those that are free, as bits; of all words, also behind the keys.
+    Returns the words equal to the lane's key, and the free words, as bits; of all words, also those behind the keys.
     """
     pending, named, tombstone = d_ballot(slab != END), np.int32(max(slab, 0)), slabs.dtype.type(reuse)
     found, free, turn = np.uint32(0), np.uint32(0), np.int32(0)
@@ -128,14 +128,13 @@ def d_search_slabs(slabs, words, reuse, key, slab):
 
 @device
 def d_probe_chains(slabs, words, keys, reuse, key, base):
-    """The warp walks 32 chains, each from a lane's base slab (END: none) to its key or to where the chain ends.
+    """The warp walks 32 chains, each from a lane's base slab (END: none) to its key or to the chain's end.
 
     Returns
     -------
-    place : the word of the key, -1 where it is not there
-    target, spare : where it is not, the first slab with free places, and which these are
-    room, length : free places and slabs of the chain; where the key is there, of the chain up to it
-    last : the last slab of these, END where there is none
+    place : the word of the key, -1 if absent target, spare : if absent, the first slab with free places, and these
+    places room, length : free places and slabs of the chain; if the key is there, of the chain up to it last : the last
+    slab of these, END if there is none
     """
     slab, last, wanted = np.int32(base), np.int32(END), slabs.dtype.type(key)
     of_keys = np.uint32((1 << keys) - 1)
@@ -144,7 +143,7 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
     while d_ballot(slab != END) != 0:
         link = np.int32(END)
         if slab != END:
-            link = np.int32(max(slabs[np.int64(slab) * words + words - 1], END))  # LOCKED: its end as yet
+            link = np.int32(max(slabs[np.int64(slab) * words + words - 1], END))  # LOCKED: still its end
         found, free = d_search_slabs(slabs, words, reuse, wanted, slab)
         found, free = np.uint32(found & of_keys), np.uint32(free & of_keys)
         if slab != END:
@@ -161,9 +160,9 @@ def d_probe_chains(slabs, words, keys, reuse, key, base):
 
 @device
 def d_take_slab(unused, state):
-    """Return a slab from the stack, or one that was never used; FREE may be below 0 after where the stack got empty.
+    """Return a slab from the stack, or one that was never used; FREE may be below 0 afterwards if the stack got empty.
 
-    The plain read saves an atomic add where the stack is empty: what it may miss is that it has become so.
+    The plain read saves an atomic add if the stack is empty; it may only miss that the stack has become empty.
     """
     if state[FREE] > 0:
         free = np.int64(cuda.atomic.add(state, FREE, -1))
@@ -174,9 +173,10 @@ def d_take_slab(unused, state):
 
 @device
 def d_take_slabs(unused, state, wanted):
-    """Return a slab for each lane of the warp that wants one, and whether it is from the stack: else never used so far.
+    """Return a slab for each lane with ``wanted``, and whether it is from the stack; else it was never used.
 
-    At most one atomic add of the warp a word of ``state``; FREE may be below 0 after. There may be no such slab.
+    At most one atomic add of the warp for each word of ``state``; FREE may be below 0 afterwards. The slab may be past
+    the end of the pool.
     """
     lane, word, left = d_lane(), d_ballot(wanted), np.int64(0)
     if lane == 0 and word != 0 and state[FREE] > 0:
@@ -191,9 +191,9 @@ def d_take_slabs(unused, state, wanted):
 
 @device
 def d_add_slab(links, at, unused, state):
-    """Return the slab that a link leads to; where it is the END, one is hung on. One thread of a warp calls it.
+    """Return the slab of a link; at the END, link a new one. One thread of a warp calls it.
 
-    Who locks the link takes the slab, all others wait: so no more slabs are taken than there is need for.
+    The thread that locks the link takes the slab, all others wait: so no more slabs are taken than needed.
     """
     link = np.int64(cuda.atomic.cas(links, at, END, LOCKED))
     if link == END:
@@ -207,7 +207,7 @@ def d_add_slab(links, at, unused, state):
 
 @device
 def d_append_key(slabs, unused, state, words, keys, reuse, slab, key):
-    """The warp writes an absent key at the first free place from a slab on; return the place."""
+    """The warp writes an absent key to the first free place from a slab on; return the place."""
     lane = d_lane()
     while True:
         word = d_read_word(slabs, words, slab, lane)
@@ -230,7 +230,7 @@ def d_append_key(slabs, unused, state, words, keys, reuse, slab, key):
 
 @device
 def d_flush_chain(slabs, unused, state, words, slab, keep):
-    """The warp empties a chain and gives its slabs back, but for the first one where it is kept."""
+    """The warp empties a chain and returns its slabs to the pool; the first one is kept with ``keep``."""
     lane = d_lane()
     while slab != END:
         following = d_shuffle(d_read_word(slabs, words, slab, lane), words - 1)

@@ -1,4 +1,4 @@
-"""Updates of slab hash tables on CUDA that are written before the host knows what they find: a kernel each."""
+"""Speculative updates of slab hash tables on CUDA, one kernel each: the host's side."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 __all__ = ["try_delete", "try_insert"]
 
-# The highest id of edges that can claim themselves: two of them are one word. Tasks are numbered by int32.
+# The highest id for which edges can be claimed: two ids make one word. Tasks are numbered by int32.
 MAX_ID, MAX_TASKS = MAX_INT32 - 1, 1 << 30
 
 
 class _Scratch:
-    """What an update works in, and how its kernel is passed it: ``arrays`` as that wants them, in front of control.
+    """The scratch of an update, packed for its kernel: ``arrays`` in the kernel's order, then controls and mailbox.
 
-    There are two controls: the kernel that works in one clears the other for the next update.
+    There are two controls: the kernel that uses one clears the other for the next update.
     """
 
     def __init__(self, backend: Backend, *arrays: Array) -> None:
@@ -50,11 +50,11 @@ class _Scratch:
 
     @property
     def packed(self) -> Packed:
-        """What the next kernel is passed."""
+        """The arguments of the next kernel."""
         return self._next
 
     def turn_over(self) -> None:
-        """The kernel is started: the other control is the next one's."""
+        """Switch to the other control, once the kernel is launched."""
         self._next, self._later = self._later, self._next
 
 
@@ -68,7 +68,7 @@ def _pack_table(table: SlabTable) -> Packed:
 
 @lru_cache
 def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
-    """Return what an update of so many edges works in: the table of claims, the places, and lists."""
+    """Return the parts of the scratch for ``room`` edges: the table of claims, the places, and lists."""
     num_claims = 1 << (2 * room - 1).bit_length() if repeats else 1
     claims_and_places = (num_claims, np.int64), (room, np.int64)
     if kind == "insert":
@@ -77,7 +77,7 @@ def _scratch_parts(kind: str, room: int, repeats: bool) -> tuple[Part, ...]:
 
 
 def _read_totals(backend: Backend, batch: Batch, scratch: _Scratch, ticket: int) -> list[int] | None:
-    """Wait for what was counted, each edge once, and have a raw batch keep that; None where all was taken back."""
+    """Wait for the counts, with each edge counted once; a raw batch keeps them. None if all was rolled back."""
     totals = scratch.mailbox.read(backend, ticket)
     if totals[REFUSED]:
         return None
@@ -92,22 +92,20 @@ def _read_totals(backend: Backend, batch: Batch, scratch: _Scratch, ticket: int)
 def try_insert(
     backend: Backend, table: SlabTable, batch: Batch, last_id: int, most: int, max_chain: int, reuse: bool
 ) -> tuple[int, int] | Reason:
-    """Insert a batch without weights before the host knows what is found; the device decides whether that may stay.
-
-    The batch's ids need not be validated.
+    """Insert an unweighted batch speculatively; the device decides whether it stays. Ids need not be validated.
 
     Parameters
     ----------
     last_id : int
-        The highest id there may be.
+        The highest valid id.
     most : int
-        Batches of more edges are planned.
+        Larger batches are planned.
 
     Returns
     -------
     found, found_loops : int
-        As in :class:`~dynstore.stores.slab_hash.slabs.Probe`. A reason in place of both, and the table is as
-        it was, where the batch has to be planned.
+        As in :class:`~dynstore.stores.slab_hash.slabs.Probe`. Or a reason, with the table unchanged, if the batch must
+        be planned.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > min(most, MAX_TASKS):
@@ -127,9 +125,9 @@ def try_insert(
 
 
 def try_delete(backend: Backend, table: SlabTable, batch: Batch, last_id: int) -> tuple[int, int] | Reason:
-    """Delete those edges of a batch that are there before the host knows which; see :func:`try_insert`.
+    """Delete the present edges of a batch speculatively; see :func:`try_insert`.
 
-    A reason, and nothing is deleted, where an id is below 0 or above ``last_id``.
+    Returns a reason, with nothing deleted, if an id is below 0 or above ``last_id``.
     """
     src, dst, count, repeats, counts_loops = read_edges(batch)
     if count > MAX_TASKS:

@@ -1,4 +1,4 @@
-"""Slab hash tables on CUDA: finding edges, and inserting and deleting them once they are found."""
+"""Slab hash tables on CUDA: finding edges, and inserting and deleting them after that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["delete_found", "find", "insert_absent", "locate", "locate_and_count"
 
 @kernel
 def k_find_edges(slabs, heads, words, keys, src, dst, places):
-    """A warp walks the chains of its 32 edges."""
+    """A warp walks the chains of its 32 edges; each thread writes the place of one."""
     t = np.int64(cuda.grid(1))
     key, base = np.int64(0), np.int64(END)
     if t < src.shape[0]:
@@ -37,7 +37,7 @@ def k_find_edges(slabs, heads, words, keys, src, dst, places):
 
 @kernel
 def k_read_weights(slabs, words, keys, weight_words, places, out):
-    """One thread owns one place."""
+    """One thread owns one place: read its weight."""
     t = np.int64(cuda.grid(1))
     if t < places.shape[0]:
         place = places[t]
@@ -47,7 +47,7 @@ def k_read_weights(slabs, words, keys, weight_words, places, out):
 
 
 def find(backend: Backend, table: SlabTable, src: Array, dst: Array) -> Array:
-    """Return the word of each edge's key, -1 where it is not there; int64, shape (B,)."""
+    """Return the word of each edge's key, -1 if absent; int64, shape (B,)."""
     places = backend.empty(src.shape[0], np.int64)
     k_find_edges.launch(src.shape[0], table.slabs, table.heads, table.words, table.keys, src, dst, places)
     return places
@@ -59,26 +59,26 @@ def locate(backend: Backend, table: SlabTable, batch: EdgeBatch) -> Probe:
 
 
 def locate_and_count(backend: Backend, table: SlabTable, batch: EdgeBatch, max_chain: int, reuse: bool) -> Probe:
-    """Find a batch's edges, and what the absent ones need; see ``slab_hash/cpu/update.py``."""
+    """Find a batch's edges, and the slabs that the absent ones need; see ``slab_hash/cpu/update.py``."""
     return plan_update(backend, table, batch, max_chain, reuse)
 
 
 def insert_absent(
     backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe, reuse: bool, weights: Array | None
 ) -> None:
-    """Insert the edges that were not found, and write the weights of all; the slabs they need are there."""
+    """Insert the edges that were not found, and write the weights of all; the needed slabs must be there."""
     words = backend.nothing(table.slabs.dtype) if weights is None else table.weights_as_words(weights)
     write_insertion(table, probe.tasks, probe.places, reuse, words)
 
 
 def delete_found(backend: Backend, table: SlabTable, batch: EdgeBatch, probe: Probe) -> None:
-    """Delete the edges that were found; rows without edges keep their base slabs, emptied."""
+    """Delete the found edges; rows that become empty keep their base slabs, emptied."""
     if probe.found:
         write_deletion(table, probe.tasks)
 
 
 def read_weights(backend: Backend, table: SlabTable, places: Array, dtype: np.dtype) -> Array:
-    """Return the weight at each place, 0 where it is negative."""
+    """Return the weight at each place, 0 for negative places."""
     weights = backend.empty(places.shape[0], dtype)
     words = table.weights_as_words(weights)
     k_read_weights.launch(places.shape[0], table.slabs, table.words, table.keys, table.weight_words, places, words)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["d_add_degree", "d_flush_rows", "d_list_emptied", "write_deletion", "write_insertion"]
 
-# Rows with more buckets are emptied by all warps together.
+# All warps together empty a row with more buckets than this.
 LONG_ROW = 32
 
 
@@ -35,10 +35,10 @@ def d_write_weight(slabs, words, keys, place, weight_words, weights, i):
 
 @device
 def d_add_degree(heads, row, change, active):
-    """Each active lane of the warp changes a row's degree by one; return what it was before a lane's atomic add, and
-    how many lanes that was for, 0 for a lane that made none.
+    """Each active lane of the warp changes its row's degree by one, ``change``.
 
-    Lanes with the first active lane's row make one atomic add between them, all others one each.
+    Lanes with the first active lane's row share one atomic add; all others make one each. Return the degree before the
+    lane's atomic add, and the number of lanes that it was for, 0 for a lane that made none.
     """
     lane, word = d_lane(), d_ballot(active)
     leader = cuda.ffs(word) - 1 if word != 0 else 0
@@ -55,15 +55,15 @@ def d_add_degree(heads, row, change, active):
 def k_insert_edges(
     slabs, heads, dirty, unused, state, words, keys, reuse, src, dst, places, listed, control, weight_words, weights
 ):  # fmt: skip
-    """One thread owns one edge, then warps stride over those without a place.
+    """One thread owns one edge, then warps stride over the edges without a place.
 
-    An absent edge goes to the place chosen for it, a present one gets its weight. One without a place belongs behind
-    the slab whose free places are all chosen, so the two never meet; its warp makes a chain that is full longer.
+    An absent edge is written to its chosen place; a present one gets its weight. An edge without a place belongs after
+    the slab whose free places are all chosen, so these two kinds do not collide; its warp extends a full chain.
     """
     t, lane = np.int64(cuda.grid(1)), d_lane()
     num_spilled, warp, spilled = control[SPILLED], t >> 5, np.int64(0)
     if warp < num_spilled:
-        spilled = listed[warp]  # on its way meanwhile
+        spilled = listed[warp]  # loaded early
     row, placed = np.int64(0), False
     if t < places.shape[0]:
         row, key, i = d_edge(src, dst, t)
@@ -83,7 +83,7 @@ def k_insert_edges(
             if slab != END:
                 slab = d_add_slab(slabs, slab * words + words - 1, unused, state)
             else:
-                # A row that has just got its only base slab may not show yet that it has one.
+                # For a row that has just got its only base slab, the read may still return 0 buckets.
                 buckets = np.int64(heads[head + BUCKETS])
                 slab = d_add_slab(heads, head + FIRST, unused, state)
                 if buckets == 0:
@@ -101,7 +101,7 @@ def k_insert_edges(
 
 @device
 def d_list_emptied(heads, row, is_empty, emptied, control):
-    """List a row that has lost its last edge (atomic): a short one from the front, a long one from the back."""
+    """List a row that has lost its last edge (atomic): short rows from the front, long ones from the back."""
     if is_empty:
         if heads[HEAD_WORDS * row + BUCKETS] > LONG_ROW:
             emptied[emptied.shape[0] - 1 - cuda.atomic.add(control, SHORT_ROWS + 1, 1)] = row
@@ -111,7 +111,7 @@ def d_list_emptied(heads, row, is_empty, emptied, control):
 
 @device
 def d_flush_rows(slabs, heads, unused, state, words, emptied, control):
-    """Warps stride over short rows without edges, then over the chains of each long one; base slabs stay."""
+    """Warps stride over short empty rows, then over the chains of each long one; base slabs stay."""
     first, step = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5
     r = first
     while r < control[SHORT_ROWS]:
@@ -129,9 +129,9 @@ def d_flush_rows(slabs, heads, unused, state, words, emptied, control):
 
 @kernel
 def k_delete_edges(slabs, heads, dirty, unused, state, words, src, dst, places, emptied, control):
-    """Warps stride over the edges: a tombstone takes the place of each.
+    """Warps stride over the edges: each is replaced by a tombstone.
 
-    Rows that lose their last edge are listed (atomic), and emptied once all blocks are done with the edges.
+    Rows that lose their last edge are listed (atomic), and emptied after all blocks are done with the edges.
     """
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, places.shape[0], cuda.gridsize(1)):
@@ -149,7 +149,7 @@ def k_delete_edges(slabs, heads, dirty, unused, state, words, src, dst, places, 
 
 
 def write_insertion(table: SlabTable, tasks: Tasks, places: Array, reuse: bool, weights: Array) -> None:
-    """Start writing an insertion: a thread an edge; of few edges also a warp, as all may be without a place."""
+    """Launch the writing of an insertion: a thread for each edge; for few edges a warp, as all may lack a place."""
     count = int(places.shape[0])
     k_insert_edges.launch(
         max(count, min(WARP * int(tasks.src.shape[0]), MAX_STRIDE_BLOCKS * THREADS)), table.slabs, table.heads,
@@ -159,7 +159,7 @@ def write_insertion(table: SlabTable, tasks: Tasks, places: Array, reuse: bool, 
 
 
 def write_deletion(table: SlabTable, tasks: Tasks) -> None:
-    """Start writing a deletion."""
+    """Launch the writing of a deletion."""
     k_delete_edges.launch_resident(
         int(tasks.places.shape[0]), table.slabs, table.heads, table.dirty, table.unused, table.state, table.words,
         tasks.src, tasks.dst, tasks.places, tasks.listed, tasks.control,
