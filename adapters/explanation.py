@@ -1,4 +1,4 @@
-"""``dynstore.explain``: which way the last call on a graph took, and what was copied for it."""
+"""``dynstore.explain``: the path of the last call on a graph, and what it copied."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ __all__ = ["explain"]
 
 
 def explain(G: Any) -> Call:
-    """Say for the last call on a graph which path ran, on which version, what was copied, and why.
+    """Return which path the last call on a graph took, on which version, what it copied, and why.
 
     Parameters
     ----------
     G : DynamicGraph or cugraph.Graph
-        One graph's ``DynamicGraph`` and the ``cugraph.Graph`` that ``as_cugraph`` made of it share their last call.
+        A ``DynamicGraph`` and the ``cugraph.Graph`` that ``as_cugraph`` made from it share their last call.
 
     Returns
     -------
     Call
-        Its ``path`` is "own kernel", "borrowed" (cuGraph read rows that dynstore lent it) or "rebuilt" (cuGraph built a
-        graph of its own); printed, it is one line.
+        Its ``path`` is "own kernel", "borrowed" (cuGraph read dynstore's rows) or "rebuilt" (cuGraph built its own
+        graph); printed, it is one line.
 
     Raises
     ------
     InputError
-        For a graph that nothing was called on yet.
+        For a graph without a call so far.
     InputTypeError
-        For what is no graph.
+        For anything that is no graph.
     """
     graph = G if isinstance(G, DynamicGraph) else _behind(G)
     call = last_call(graph)
@@ -40,7 +40,7 @@ def explain(G: Any) -> Call:
 
 
 def _behind(G: Any) -> Any:
-    """Return the DynamicGraph that a cugraph.Graph shows, or the cugraph.Graph itself where there is none."""
-    if not hasattr(type(G), "from_cudf_edgelist"):  # told without importing cugraph
+    """Return the DynamicGraph that a cugraph.Graph shows, or the cugraph.Graph itself if there is none."""
+    if not hasattr(type(G), "from_cudf_edgelist"):  # decided without importing cugraph
         raise InputTypeError(f"explain: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a cugraph.Graph")
     return getattr(G._Impl, "dynamic_graph", None) or G

@@ -1,4 +1,4 @@
-"""Libraries that may be missing, and the line to type when one is."""
+"""Optional libraries, and the line to type if one is missing."""
 
 from __future__ import annotations
 

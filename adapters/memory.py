@@ -1,8 +1,8 @@
 """One memory pool for CuPy, cuDF and cuGraph on a GPU: RMM's.
 
 dynstore allocates through CuPy, RAPIDS through RMM, and two pools on one GPU cannot use each other's free memory.
-Importing cuDF makes CuPy allocate through RMM too (cuDF does that, not dynstore), but RMM has no pool until someone
-makes one: each allocation is then a cudaMalloc. :func:`share_pool` does both, and only when it is called.
+Importing cuDF makes CuPy also allocate through RMM (cuDF does that, not dynstore). But RMM has no pool until a program
+makes one: each allocation is then a cudaMalloc. :func:`share_pool` does both, only when it is called.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dynstore.arguments import check_count
 
 __all__ = ["SharedPool", "share_pool"]
 
-POOL_STEP = 256  # RMM wants multiples of it
+POOL_STEP = 256  # RMM needs multiples of it
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPool:
-    """What CuPy and RAPIDS allocate from now.
+    """The memory resource that CuPy and RAPIDS now allocate from.
 
     Attributes
     ----------
     resource : str
         The class of RMM's memory resource, such as "PoolMemoryResource".
     made : bool
-        Whether it was made by this call; False where the program had chosen one before.
+        Whether this call made it; False if the program had chosen one before.
     """
 
     resource: str
@@ -36,21 +36,21 @@ class SharedPool:
 def share_pool(initial_bytes: int | None = None, maximum_bytes: int | None = None) -> SharedPool:
     """Let CuPy, and with it dynstore, allocate from RMM on the current GPU, as cuDF and cuGraph do.
 
-    Call it once, before anything is allocated: what was allocated before stays where it is until it is freed. It
-    changes CuPy's allocator and, unless the program has chosen one of RMM's memory resources already, RMM's: to a pool
-    that grows. Nothing else in dynstore changes either.
+    Call it once, before anything is allocated: earlier allocations stay where they are until they are freed. It changes
+    CuPy's allocator and, unless the program has already chosen one of RMM's memory resources, RMM's to a growing pool.
+    No other code in dynstore changes either.
 
     Parameters
     ----------
     initial_bytes : int, optional
-        What a new pool takes at once, rounded up to 256; by default RMM's choice, half of the free memory.
+        The initial size of a new pool, rounded up to 256; by default RMM's choice, half of the free memory.
     maximum_bytes : int, optional
-        What a new pool may grow to, likewise; by default all memory.
+        The maximum size of a new pool, also rounded up; by default all memory.
 
     Raises
     ------
     MissingDependencyError
-        Without RMM or CuPy; CuPy then keeps the pool of its own.
+        Without RMM or CuPy; CuPy then keeps its own pool.
     InputError
         For a size that is no integer of 0 or more.
     """

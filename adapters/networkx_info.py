@@ -1,6 +1,6 @@
-"""What NetworkX reads about the backend when it is imported: names and words, no library.
+"""The description of the backend that NetworkX reads when it is imported; it needs no library.
 
-This lies beside the package ``networkx``, not in it: importing a module of a package runs the package first.
+This file is beside the package ``networkx``, not in it: importing a module of a package runs the package first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DICT = "Equal to NetworkX's result; keys are in order of distance, then of the 
 _WEIGHTS = " Weights are int or float, none negative."
 _CLOSE = "Equal to NetworkX's result up to the rounding of float64."
 
-# Dispatch name -> what the backend's section of its docstring says.
+# Dispatch name -> the text of the backend's section in its docstring.
 FUNCTIONS: dict[str, str] = {
     "all_pairs_dijkstra": _SAME + _WEIGHTS,
     "all_pairs_dijkstra_path": _SAME + _WEIGHTS,

@@ -1,11 +1,11 @@
 """The drop-in for cuGraph: ``from dynstore.adapters import cugraph`` instead of ``import cugraph``.
 
-Everything is looked up in the real cuGraph, and does what it does there, with these differences:
+All names come from the real cuGraph and behave as there, with these differences:
 
-- a function takes a ``DynamicGraph`` wherever cuGraph's takes a ``Graph``: it sees the current edges
+- a function takes a ``DynamicGraph`` wherever cuGraph's takes a ``Graph``, and uses its current edges
 - plain calls of ``bfs``, ``sssp``, ``pagerank`` and ``weakly_connected_components`` skip cuGraph's Python (``direct``)
 - ``Graph`` makes a genuine ``cugraph.Graph`` that keeps its edges in a ``DynamicGraph``: ``insert_edges`` and
-  ``delete_edges`` on it take the place of building the next one; so do graphs from ``from_cudf_edgelist``,
+  ``delete_edges`` on it replace building the next graph; the same for graphs from ``from_cudf_edgelist``,
   ``from_pandas_edgelist`` and ``from_edgelist``
 """
 
@@ -22,7 +22,7 @@ from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 
-__all__ = ["as_cugraph"]  # the rest of what is public is what cuGraph has: see __getattr__
+__all__ = ["as_cugraph"]  # all other public names are cuGraph's: see __getattr__
 
 CALLER = "dynstore.adapters.cugraph"
 
@@ -55,7 +55,7 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
     def translate(value: Any) -> Any:
         if isinstance(value, DynamicGraph):
             return as_cugraph(value)
-        # Found by identity: the class says that it is equal to cuGraph's.
+        # Compared by identity: the class compares equal to cuGraph's.
         return real_graph if value is sys.modules[__name__].__dict__.get("Graph") else value
 
     @functools.wraps(function)
@@ -66,7 +66,7 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
 
 
 def _shorten(function: Any, name: str) -> Any:
-    """Let plain calls go to pylibcugraph straight away."""
+    """Pass plain calls directly to pylibcugraph."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -76,7 +76,7 @@ def _shorten(function: Any, name: str) -> Any:
     return wrapped
 
 
-# name -> the method that fills the graph, and the module of the frame that it takes; None for either of them.
+# name -> the method that fills the graph, and the module of its frame; None means either of the two.
 _BUILDERS = {
     "from_cudf_edgelist": ("from_cudf_edgelist", "cudf"),
     "from_pandas_edgelist": ("from_pandas_edgelist", "pandas"),
@@ -94,7 +94,7 @@ def _wrap_builder(function: Any, method: str | None, library: str | None) -> Any
         try:
             given = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError:
-            return wrapped(*args, **kwargs)  # cuGraph's own complaint
+            return wrapped(*args, **kwargs)  # cuGraph raises its own error
         frame, using = given.pop("df"), given.pop("create_using", None)
         graph = _empty_like(using)
         name = method or {"cudf": "from_cudf_edgelist", "pandas": "from_pandas_edgelist"}.get(_library_of(frame))
@@ -121,10 +121,10 @@ def _empty_like(using: Any) -> Any:
 
 
 def _make_graph_class(real: Any) -> Any:
-    """Make the class ``Graph``: calling it gives an object of exactly cuGraph's class, which counts as its instance."""
+    """Make the class ``Graph``: calling it returns an object of cuGraph's class, which ``isinstance`` accepts."""
 
     class GraphType(type):
-        """Subclasses of ``Graph`` that a user writes are classes like any other."""
+        """The metaclass of ``Graph``; a user's subclasses of ``Graph`` are ordinary classes."""
 
         def __call__(cls, *args: Any, **kwargs: Any) -> Any:
             return new_graph(*args, **kwargs) if cls is made else super().__call__(*args, **kwargs)
@@ -135,7 +135,7 @@ def _make_graph_class(real: Any) -> Any:
         def __subclasscheck__(cls, subclass: type) -> bool:
             return issubclass(subclass, real) if cls is made else super().__subclasscheck__(subclass)
 
-        # type(G) is cuGraph's class: it shall be found where this one is a key, or in a list.
+        # type(G) is cuGraph's class: it must be found where this class is a key, or in a list.
         def __eq__(cls, other: object) -> bool:
             return cls is other or (cls is made and other is real)
 

@@ -1,4 +1,4 @@
-"""Graphs that the drop-in's ``Graph`` builds: over a DynamicGraph where that can hold the edges, else cuGraph's."""
+"""Graphs that the drop-in's ``Graph`` builds: over a DynamicGraph if it can hold the edges, else cuGraph's own."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ DEFAULTS = {
 def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
     """Return an empty ``cugraph.Graph`` whose ``from_cudf_edgelist`` fills a DynamicGraph.
 
-    Its type is exactly ``cugraph.Graph``; the method lies on the object. What a DynamicGraph cannot hold (several
-    columns as one id, edge ids and types, negative ids, ...) goes to cuGraph's own; ``dynstore.explain`` says why.
+    Its type is exactly ``cugraph.Graph``; the method is set on the object. Input that a DynamicGraph cannot hold
+    (several columns as one id, edge ids and types, negative ids, ...) goes to cuGraph's own method;
+    ``dynstore.explain`` says why.
     """
     real = require(CALLER, "cugraph").Graph
     graph = real(m_graph, directed)
@@ -43,7 +44,8 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
 
         def from_cudf_edgelist(input_df: Any, *args: Any, **kwargs: Any) -> None:
             _fill(graph, input_df, args, kwargs)
-            # No cycle once there are edges: the memory goes when the graph does. cuGraph's own refuses more of them.
+            # Break the cycle once there are edges, so that memory is freed with the graph. cuGraph's method refuses
+            # further edges.
             graph.__dict__.pop("from_cudf_edgelist", None)
 
         from_cudf_edgelist.__doc__ = real.from_cudf_edgelist.__doc__
@@ -55,7 +57,7 @@ def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, An
     given = {**dict(zip(DEFAULTS, args, strict=False)), **kwargs}
     options = {**DEFAULTS, **given}
     directed = graph.graph_properties.directed
-    # What cuGraph refuses, and calls with more or other arguments than it has, are left for it to refuse.
+    # Calls that cuGraph refuses, also those with unknown arguments, are left to cuGraph.
     odd = len(args) > len(DEFAULTS) or set(given) - set(DEFAULTS) or graph._Impl is not None
     reason = "it has its own words for that" if odd else reason_for_cugraph(input_df, directed, options)
     if reason is None:
@@ -70,7 +72,7 @@ def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -> str | None:
-    """Say why a frame of edges goes to cuGraph's own Graph, or None where a DynamicGraph can take it.
+    """Return why a frame of edges goes to cuGraph's own Graph, or None if a DynamicGraph can take it.
 
     Parameters
     ----------
@@ -148,7 +150,7 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
 
 
 def _one_weight_each(src: Any, dst: Any, weights: Any) -> list[Any]:
-    """Give each undirected edge the weight that cuGraph does: the least of equal rows, the mean of both directions."""
+    """Return each undirected edge's weight as cuGraph does: the least of equal rows, the mean of both directions."""
     cudf = require(CALLER, "cudf")
     if weights.dtype.kind == "i":
         weights = weights.astype(np.float32 if str(weights.dtype) == "int32" else np.float64)

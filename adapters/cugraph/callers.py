@@ -1,4 +1,4 @@
-"""Who asks a live graph for its graph in C++: ``Graph.__getattr__`` passes no hint on, so the stack has to tell."""
+"""Finds the caller that requests a live graph's C++ graph: ``Graph.__getattr__`` passes no hint, so use the stack."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PULLING", "Caller"]
 
-# cuGraph's modules whose algorithms pull over in-edges; all others want out-edges. Where the wrong rows are lent, the
-# C API transposes them in its copy: that costs time, and changes no result.
+# cuGraph's modules whose algorithms pull over in-edges; all others need out-edges. If the wrong rows are lent, the C
+# API transposes them in its copy: that costs time, but does not change results.
 PULLING = ("pagerank", "hits", "katz_centrality", "eigenvector_centrality")
 STRUCTURE = "cugraph.structure."
 OURS = "dynstore.adapters."
@@ -27,10 +27,10 @@ class Caller:
     name : str
         Such as "bfs".
     pulls : bool
-        Whether it wants in-edges.
+        Whether it needs in-edges.
     passing : tuple or None
-        The frame of ``Graph.__getattr__`` and the place in it, where the request came through that: it calls
-        ``hasattr``, then ``getattr``.
+        The frame of ``Graph.__getattr__`` and the place in it, if the request came through it: it calls ``hasattr``,
+        then ``getattr``.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Caller:
 
     @classmethod
     def find(cls, frame: FrameType | None = None) -> Caller:
-        """Look up the stack, from the caller on unless told otherwise."""
+        """Search the stack upwards, by default from the caller on."""
         frame = frame or sys._getframe(1)
         name, passing = "a call", None
         while frame is not None:
@@ -54,14 +54,14 @@ class Caller:
                 package, _, last = module.rpartition(".")
                 if package.split(".")[0] != "cugraph":
                     return cls(name, False, passing)
-                # Helpers begin with an underscore: the module's name says more.
+                # The names of helpers begin with an underscore; the module's name is clearer.
                 return cls(last if function.startswith("_") else function, last in PULLING, passing)
             frame = frame.f_back
         return cls(name, False, passing)
 
     @property
     def asks_twice(self) -> bool:
-        """Whether the same request comes again at once."""
+        """Whether the same request will follow at once."""
         return self.passing is not None
 
     def follows(self, first: Caller) -> bool:

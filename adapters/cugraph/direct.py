@@ -1,7 +1,7 @@
-"""Plain calls of cuGraph's busiest functions, handed to pylibcugraph straight away.
+"""Plain calls of cuGraph's most used functions, passed directly to pylibcugraph.
 
-cuGraph's Python around a search or a PageRank costs about a millisecond: it sorts all vertices to know their type. Here
-a call that asks for nothing unusual skips it; whatever else is asked for, or wrong, goes to cuGraph's own function.
+cuGraph's Python code around a search or a PageRank takes about a millisecond: it sorts all vertices to find their type.
+A call with only usual arguments skips it. Every other call, and every faulty one, goes to cuGraph's own function.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _own = threading.local()
 
 
 def is_offered(name: str) -> bool:
-    """Say whether a function of cuGraph has a direct form."""
+    """Return whether a function of cuGraph has a direct form."""
     return name in _FUNCTIONS
 
 
 def call_directly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what cuGraph's function returns, or NotImplemented where the call is not plain."""
+    """Return what cuGraph's function returns, or NotImplemented if the call is not plain."""
     function, signature = _FUNCTIONS[name]
     try:
         given = signature.bind(*args, **kwargs).arguments
@@ -42,13 +42,13 @@ def call_directly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     G, transposed = _behind(first)
     if G is None or load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
         return NotImplemented
-    if name == "pagerank" and transposed is False:  # cuGraph warns of that
+    if name == "pagerank" and transposed is False:  # cuGraph warns about that
         return NotImplemented
     return function(G, **given)
 
 
 def _behind(value: Any) -> tuple[DynamicGraph | None, bool | None]:
-    """Return the DynamicGraph that is meant, or None, and the orientation that its user asked for."""
+    """Return the DynamicGraph behind a value, or None, and the orientation that its user requested."""
     if isinstance(value, DynamicGraph):
         return value, None
     live = getattr(value, "_Impl", None)
@@ -145,7 +145,7 @@ def _handle() -> Any:
     return _own.handle
 
 
-# A parameter that is not here is one that a plain call does not give.
+# A plain call passes no other parameters than these.
 _FUNCTIONS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {
     name: (function, inspect.signature(function))
     for name, function in (

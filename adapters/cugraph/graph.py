@@ -1,8 +1,7 @@
-"""``as_cugraph``: a genuine ``cugraph.Graph`` that shows the current version of a DynamicGraph, whenever it is asked.
+"""``as_cugraph``: a genuine ``cugraph.Graph`` that always shows the current version of a DynamicGraph.
 
-Its type is exactly ``cugraph.Graph``, which is what cuGraph tests for; its implementation object is replaced by one
-that reads the store. cuGraph's algorithms ask that object for ``_plc_graph``, the graph in C++: they get packed rows
-that are lent to them.
+Its type is exactly ``cugraph.Graph``, which cuGraph tests for. Its implementation object is replaced by one that reads
+the store. cuGraph's algorithms read that object's ``_plc_graph``, the C++ graph: they get packed rows lent by dynstore.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ CALLER = "as_cugraph"
 def as_cugraph(
     G: DynamicGraph, source: str = "source", destination: str = "destination", weight: str = "weight"
 ) -> Any:
-    """Return a ``cugraph.Graph`` that shows the graph live: each call on it sees the edges of that moment.
+    """Return a ``cugraph.Graph`` that shows the graph live: each call on it uses the current edges.
 
     Parameters
     ----------
     G : DynamicGraph
-        On CUDA; the rows of one on the host are copied to the GPU once a version.
+        On CUDA; the rows of a graph on the host are copied to the GPU once a version.
     source, destination, weight : str
         Names of the columns of ``view_edge_list()``, and of frames passed to its ``insert_edges`` and ``delete_edges``.
 
     Returns
     -------
     cugraph.Graph
-        Exactly of that type. ``insert_edges`` and ``delete_edges`` on it update ``G``, too; ``G`` is its
+        Exactly of that type. Its ``insert_edges`` and ``delete_edges`` also update ``G``, which is its
         ``dynamic_graph``.
 
     Raises
@@ -45,12 +44,12 @@ def as_cugraph(
     MissingDependencyError
         Without cuGraph; the message has the line to type.
     InputTypeError
-        For what is no DynamicGraph.
+        For anything that is no DynamicGraph.
     """
     if not isinstance(G, DynamicGraph):
         raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
     cugraph = require(CALLER, "cugraph")
-    load_bridge()  # now, so that the first algorithm does not pay for the build
+    load_bridge()  # now, so that the first algorithm need not wait for the build
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)
     live.show(G, Columns(source, destination, weight if G.is_weighted() else None))

@@ -1,7 +1,7 @@
-"""What replaces cuGraph's ``simpleGraphImpl`` inside a live ``cugraph.Graph``: it holds nothing but its DynamicGraph.
+"""Replaces cuGraph's ``simpleGraphImpl`` inside a live ``cugraph.Graph``; it holds only its DynamicGraph.
 
-cuGraph's class keeps an edge list, counts and a C++ graph from the moment it is built. Here each of them is made of the
-current version when it is asked for: the graph for pylibcugraph and the attributes here, the views in ``live_views``.
+cuGraph's class keeps an edge list, counts and a C++ graph from the time it is built. Here each of them is made from the
+current version on request: the graph for pylibcugraph and the attributes here, the views in ``live_views``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CALLER = "cugraph.Graph"
 
 
 class LiveGraph(LiveViews):
-    """Mixed in before ``cugraph``'s ``simpleGraphImpl``, which sets attributes of its own first."""
+    """A mixin before ``cugraph``'s ``simpleGraphImpl``, which first sets its own attributes."""
 
     _dynamic: DynamicGraph | None = None
     _properties: Any
@@ -37,14 +37,14 @@ class LiveGraph(LiveViews):
     _edges: tuple[int, LiveEdgeList] | None = None
     _rebuilt: tuple[int, dict[bool, Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
-    # The graph handed to hasattr() a moment ago, for the getattr() that follows.
+    # The graph just returned to hasattr(), for the getattr() that follows.
     _offered: tuple[Caller, Any] | None = None
 
     def show(self, G: DynamicGraph, columns: Columns, store_transposed: bool | None = None) -> None:
         """Show ``G`` from now on.
 
-        ``store_transposed`` is what the user asked for; None where nobody did: both are there, so cuGraph, which
-        compares with True and False, warns of neither.
+        ``store_transposed`` is the user's choice, or None. With None cuGraph, which compares with True and False, does
+        not warn; both orientations are there.
         """
         self._dynamic, self._columns = G, columns
         self.store_transposed = store_transposed
@@ -58,14 +58,14 @@ class LiveGraph(LiveViews):
 
     @property
     def dynamic_graph(self) -> DynamicGraph:
-        """The graph behind it."""
+        """The DynamicGraph that it shows."""
         if self._dynamic is None:
             raise RuntimeError("Graph is Empty")
         return self._dynamic
 
     @property
     def version(self) -> int:
-        """The number that every update raises by one."""
+        """The version number; every update adds one."""
         return self.dynamic_graph.version
 
     def insert_edges(
@@ -95,8 +95,9 @@ class LiveGraph(LiveViews):
         Parameters
         ----------
         transposed : bool
-            Rows are destinations, as ``pylibcugraph.pagerank``, ``hits``, ``katz_centrality`` and
-            ``eigenvector_centrality`` want them; all else wants False. The wrong ones cost time, and change no result.
+            Rows are destinations, which ``pylibcugraph.pagerank``, ``hits``, ``katz_centrality`` and
+            ``eigenvector_centrality`` need; all others need False. The wrong orientation costs time, but does not
+            change results.
         call : str
             For ``dynstore.explain``.
         """
@@ -106,7 +107,7 @@ class LiveGraph(LiveViews):
         return lend_graph(G, transposed, call)
 
     def _rebuild(self, transposed: bool, call: str, reason: str) -> Any:
-        """Hand the rows to SGGraph, which sorts and numbers them anew, once a version and orientation."""
+        """Pass the rows to SGGraph, which sorts and numbers them anew, once a version and orientation."""
         G = self.dynamic_graph
         if self._rebuilt is None or self._rebuilt[0] != G.version:
             self._rebuilt = G.version, {}
@@ -123,7 +124,7 @@ class LiveGraph(LiveViews):
 
     @property
     def properties(self) -> Any:
-        """``renumbered`` is cuGraph's word for ids that are translated in Python; integers are translated in C++."""
+        """cuGraph's properties; ``renumbered`` means ids translated in Python, while integers are translated in C++."""
         if self._dynamic is not None:
             self._properties.renumbered = shown_ids(self._dynamic).strings is not None
         return self._properties
@@ -143,7 +144,7 @@ class LiveGraph(LiveViews):
             return graph
         try:
             graph = self.lend(caller.pulls, caller.name)
-        except AttributeError as error:  # Graph.__getattr__ would take it for an attribute that is not there
+        except AttributeError as error:  # Graph.__getattr__ would treat it as a missing attribute
             raise RuntimeError(f"{CALLER}: the graph cannot be lent: {error}") from error
         self._offered = (caller, graph) if caller.asks_twice else None
         return graph
@@ -158,7 +159,7 @@ class LiveGraph(LiveViews):
 
     @edgelist.setter
     def edgelist(self, value: None) -> None:
-        """``simpleGraphImpl`` begins with None; what is shown comes from the store."""
+        """Ignored: ``simpleGraphImpl`` first sets None, but the edge list comes from the store."""
 
     @property
     def input_df(self) -> Any:
@@ -185,11 +186,11 @@ class LiveGraph(LiveViews):
     # ------------------------------------------------------------------ other graphs
 
     def to_directed(self, other: Any, store_transposed: bool = False) -> None:
-        """Make ``other`` a graph of its own with each edge in both directions, as they are stored."""
+        """Make ``other`` an independent graph with each edge in both directions, as they are stored."""
         self._fill(other, directed=True)
 
     def to_undirected(self, other: Any, store_transposed: bool = False) -> None:
-        """Make ``other`` an undirected graph of its own; of two weights the smaller one counts, as in cuGraph."""
+        """Make ``other`` an independent undirected graph; of two weights the smaller one counts, as in cuGraph."""
         if not self.dynamic_graph.is_directed():
             other.show(self.dynamic_graph.copy(), self._columns)
             return
@@ -208,7 +209,7 @@ class LiveGraph(LiveViews):
         )
         src, dst, weights = expand_rows(rows), rows.indices, rows.weights
         if weights is not None and not directed:
-            # The last one of a batch wins: the smallest has to come last.
+            # The last weight in a batch wins, so the smallest must be last.
             order = require(CALLER, "cupy").argsort(-weights)
             src, dst, weights = src[order], dst[order], weights[order]
         ids, shown = G.vertex_ids(), rows.ids
@@ -223,7 +224,7 @@ class LiveGraph(LiveViews):
         other.show(twin, self._columns)
 
     def delete_edge_list(self) -> None:
-        """Let go of the store: from here on this is an empty graph of cuGraph's own, as after cuGraph's method."""
+        """Release the store: this becomes an empty graph of cuGraph's own, as after cuGraph's method."""
         own = next(cls for cls in type(self).__mro__ if cls.__name__ == "simpleGraphImpl")
         self._dynamic = self._edges = self._rebuilt = self._translation = self._offered = None
         properties = self._properties
@@ -236,7 +237,7 @@ class LiveGraph(LiveViews):
 
 
 def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
-    """Return the current version as a BorrowedGraph, which has to be there, for one call; see ``LiveGraph.lend``."""
+    """Return the current version as a BorrowedGraph for one call; the class must be loaded. See ``LiveGraph.lend``."""
     bridge, new = load_bridge(), kept_rows(G, transposed) is None
     rows = packed_rows(G, transposed)
     wide, medium = rows.segments or (-1, -1)
@@ -259,11 +260,11 @@ def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
 
 
 def build_graph(rows: PackedRows, symmetric: bool, transposed: bool) -> Any:
-    """Have pylibcugraph build an SGGraph of out-edges, without the checks that ``cugraph.Graph`` asks for."""
+    """Let pylibcugraph build an SGGraph of out-edges, without the checks that ``cugraph.Graph`` requests."""
     plc = require(CALLER, "pylibcugraph")
     number_map, offsets, indices = rows.ids.number_map, rows.offsets, rows.indices
     columns, form, vertices = (offsets, indices), "CSR", None
-    # Only edge lists may have any ids; and of int64 rows cuGraph's C API refuses the float32 weights.
+    # Only edge lists may have arbitrary ids; and with int64 rows cuGraph's C API refuses float32 weights.
     if rows.ids.renumbered or indices.dtype.itemsize == 8:
         columns, form, vertices = (number_map[expand_rows(rows)], number_map[indices]), "COO", number_map
     return plc.SGGraph(

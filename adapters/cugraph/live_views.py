@@ -1,4 +1,4 @@
-"""What a live ``cugraph.Graph`` shows of its current version, with cuGraph's names, columns and dtypes."""
+"""Views of a live ``cugraph.Graph``'s current version, with cuGraph's names, columns and dtypes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALLER = "cugraph.Graph"
 class Columns(NamedTuple):
     """Names of the user's columns; ``weight`` is None for a graph without weights.
 
-    ``weight_dtype`` is the type of integer weights, which edge lists keep as long as all weights are whole numbers.
+    ``weight_dtype``: the type of integer weights; edge lists keep it as long as all weights are whole numbers.
     """
 
     source: str
@@ -34,7 +34,7 @@ class Columns(NamedTuple):
     weight_dtype: np.dtype | None = None
 
     def show_weights(self, weights: Array) -> Array:
-        """Return weights of the store as an edge list shows them, in an array of its own."""
+        """Return weights of the store in an edge list's form, in a new array."""
         if self.weight_dtype is None or bool((weights != weights.astype(self.weight_dtype)).any()):
             return weights.copy()
         return weights.astype(self.weight_dtype)
@@ -46,7 +46,7 @@ def expand_rows(rows: PackedRows) -> Array:
 
 
 class LiveEdgeList:
-    """The edge list of one version as cuGraph's classes name it; the frame is made when it is asked for."""
+    """The edge list of one version under the names of cuGraph's classes; the frame is made on request."""
 
     def __init__(self, rows: PackedRows, names: Columns) -> None:
         self._rows, self._names = rows, names
@@ -66,7 +66,7 @@ class LiveEdgeList:
 
     @edgelist_df.setter
     def edgelist_df(self, frame: Any) -> None:
-        """Show another frame until the next version; as in cuGraph, the graph itself stays as it is."""
+        """Show another frame until the next version; as in cuGraph, the graph itself does not change."""
         self._frame = frame
 
 
@@ -79,7 +79,7 @@ class LiveViews:
 
     @property
     def dynamic_graph(self) -> DynamicGraph:
-        """The graph behind it."""
+        """The DynamicGraph that it shows."""
         raise NotImplementedError
 
     def view_edge_list(self) -> Any:
@@ -90,7 +90,7 @@ class LiveViews:
         src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
         weight_name = self._columns.weight
         if not G.is_directed() or rows.ids.strings is not None:
-            weight_name = "weight"  # what cuGraph calls it then, whatever the user's name is
+            weight_name = "weight"  # cuGraph's name here, whatever the user's name is
         if not G.is_directed():
             once = src <= dst
             src, dst = src[once], dst[once]
@@ -102,7 +102,7 @@ class LiveViews:
         return cudf.DataFrame(columns)
 
     def _named(self, numbers: Array) -> Any:
-        """Return a column of ids; numbers that stand for strings become these."""
+        """Return a column of ids; numbers that stand for strings are translated."""
         strings = shown_ids(self.dynamic_graph).strings
         if strings is None:
             return numbers
@@ -110,14 +110,14 @@ class LiveViews:
         return cudf.Series(strings).take(cudf.Series(numbers)).reset_index(drop=True)
 
     def view_adj_list(self) -> tuple[Any, Any, Any]:
-        """Return offsets, indices and weights (or None) as Series; int32, as cuGraph has them, where that is enough.
+        """Return offsets, indices and weights (or None) as Series; int32, as in cuGraph, if that is enough.
 
-        Rows are ids from 0 to the highest. Undirected edges stand in both rows.
+        Rows are ids from 0 to the highest. Undirected edges are in both rows.
         """
         return self._adjacency(packed_rows(self.dynamic_graph))
 
     def view_transposed_adj_list(self) -> tuple[Any, Any, Any]:
-        """As :meth:`view_adj_list`, rows being destinations."""
+        """As :meth:`view_adj_list`, but rows are destinations."""
         return self._adjacency(packed_rows(self.dynamic_graph, transposed=True))
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
@@ -152,7 +152,7 @@ class LiveViews:
         return self._sorted_nodes[1].copy()
 
     def extract_vertex_list(self, return_unrenumbered_vertices: bool = True) -> Any:
-        """Return all vertices, ascending; of strings, on request, the numbers that stand for them."""
+        """Return all vertices, ascending; for strings, on request, the numbers that stand for them."""
         ids = shown_ids(self.dynamic_graph)
         if ids.strings is not None and not return_unrenumbered_vertices:
             return require(CALLER, "cudf").Series(ids.number_map.copy())
@@ -164,7 +164,7 @@ class LiveViews:
         return int(self._properties.node_count)
 
     def number_of_edges(self, directed_edges: bool = False) -> int:
-        """Return how many edges there are; an undirected pair counts once, or with ``directed_edges`` twice."""
+        """Return the number of edges; an undirected pair counts once, or with ``directed_edges`` twice."""
         G = self.dynamic_graph
         if directed_edges:
             return G.snapshot().num_edges
@@ -188,7 +188,7 @@ class LiveViews:
         return bool((expand_rows(rows) == rows.indices).any())
 
     def neighbors(self, n: Any) -> Any:
-        """Return a Series of the ids that edges from ``n`` lead to; none for what is no vertex."""
+        """Return a Series of the ids that edges from ``n`` lead to; empty if ``n`` is no vertex."""
         cudf, G = require(CALLER, "cudf"), self.dynamic_graph
         vertex, ids = self._vertex(n), shown_ids(G)
         if ids.strings is not None:
@@ -198,7 +198,7 @@ class LiveViews:
         return cudf.Series(require(CALLER, "cupy").array(G.neighbors(vertex), dtype=ids.number_map.dtype))
 
     def _vertex(self, n: Any) -> Any:
-        """Return ``n`` as the id that it is equal to, or None where that is no vertex."""
+        """Return the id that is equal to ``n``, or None if it is no vertex."""
         value = n.item() if hasattr(n, "item") else n
         strings = shown_ids(self.dynamic_graph).strings is not None
         if not isinstance(value, str):
@@ -211,12 +211,12 @@ class LiveViews:
             return None
         try:
             number = int(self.dynamic_graph.vertex_numbers([value])[0])
-        except InputError:  # past the largest id that there may be
+        except InputError:  # above the largest possible id
             return None
         return None if number < 0 else value
 
     def degrees_function(self, vertex_subset: Any = None, degree_type: str = "in_degree") -> Any:
-        """See cuGraph; a list of integers becomes a Series of the ids' type without a look at the edges."""
+        """See cuGraph; a list of integers becomes a Series of the ids' type without reading the edges."""
         cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)
         if vertex_subset is not None and not isinstance(vertex_subset, cudf.Series) and ids.strings is None:
             vertex_subset = cudf.Series(vertex_subset).astype(ids.number_map.dtype)

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 __all__ = ["make_number_map"]
 
 CALLER = "cugraph.Graph"
-# The columns of simpleGraphImpl's edge lists; a NumberMap recognises by them which end it translates.
+# The columns of simpleGraphImpl's edge lists, by which a NumberMap recognises the end that it translates.
 SOURCE, DESTINATION = "src", "dst"
 
 
 def make_number_map(ids: ShownIds, columns: Columns) -> Any:
-    """Return a ``NumberMap`` as ``cugraph.Graph`` would have made it of a column of strings."""
+    """Return the ``NumberMap`` that ``cugraph.Graph`` would make from a column of strings."""
     cudf = require(CALLER, "cudf")
     number_map = require(CALLER, "cugraph.structure.number_map").NumberMap
     table = cudf.DataFrame({"0": cudf.Series(ids.strings), "id": cudf.Series(ids.number_map)})

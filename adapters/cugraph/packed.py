@@ -33,14 +33,14 @@ class PackedRows:
     ----------
     version : int
     transposed : bool
-        Rows are destinations. False for undirected graphs, where both are the same.
+        Rows are destinations. Always False for undirected graphs.
     offsets, indices : CuPy arrays, shapes (V + 1,) and (E,), of the type of ``ids.number_map``
     weights : CuPy array, shape (E,), or None
     ids : ShownIds
     segments : tuple of two ints, or None
-        Rows before them have mostly 1024 (32) edges and more; None where ids are in no order of degree.
+        Rows before them mostly have at least 1024 (32) edges; None if rows are not ordered by degree.
     copied : str
-        What was copied to make them.
+        What was copied for it.
     copied_bytes : int
     """
 
@@ -59,20 +59,20 @@ _kept: WeakKeyDictionary[DynamicGraph, dict[Any, PackedRows]] = WeakKeyDictionar
 
 
 def kept_rows(G: DynamicGraph, transposed: bool) -> PackedRows | None:
-    """Return what an earlier call has packed of the current version, or None."""
+    """Return the rows of the current version that an earlier call has packed, or None."""
     rows = _kept.get(G, {}).get(transposed and G.is_directed())
     return rows if rows is not None and rows.version == G.version else None
 
 
 def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
-    """Return the rows of the current version; later calls on it get the same ones.
+    """Return the rows of the current version; later calls on the same version return the same rows.
 
     Parameters
     ----------
     G : DynamicGraph
-        On the GPU; one on the host is copied there.
+        On the GPU; a graph on the host is copied there.
     transposed : bool
-        Rows are destinations. A directed graph keeps its in-edges from the first time on.
+        Rows are destinations. A directed graph keeps its in-edges from the first such call on.
 
     Raises
     ------
@@ -84,11 +84,11 @@ def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
         return kept
     transposed = transposed and G.is_directed()
     orientations = _kept.setdefault(G, {})
-    # Rows of earlier versions go first: their memory is what the new ones need.
+    # Free the rows of earlier versions first: the new ones need the memory.
     for key in [key for key, rows in orientations.items() if rows.version != G.version]:
         del orientations[key]
     cupy = require("cuGraph", "cupy")
-    # The last update may have been on a stream of the user's own, which no other stream waits for.
+    # The last update may have used a user's stream, for which no other stream waits.
     cupy.cuda.Device().synchronize()
     offsets, indices, weights, long_rows, copied = _pack(cupy, G.snapshot(transposed))
     ids = shown_ids(G)
@@ -101,7 +101,7 @@ def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
         offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
         segments = segment_end(long_rows.wide, num_vertices), segment_end(long_rows.medium, num_vertices)
         copied += ", then sorted anew in order of degree"
-    # cuGraph works on a stream of its own, which waits for default streams only.
+    # cuGraph works on its own stream, which waits only for default streams.
     cupy.cuda.get_current_stream().synchronize()
     size = sum(array.nbytes for array in (offsets, indices, weights) if array is not None)
     rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, segments, copied, size)

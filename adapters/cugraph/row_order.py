@@ -1,4 +1,4 @@
-"""In which order of degree rows are, and where cuGraph's kernels shall change for it."""
+"""The order of rows by degree, and the segments that it gives cuGraph's kernels."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ if TYPE_CHECKING:
 
 __all__ = ["LongRows", "hubs_astray", "measure_rows", "order_by_degree", "rows_of_edges", "segment_end", "segments_of"]
 
-# Where cuGraph's kernels change from a block a vertex to a warp, and from a warp to a thread.
+# The degrees at which cuGraph's kernels change from a block per vertex to a warp, and from a warp to a thread.
 WIDE, MEDIUM = 1024, 32
-# A segment is that much longer than there are rows for it, so that few of them are left out when order has drifted ...
+# A segment is longer than its number of rows by this slack, so that few are left out after the order has drifted ...
 SLACK_SHARE, SLACK_ROWS = 8, 8
-# ... and where it holds less than this share of them, rows count as being in no order.
+# ... and if it holds less than this share of them, rows count as unordered.
 ORDERED_SHARE = 0.5
-# Rows are sorted anew where rows for a block that stand behind theirs hold more than this share of all edges.
+# Rows are sorted anew if rows for a block that are behind their segment hold more than this share of all edges.
 STRAY_SHARE = 1 / 64
 
 
 class LongRows(NamedTuple):
-    """What there is of rows for a block (1024 edges and more) and for a warp (32 and more, these included).
+    """Counts of rows for a block (1024 edges and more) and for a warp (32 and more, including those for a block).
 
     Attributes
     ----------
     wide, medium : int
-        How many there are.
+        Their numbers.
     held_wide, held_medium : int
-        Those before the end of the segment for so many.
+        Those before the end of their segment.
     wide_edges, stray_edges : int
-        Edges of rows for a block: of all of them, and of those behind that end.
+        Edges of rows for a block: of all, and of those behind the end of the segment.
     """
 
     wide: int
@@ -45,7 +45,7 @@ class LongRows(NamedTuple):
 
 
 def measure_rows(offsets: np.ndarray) -> LongRows:
-    """Measure packed rows on the host; on the GPU, squeezing does it.
+    """Measure packed rows on the host; on the GPU, the squeezing kernel does it.
 
     Parameters
     ----------
@@ -65,20 +65,20 @@ def measure_rows(offsets: np.ndarray) -> LongRows:
 
 
 def segment_end(count: int, num_rows: int) -> int:
-    """Return where a segment for ``count`` rows ends."""
+    """Return the end of a segment for ``count`` rows."""
     return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count else 0
 
 
 def segments_of(rows: LongRows, num_rows: int) -> tuple[int, int] | None:
-    """Return where rows of 1024 edges and more end, and rows of 32 and more, if rows are ordered by falling degree.
+    """Return the ends of the segments of rows with at least 1024 and 32 edges, if rows are ordered by falling degree.
 
-    The order need not be perfect: cuGraph's kernels loop over the degree that a row has, so that a row in the wrong
-    segment gets too many threads or too few, and the same result.
+    The order need not be perfect: cuGraph's kernels loop over a row's actual degree. A row in the wrong segment gets
+    too many or too few threads, but the same result.
 
     Returns
     -------
     (wide, medium) or None
-        None where less than half of the long rows come before an end, or no row has 32 edges.
+        None if less than half of the long rows come before an end, or no row has 32 edges.
     """
     if rows.medium == 0 or rows.held_wide < ORDERED_SHARE * rows.wide or rows.held_medium < ORDERED_SHARE * rows.medium:
         return None
@@ -86,10 +86,10 @@ def segments_of(rows: LongRows, num_rows: int) -> tuple[int, int] | None:
 
 
 def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int) -> bool:
-    """Return whether rows of 1024 edges and more that stand behind the widest segment hold more edges than is well.
+    """Return whether rows of 1024 edges and more behind the widest segment hold too many edges.
 
-    cuGraph gives such a row one thread: that is slow, and sums so many float32 one after the other that PageRank may
-    never come within its tolerance.
+    cuGraph gives such a row one thread. That is slow, and sums so many float32 one after the other that PageRank may
+    never reach its tolerance.
     """
     return (rows.wide_edges if segments is None else rows.stray_edges) > STRAY_SHARE * num_edges
 
@@ -97,7 +97,7 @@ def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int
 def order_by_degree(
     xp: Any, offsets: Array, indices: Array, weights: Array | None, ids: ShownIds
 ) -> tuple[Array, Array, Array | None, ShownIds]:
-    """Return the rows in order of falling degree, numbered anew, neighbours ascending; ``ids`` says which is which."""
+    """Return the rows in order of falling degree, numbered anew, neighbours ascending; with ``ids`` in that order."""
     degrees = offsets[1:] - offsets[:-1]
     order = xp.argsort(-degrees, kind="stable")
     ranks = xp.empty_like(order)

@@ -1,4 +1,4 @@
-"""Which ids cuGraph shows for the rows of a graph: integers, or numbers that stand for strings."""
+"""The ids that cuGraph shows for the rows of a graph: integers, or numbers that stand for strings."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ShownIds:
     Attributes
     ----------
     number_map : CuPy array, shape (V,), int32 or int64
-        The integer that cuGraph shows for each row: the id, or for strings the row's number.
+        The integer that cuGraph shows for each row: the id or, for strings, the row's number.
     strings : numpy.ndarray of str, shape (V,), or None
-        What the numbers stand for.
+        The strings that the numbers stand for.
     renumbered : bool
-        Whether ``number_map`` is more than 0 .. V-1.
+        Whether ``number_map`` differs from 0 .. V-1.
     """
 
     number_map: Array
@@ -39,7 +39,7 @@ class ShownIds:
 
 
 def shown_ids(G: DynamicGraph) -> ShownIds:
-    """Return the ids of the graph's rows, made anew only when there are new ones."""
+    """Return the ids of the graph's rows; made anew only if there are new ids."""
     return kept_ids(G, "cugraph", lambda: _read(G))
 
 
@@ -50,7 +50,7 @@ def _read(G: DynamicGraph) -> ShownIds:
     ids = G.vertex_ids()
     if ids.dtype.kind not in "iu":
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), ids, False)
-    # cuGraph wants ids of the type of the rows' numbers; ids past int32 make it int64 for both.
+    # cuGraph needs ids and row numbers of one type; ids beyond int32 make both int64.
     highest = int(ids.max()) if num_vertices else 0
     dtype = G.vertex_dtype if highest < np.iinfo(np.int32).max else np.dtype(np.int64)
     return ShownIds(cupy.asarray(ids, dtype=dtype), None, True)

@@ -1,7 +1,8 @@
 """NetworkX's backend ``dynstore``: ``nx.pagerank(G, backend="dynstore")``, and graph classes that never convert.
 
-NetworkX finds ``backend`` through the entry point ``networkx.backends`` and asks it, for every call, whether it has the
-function and can run it. Nothing here needs NetworkX to be imported; ``Graph`` and ``DiGraph`` are made on first use.
+NetworkX finds ``backend`` through the entry point ``networkx.backends``. For every call it checks whether the backend
+has the function and can run it. Importing this package does not import NetworkX; ``Graph`` and ``DiGraph`` are made on
+first use.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-# Importing them registers what they offer.
+# Importing these modules registers their functions.
 FUNCTION_MODULES = (centrality, paths, structure, traversal)
 
 __all__ = ["BackendInterface", "DiGraph", "Graph", "backend", "calls", "store_of"]
@@ -34,7 +35,7 @@ def __getattr__(name: str) -> Any:
 
 
 class BackendInterface:
-    """What NetworkX calls; every offered function is an attribute under its dispatch name."""
+    """The object that NetworkX calls; every offered function is an attribute under its dispatch name."""
 
     convert_from_nx = staticmethod(convert_from_nx)
     convert_to_nx = staticmethod(convert_to_nx)
@@ -48,11 +49,11 @@ class BackendInterface:
         return sorted({*object.__dir__(self), *OFFERS})
 
     def can_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-        """Say whether a call can be served: True, or the reason why not."""
+        """Return whether a call can be served: True, or the reason why not."""
         return name not in OFFERS or OFFERS[name].problem(args, kwargs) or True
 
     def should_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-        """Say whether a call is worth a conversion: True, or the reason why not."""
+        """Return whether a call is worth a conversion: True, or the reason why not."""
         if name in OFFERS and OFFERS[name].cheap:
             graph = args[0] if args else kwargs["G"]
             cache = getattr(graph, "__networkx_cache__", None) or {}
@@ -70,7 +71,7 @@ class BackendInterface:
 
 
 def _ours(cls: type) -> type:
-    """Return our class for one of NetworkX's; a user's own class stays what it is."""
+    """Return our class for one of NetworkX's; a user's own class is returned unchanged."""
     import networkx as nx
 
     if cls is nx.Graph:
@@ -82,16 +83,16 @@ backend = BackendInterface()
 
 
 def store_of(G: Any, weight: str | None = None) -> DynamicGraph:
-    """Return the DynamicGraph behind a ``dynstore`` graph, with everything that was added and removed so far.
+    """Return the DynamicGraph behind a ``dynstore`` graph, with all changes so far.
 
-    It is the one that algorithms run on: read it, run dynstore's own algorithms on it, but change the NetworkX graph,
-    not it. Vertex ``i`` is the ``i``-th node that was ever added since the store was made.
+    Algorithms run on it. Read it and run dynstore's own algorithms on it, but make changes only through the NetworkX
+    graph. Vertex ``i`` is the ``i``-th node added since the store was made.
 
     Parameters
     ----------
     G : dynstore.adapters.networkx.Graph or dynstore.adapters.networkx.DiGraph
     weight : str, optional
-        The edge attribute that is the weight, 1 where it is not set; without it the graph is unweighted.
+        The edge attribute used as weight, 1 for edges without it; by default the graph is unweighted.
 
     Raises
     ------

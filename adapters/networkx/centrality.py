@@ -39,7 +39,7 @@ def pagerank(
     weight: str | None = "weight",
     dangling: Mapping[Any, float] | None = None,
 ) -> dict[Any, float]:
-    """Rank nodes in float64; an iteration that changes the ranks by less than N * tol in sum is the last."""
+    """Rank nodes in float64; stops after an iteration that changes the ranks by less than N * tol in sum."""
     if not len(G):
         return {}
     store = G.unweighted() if weight is None else G.weighted(weight).graph
@@ -89,7 +89,7 @@ def betweenness_centrality(
     endpoints: bool = False,
     seed: Any = None,
 ) -> dict[Any, float]:
-    """Return each node's share of shortest paths, from all nodes or from ``k`` that ``seed`` samples."""
+    """Return each node's share of shortest paths, from all nodes or from ``k`` nodes sampled with ``seed``."""
     import networkx as nx
 
     if k == len(G):
@@ -112,9 +112,9 @@ def betweenness_centrality(
 
 
 def _scales(n: int, k: int | None, normalized: bool, endpoints: bool, directed: bool) -> tuple[float, float]:
-    """Return NetworkX's factors for nodes that were sampled as sources, and for the others.
+    """Return NetworkX's scaling factors for sampled sources, and for other nodes.
 
-    Without endpoints a source is no inner node of its own paths, so one source fewer speaks for it.
+    Without endpoints a source is no inner node of its own paths, so its sum comes from one source fewer.
     """
     others = n if endpoints else n - 1
     if others < 2:

@@ -1,4 +1,4 @@
-"""Between NetworkX's graphs and ours: NetworkX calls these and keeps what they return in its cache."""
+"""Conversions between NetworkX's graphs and ours; NetworkX calls them and caches their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ConvertedGraph", "convert_from_nx", "convert_to_nx"]
 
 
 class ConvertedGraph(StoreGraph):
-    """A copy of a NetworkX graph: its order and the attributes asked for are kept, later changes are not seen."""
+    """A copy of a NetworkX graph: it keeps the order and the requested attributes, and ignores later changes."""
 
     def __init__(self, G: Any) -> None:
         super().__init__(G.is_directed(), list(G), G.is_multigraph())
@@ -26,7 +26,7 @@ class ConvertedGraph(StoreGraph):
         self.graph: dict[str, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"layers": {}}  # stores hold a device; they are made again from the columns
+        return self.__dict__ | {"layers": {}}  # stores are bound to a device; they are made again from the columns
 
     def edges(self, inward: bool = False) -> tuple[np.ndarray, np.ndarray]:
         return self._inward if inward else self._outward
@@ -70,9 +70,9 @@ def convert_from_nx(
     Parameters
     ----------
     graph : networkx.Graph or networkx.DiGraph, or a multigraph
-        Parallel edges become one, with the least of their values.
+        Parallel edges are merged into one with the least of their values.
     edge_attrs, node_attrs : dict, optional
-        Attributes to keep, with the value of those that have none.
+        Attributes to keep, each with the default for edges or nodes without it.
     preserve_edge_attrs, preserve_node_attrs, preserve_graph_attrs : bool
         Keep all attributes.
     name, graph_name : str, optional
@@ -81,7 +81,7 @@ def convert_from_nx(
     Raises
     ------
     NotImplementedError
-        For all edge attributes of a multigraph, or values of parallel edges that have no order.
+        If all edge attributes of a multigraph are to be kept, or values of parallel edges have no order.
     """
     converted = ConvertedGraph(graph)
     multigraph = converted.is_multigraph()
@@ -106,7 +106,7 @@ def convert_from_nx(
 
 
 def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
-    """Convert back: a copy of a converted graph; of a ``dynstore`` graph class a plain view; all else as it is."""
+    """Convert back: a converted graph to a copy, a ``dynstore`` graph class to a plain view; all else is unchanged."""
     import networkx as nx
 
     if isinstance(obj, ConvertedGraph):
@@ -118,7 +118,7 @@ def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
     view.graph, view._node, view._adj = obj.graph, obj._node, obj._adj
     if obj.is_directed():
         view._pred = obj._pred
-    view.__networkx_cache__ = None  # nobody would clear it
+    view.__networkx_cache__ = None  # it would never be cleared
     return view
 
 
@@ -131,7 +131,7 @@ def _copy_back(graph: ConvertedGraph) -> Any:
     copy.graph.update(graph.graph)
     copy.add_nodes_from((node, graph.node_data.get(node, {})) for node in graph)
     shared: dict[tuple[int, int], dict[str, Any]] = {}
-    # Written to the dicts themselves: adding edges one by one would order undirected neighbours anew.
+    # Written directly to the dicts: adding edges one by one would change the order of undirected neighbours.
     for row, neighbour, data in zip(*(ids.tolist() for ids in graph.edges()), graph.data(), strict=True):
         key = (row, neighbour) if graph.is_directed() or row <= neighbour else (neighbour, row)
         copy._adj[graph.nodes[row]][graph.nodes[neighbour]] = shared.setdefault(key, data)

@@ -1,4 +1,4 @@
-"""NetworkX graph classes that log what changes, so that their stores are updated instead of made again."""
+"""NetworkX graph classes that log their changes, so that their stores are updated instead of rebuilt."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["DeltaLog", "GraphCache", "graph_classes"]
 
 
 class GraphCache(dict[Any, Any]):
-    """Stands where NetworkX keeps conversions of a graph: keeps none, but hears when NetworkX clears it.
+    """Replaces NetworkX's cache of a graph's conversions: it keeps none, but notices when NetworkX clears it.
 
-    Every change of a graph that NetworkX knows of clears this cache. What comes from a method that logs is
-    expected; all else makes the store be built anew.
+    Every change of a graph that NetworkX knows of clears this cache. Clearing by a method that logs is expected. Any
+    other clearing causes a rebuild of the store.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class GraphCache(dict[Any, Any]):
         self.changed_unseen = False
 
     def __bool__(self) -> bool:
-        return True  # NetworkX clears no cache that is empty
+        return True  # NetworkX does not clear an empty cache
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
         return default
@@ -46,17 +46,17 @@ class GraphCache(dict[Any, Any]):
 
 
 class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
-    """What :class:`Graph` and :class:`DiGraph` add to NetworkX's classes.
+    """The mixin that :class:`Graph` and :class:`DiGraph` add to NetworkX's classes.
 
-    Up to the first algorithm nothing is noted. From then on each method that changes the graph notes what it
-    touches, and the next algorithm gives that to the store as one batch.
+    Before the first algorithm nothing is logged. From then on each method that changes the graph logs the edges that it
+    touches, and the next algorithm applies them to the store as one batch.
     """
 
     __networkx_backend__ = "dynstore"
     _store: TrackedGraph | None = None
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-        return object.__new__(cls)  # NetworkX's own asks the backends which class to make
+        return object.__new__(cls)  # NetworkX's __new__ would query the backends for a class
 
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
         super().__init__(incoming_graph_data, **attr)
@@ -72,10 +72,10 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         return graph_classes()[0]
 
     def _current_store(self) -> StoreGraph:
-        """Return the store of the graph as it is now."""
+        """Return the store, updated to the present graph."""
         cache = self.__networkx_cache__
         if not isinstance(cache, GraphCache) or "_graph" in self.__dict__:
-            return TrackedGraph(self)  # caching is off, or this is a view, which changes unseen
+            return TrackedGraph(self)  # caching is off, or this is a view, whose changes are not logged
         store = self._store
         if store is None or cache.changed_unseen or not store.follows(self):
             cache.changed_unseen = False
@@ -85,7 +85,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 
     @contextmanager
     def _noted(self, store: TrackedGraph) -> Iterator[None]:
-        """Expect the cache to be cleared; when the change fails half-way, nobody knows what was done."""
+        """Expect the cache to be cleared; if the change fails half-way, what was changed is unknown."""
         cache = self.__networkx_cache__
         if not isinstance(cache, GraphCache):
             store.broken = True
@@ -233,7 +233,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 
 
 def _ends(edge: Any) -> tuple[Any, Any]:
-    """Return the ends of an edge; one that NetworkX will refuse is refused as it does."""
+    """Return the ends of an edge; refuse edges that NetworkX refuses, with the same error."""
     if len(edge) not in (2, 3):
         import networkx as nx
 
@@ -246,7 +246,7 @@ def _ends(edge: Any) -> tuple[Any, Any]:
 
 @lru_cache(maxsize=1)
 def graph_classes() -> tuple[type, type]:
-    """Return the classes ``Graph`` and ``DiGraph``; made when first asked for, because they need NetworkX."""
+    """Return the classes ``Graph`` and ``DiGraph``; made on the first request, because they need NetworkX."""
     try:
         import networkx as nx
     except ImportError as error:

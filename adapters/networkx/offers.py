@@ -1,4 +1,4 @@
-"""The list of functions that the NetworkX backend offers: what each accepts, how often each ran."""
+"""The list of functions that the NetworkX backend offers: what each accepts, and how often it ran."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Offer:
     Attributes
     ----------
     function : callable
-        Takes NetworkX's arguments, the graph converted or a graph of ours.
+        Takes NetworkX's arguments, with a converted graph or a graph of ours.
     signature : inspect.Signature
     multigraphs : bool
-        Whether parallel edges change nothing (or are resolved by the conversion).
+        Whether parallel edges do not change the result (or are merged by the conversion).
     refuses : callable or None
-        Gets the arguments by name; says why they cannot be served, or None.
+        Gets the arguments by name; returns why they cannot be served, or None.
     cheap : bool
-        NetworkX answers in less time than a graph takes to be converted.
+        NetworkX is faster than the conversion of the graph.
     """
 
     function: Callable[..., Any]
@@ -41,7 +41,7 @@ class Offer:
     cheap: bool
 
     def problem(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
-        """Say why a call cannot be served, or None. Arguments that do not fit are left to the function."""
+        """Return why a call cannot be served, or None. Wrong arguments are left to the function."""
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError:

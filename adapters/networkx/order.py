@@ -1,12 +1,12 @@
 """NetworkX's order of a search, from the distances that a kernel has found.
 
-A kernel says how far each vertex is; which of several equally near parents NetworkX would have taken, and in which
-order it would have met the vertices, follows from the order of the neighbours in its dicts. Only *tight*
-edges matter for that, those that lie on a shortest path: distance[u] + weight == distance[v].
+A kernel computes the distances. Which of several equally near parents NetworkX would take, and the order in which it
+would visit the vertices, follow from the order of the neighbours in its dicts. Only *tight* edges matter for this,
+those on a shortest path: distance[u] + weight == distance[v].
 
-NetworkX's breadth-first search takes vertices in the order in which they were pushed. Its Dijkstra takes the
-nearest, and among equals the one that was pushed to that distance first. Both are the same: levels of equal
-distance in turn, in a level the order of pushing, and a vertex is pushed (for good) by the first tight edge to it.
+NetworkX's breadth-first search takes vertices in the order in which they were pushed. Its Dijkstra takes the nearest,
+and among equals the one that was pushed to that distance first. Both orders are the same: level by level of equal
+distance, within a level in the order of pushing. The first tight edge to a vertex pushes it (finally).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 __all__ = ["Order", "TightEdges", "order_levels"]
 
-# A level costs the array steps about as much as this many edges cost the loop.
+# One level in array steps takes about as long as this many edges in the loop.
 EDGES_A_LEVEL = 300
 
 
@@ -37,14 +37,14 @@ class TightEdges:
 
 
 class Order:
-    """A search as NetworkX does it.
+    """The order of a search as in NetworkX.
 
     Attributes
     ----------
     ids : numpy.ndarray, shape (R,), int64
-        The vertices reached, in order.
+        The reached vertices, in order.
     parents : numpy.ndarray, shape (V,), int64
-        The vertex that pushed each; -1 for the first ones and those not reached.
+        The vertex that pushed each; -1 for sources and unreached vertices.
     """
 
     __slots__ = ("ids", "parents")
@@ -62,7 +62,7 @@ def order_levels(first: list[int], levels: np.ndarray, tight: TightEdges) -> Ord
     first : list of int
         The sources, in order.
     levels : numpy.ndarray, shape (V,), int64
-        0 .. L - 1, in order of distance; -1 where not reached.
+        0 .. L - 1, in order of distance; -1 if unreached.
     tight : TightEdges
         Edges from a level to a later one, or (weight 0) to the same one.
     """
@@ -75,7 +75,7 @@ def order_levels(first: list[int], levels: np.ndarray, tight: TightEdges) -> Ord
 
 
 def _order_by_arrays(first: list[int], tight: TightEdges) -> Order:
-    """Whole levels at once; every edge leads from a level to the next one."""
+    """Process whole levels at once; every edge leads from a level to the next one."""
     num_vertices = tight.starts.shape[0] - 1
     parents = np.full(num_vertices, -1, np.int64)
     place = np.empty(num_vertices, np.int64)
@@ -86,7 +86,7 @@ def _order_by_arrays(first: list[int], tight: TightEdges) -> Order:
         ends = np.cumsum(counts)
         numbers = np.arange(int(ends[-1]))
         children = tight.neighbours[np.repeat(tight.starts[level] - (ends - counts), counts) + numbers]
-        place[children[::-1]] = numbers[::-1]  # written last: the first edge to each child
+        place[children[::-1]] = numbers[::-1]  # the first edge to each child is written last
         pushing = place[children] == numbers
         parents[children[pushing]] = np.repeat(level, counts)[pushing]
         level = children[pushing]
@@ -95,7 +95,7 @@ def _order_by_arrays(first: list[int], tight: TightEdges) -> Order:
 
 
 def _order_by_loop(first: list[int], levels: np.ndarray, num_levels: int, tight: TightEdges) -> Order:
-    """One vertex after another: long and narrow searches, edges that skip levels or stay in theirs."""
+    """Process one vertex after another: for long and narrow searches, and edges that skip levels or stay in one."""
     level_of, starts, neighbours = levels.tolist(), tight.starts.tolist(), tight.neighbours.tolist()
     parents = [-1] * len(level_of)
     pushed = bytearray(len(level_of))
@@ -105,7 +105,7 @@ def _order_by_loop(first: list[int], levels: np.ndarray, num_levels: int, tight:
         waiting[0].append(v)
     found: list[int] = []
     for level in waiting:
-        for v in level:  # edges of weight 0 let it grow meanwhile
+        for v in level:  # edges of weight 0 extend it during the loop
             for child in neighbours[starts[v] : starts[v + 1]]:
                 if not pushed[child]:
                     pushed[child] = True

@@ -31,7 +31,7 @@ def _search(G: StoreGraph, source: Node, weight: str | None, cutoff: float | Non
 
 def _searches(G: StoreGraph, weight: str | None, cutoff: float | None = None) -> Iterator[tuple[Any, Search]]:
     if weight is not None:
-        check_weights(G, weight)  # before the first result: NetworkX can still take over
+        check_weights(G, weight)  # before the first result, while NetworkX can still take over
     return ((node, search_weights(G, number, weight, cutoff)) for node, number in G.ids.items())
 
 
@@ -63,7 +63,7 @@ def _pair_length(G: StoreGraph, source: Node, target: Node, weight: str | None) 
 def single_source_dijkstra(
     G: StoreGraph, source: Node, target: Node = None, cutoff: float | None = None, weight: str | None = "weight"
 ) -> tuple[Any, Any]:
-    """Return distances and paths: of all nodes, or of the target alone."""
+    """Return distances and paths: of all nodes, or only of the target."""
     search = _search(G, source, weight, cutoff)
     if target is None:
         return search.lengths(ordered=True), search.paths()
@@ -82,7 +82,7 @@ def single_source_dijkstra_path(
 def single_source_dijkstra_path_length(
     G: StoreGraph, source: Node, cutoff: float | None = None, weight: str | None = "weight"
 ) -> dict[Any, Any]:
-    """Return how far each node is from the source."""
+    """Return the distance of each node from the source."""
     return _search(G, source, weight, cutoff).lengths()
 
 
@@ -95,7 +95,7 @@ def dijkstra_path(G: StoreGraph, source: Node, target: Node, weight: str | None 
 
 @offer(multigraphs=True, refuses=refuse_weight_function)
 def dijkstra_path_length(G: StoreGraph, source: Node, target: Node, weight: str | None = "weight") -> Any:
-    """Return how far the target is from the source."""
+    """Return the distance of the target from the source."""
     return _pair_length(G, source, target, weight)
 
 
@@ -111,7 +111,7 @@ def dijkstra_predecessor_and_distance(
 
 @offer(multigraphs=True, refuses=refuse_weight_function)
 def all_pairs_dijkstra(G: StoreGraph, cutoff: float | None = None, weight: str | None = "weight") -> Iterator[Any]:
-    """Give (source, (distances, paths)), one search at a time."""
+    """Yield (source, (distances, paths)), one search at a time."""
     return ((node, (search.lengths(ordered=True), search.paths())) for node, search in _searches(G, weight, cutoff))
 
 
@@ -119,13 +119,13 @@ def all_pairs_dijkstra(G: StoreGraph, cutoff: float | None = None, weight: str |
 def all_pairs_dijkstra_path_length(
     G: StoreGraph, cutoff: float | None = None, weight: str | None = "weight"
 ) -> Iterator[Any]:
-    """Give (source, distances), one search at a time."""
+    """Yield (source, distances), one search at a time."""
     return ((node, search.lengths()) for node, search in _searches(G, weight, cutoff))
 
 
 @offer(multigraphs=True, refuses=refuse_weight_function)
 def all_pairs_dijkstra_path(G: StoreGraph, cutoff: float | None = None, weight: str | None = "weight") -> Iterator[Any]:
-    """Give (source, paths), one search at a time."""
+    """Yield (source, paths), one search at a time."""
     return ((node, search.paths()) for node, search in _searches(G, weight, cutoff))
 
 
@@ -156,7 +156,7 @@ def _single(G: StoreGraph, node: Node, weight: str | None, inward: bool) -> Sear
 def shortest_path(
     G: StoreGraph, source: Node = None, target: Node = None, weight: str | None = None, method: str = "dijkstra"
 ) -> Any:
-    """Return the paths from a source or to a target; of all pairs, give (source, paths)."""
+    """Return the paths from a source or to a target; for all pairs, yield (source, paths)."""
     _check_method(method)
     if source is not None:
         return _single(G, source, weight, inward=False).paths()
@@ -169,7 +169,7 @@ def shortest_path(
 def shortest_path_length(
     G: StoreGraph, source: Node = None, target: Node = None, weight: str | None = None, method: str = "dijkstra"
 ) -> Any:
-    """Return the length of one path, of those from a source or to a target; of all pairs, give (source, lengths)."""
+    """Return the lengths of one path or of those from a source or to a target; all pairs: yield (source, lengths)."""
     _check_method(method)
     if source is None and target is None:
         return ((node, search.lengths()) for node, search in _searches(G, weight))

@@ -1,4 +1,4 @@
-"""Searches on a store: the kernels find the distances, the order is NetworkX's."""
+"""Searches on a store, with distances from the kernels, in NetworkX's order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Search", "check_weights", "search_edges", "search_weights"]
 
 
 class Search:
-    """How far the nodes are from the sources.
+    """The distances of the nodes from the sources.
 
     Attributes
     ----------
@@ -27,12 +27,12 @@ class Search:
     first : list of int
         The sources, in order.
     distances : numpy.ndarray, shape (V,)
-        int64 (hops) or float64 (sums of weights); -1 where not reached.
+        int64 (hops) or float64 (sums of weights); -1 if unreached.
     integral : bool
         Whether distances are Python ints.
     weight : str or None
     inward : bool
-        Whether edges were taken against their direction.
+        Whether edges were followed against their direction.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Search:
         self._order: Order | None = None
 
     def lengths(self, ordered: bool = False) -> dict[Any, Any]:
-        """Return node -> distance, in order of distance, then of the graph's nodes; ``ordered``: as NetworkX."""
+        """Return node -> distance, by distance, then in the order of the nodes; ``ordered``: in NetworkX's order."""
         if ordered:
             reached = self.order().ids
         else:
@@ -56,7 +56,7 @@ class Search:
         return dict(zip(self.G.named(reached), self.numbers(reached), strict=True))
 
     def numbers(self, ids: np.ndarray) -> list[Any]:
-        """Return distances as NetworkX has them: int, or float where weights are; a source's is always the int 0."""
+        """Return distances in NetworkX's types: int, or float if weights are; a source's is always the int 0."""
         distances = self.distances[ids]
         if self.integral:
             steps: list[Any] = distances.astype(np.int64).tolist()
@@ -77,14 +77,14 @@ class Search:
         if self.weight is None:
             tight = (start >= 0) & (start + 1 == end)
         else:
-            # Sorted by (row, neighbour) as the ranked edges are: both hold the same edges.
+            # Sorted by (row, neighbour) like the ranked edges, so both list the same edges.
             graph = self.G.weighted(self.weight).graph
             packed = graph.snapshot(transposed=self.inward).compact()
             tight = (start >= 0) & (start + graph.backend.to_host(packed.weights) == end)
         return rows[tight], neighbours[tight], ranks[tight]
 
     def order(self) -> Order:
-        """Return the nodes reached in the order in which NetworkX meets them, and their parents."""
+        """Return the reached nodes in the order in which NetworkX visits them, and their parents."""
         if self._order is None:
             tight = TightEdges(*self.tight_edges(), len(self.G.nodes))
             self._order = order_levels(self.first, self._levels(), tight)
@@ -112,7 +112,7 @@ class Search:
         return {nodes[v]: path for v, path in paths.items()}
 
     def path(self, target: int) -> list[Any]:
-        """Return the path from the source to one node that was reached."""
+        """Return the path from the source to one reached node."""
         parents = self.order().parents
         path = []
         while target >= 0:
@@ -124,14 +124,14 @@ class Search:
 def search_edges(
     G: StoreGraph, first: Sequence[int], limit: float | None = None, inward: bool = False, weight: None = None
 ) -> Search:
-    """Count the edges on the way from the sources (their numbers) to every node.
+    """Count the edges on the shortest path from the sources (node numbers) to every node.
 
     Parameters
     ----------
     limit : float, optional
-        As NetworkX reads it: a level is opened while its number is below the limit.
+        As in NetworkX: a level is opened while its number is below the limit.
     inward : bool
-        Go against the direction of the edges.
+        Follow edges against their direction.
     """
     store = G.structure()
     distances = np.full(len(G.nodes), -1, np.int64)
@@ -154,12 +154,12 @@ def _depth(limit: float | None, store: DynamicGraph) -> int:
 
 
 def check_weights(G: StoreGraph, weight: str) -> Layer:
-    """Return the layer of a weight that the shortest-path kernel can take.
+    """Return the layer of a weight that the shortest-path kernel supports.
 
     Raises
     ------
     NotImplementedError
-        For negative weights, and for ints whose sums float64 might round.
+        For negative weights, and for ints whose sums may be inexact in float64.
     """
     layer = G.weighted(weight)
     if has_negative_weights(layer.graph.snapshot()):
@@ -172,19 +172,19 @@ def check_weights(G: StoreGraph, weight: str) -> Layer:
 def search_weights(
     G: StoreGraph, source: int, weight: str | None, cutoff: float | None = None, inward: bool = False
 ) -> Search:
-    """Sum the weights on the shortest ways from a node (its number); ``weight=None`` counts edges.
+    """Sum the weights on the shortest paths from a node (its number); ``weight=None`` counts edges.
 
     Parameters
     ----------
     cutoff : float, optional
-        Longer ways are not looked for.
+        Longer paths are not searched.
     """
     cutoff = math.inf if cutoff is None or math.isnan(cutoff) else cutoff  # nothing is longer than NaN
     if weight is None:
-        # A way of `cutoff` edges is not too long, so no part of a level is opened.
+        # A path of `cutoff` edges is allowed, so levels are opened completely or not at all.
         return search_edges(G, [source], math.floor(cutoff) if math.isfinite(cutoff) else cutoff, inward)
     layer = check_weights(G, weight)
-    limit = math.nextafter(cutoff, math.inf)  # the kernel's is strict
+    limit = math.nextafter(cutoff, math.inf)  # the kernel's cutoff is strict
     store = layer.graph
     kernels = store.backend.kernels("dynstore.algorithms.traversal", "search")
     found, _ = kernels.sssp(store.snapshot(transposed=inward), source, limit)

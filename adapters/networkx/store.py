@@ -1,4 +1,4 @@
-"""A NetworkX graph as dynstore sees it: nodes numbered in order of insertion, edges in a DynamicGraph."""
+"""A NetworkX graph in dynstore's form: nodes numbered in order of insertion, edges in a DynamicGraph."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["GONE", "Layer", "StoreGraph", "flatten", "new_store", "read_numbers", "read_values", "store_graph_of"]
 
-GONE = object()  # stands in `StoreGraph.nodes` for a node that was removed; its number is not used again
+GONE = object()  # marks a removed node in `StoreGraph.nodes`; its number is not used again
 MAX_NODES = 2**31 - 1
 MAX_EXACT = float(2**53)  # whole numbers up to here are exact in float64
 
 
 @dataclass(slots=True)
 class Layer:
-    """The edges with one attribute as their weight.
+    """The edges with one attribute as weight.
 
     Attributes
     ----------
     graph : DynamicGraph
     integral : bool
-        Whether all weights are Python ints, so that sums of them must be.
+        Whether all weights are Python ints, so that sums must be, too.
     largest : float
         Largest absolute weight so far.
     """
@@ -38,7 +38,7 @@ class Layer:
 
 
 class StoreGraph:
-    """What the backend's functions run on.
+    """The graph that the backend's functions run on.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class StoreGraph:
     ids : dict
         Node -> number, in the order of the graph's nodes.
     layers : dict
-        Name of an edge attribute, or None for no weights -> :class:`Layer`. Made when first asked for.
+        Name of an edge attribute, or None for no weights -> :class:`Layer`. Made on the first request.
     """
 
     __networkx_backend__ = "dynstore"
@@ -68,7 +68,7 @@ class StoreGraph:
     def __contains__(self, node: object) -> bool:
         try:
             return node in self.ids
-        except TypeError:  # cannot be hashed
+        except TypeError:  # not hashable
             return False
 
     def is_directed(self) -> bool:
@@ -76,11 +76,11 @@ class StoreGraph:
         return self._directed
 
     def is_multigraph(self) -> bool:
-        """Whether the graph that was converted is one; parallel edges are stored once."""
+        """Whether the converted graph is a multigraph; parallel edges are stored once."""
         return self._multigraph
 
     def number_of_nodes(self) -> int:
-        """Return how many nodes there are."""
+        """Return the number of nodes."""
         return len(self.ids)
 
     def live_ids(self) -> np.ndarray:
@@ -88,20 +88,20 @@ class StoreGraph:
         return np.fromiter(self.ids.values(), np.int64, len(self.ids))
 
     def named(self, ids: np.ndarray) -> list[Any]:
-        """Return the nodes that have the numbers."""
+        """Return the nodes with these numbers."""
         return list(map(self.nodes.__getitem__, ids.tolist()))
 
-    # What subclasses know.
+    # Implemented by subclasses.
 
     def edges(self, inward: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Return sources and destinations, shape (E,), in NetworkX's order; of an undirected graph both directions.
+        """Return sources and destinations, shape (E,), in NetworkX's order; both directions of undirected edges.
 
-        ``inward`` gives the edges by their destinations instead: rows are nodes, neighbours their predecessors.
+        With ``inward``, edges are listed by destination: rows are nodes, neighbours their predecessors.
         """
         raise NotImplementedError
 
     def values(self, attribute: str) -> list[Any]:
-        """Return the attribute of every edge, 1 where it is not set, in the order of :meth:`edges`."""
+        """Return the attribute of every edge, 1 if not set, in the order of :meth:`edges`."""
         raise NotImplementedError
 
     def ranked_edges(self, inward: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -111,10 +111,10 @@ class StoreGraph:
         """
         raise NotImplementedError
 
-    # What the functions ask for.
+    # Used by the functions.
 
     def structure(self) -> DynamicGraph:
-        """Return a store of the edges, with whatever weights."""
+        """Return a store of the edges, with any weights."""
         for layer in self.layers.values():
             return layer.graph
         return self.unweighted()
@@ -126,12 +126,12 @@ class StoreGraph:
         return self.layers[None].graph
 
     def weighted(self, attribute: str) -> Layer:
-        """Return the store of the edges with an attribute as their weight.
+        """Return the store of the edges with an attribute as weight.
 
         Raises
         ------
         NotImplementedError
-            For weights that are not int or float: NetworkX then goes on with its own function.
+            For weights that are not int or float: NetworkX then uses its own function.
         """
         if attribute not in self.layers:
             weights, integral, largest = read_numbers(attribute, self.values(attribute))
@@ -168,16 +168,16 @@ def new_store(directed: bool, weighted: bool, device: str | None = None) -> Dyna
 
 
 def flatten(adjacency: Mapping[Any, Any], ids: dict[Any, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Number the rows and neighbours of a dict of dicts, in its order: two arrays of shape (E,), int32."""
+    """Return the numbers of the rows and neighbours of a dict of dicts, in its order: two arrays, shape (E,), int32."""
     rows = np.fromiter(map(ids.__getitem__, adjacency), np.int32)
-    listed = list(map(list, adjacency.values()))  # the rows of a filtered view may say a length that they have not
+    listed = list(map(list, adjacency.values()))  # rows of a filtered view may report a wrong length
     counts = np.fromiter(map(len, listed), np.int64, len(listed))
     neighbours = chain.from_iterable(listed)
     return np.repeat(rows, counts), np.fromiter(map(ids.__getitem__, neighbours), np.int32, int(counts.sum()))
 
 
 def read_values(adjacency: Mapping[Any, Any], attribute: Any, default: Any, multigraph: bool = False) -> list[Any]:
-    """Return an attribute of every edge in the order of :func:`flatten`; of parallel edges the least."""
+    """Return an attribute of every edge in the order of :func:`flatten`; the least value for parallel edges."""
     if multigraph:
         return [
             min(data.get(attribute, default) for data in parallel.values())
@@ -193,7 +193,7 @@ def read_numbers(attribute: str, values: list[Any]) -> tuple[np.ndarray, bool, f
     Raises
     ------
     NotImplementedError
-        For what is no int or float, is not finite, or not exact in float64.
+        For values that are no int or float, not finite, or not exact in float64.
     """
     kinds = set(map(type, values))
     if not kinds <= {int, float, bool}:
@@ -212,7 +212,7 @@ def read_numbers(attribute: str, values: list[Any]) -> tuple[np.ndarray, bool, f
 
 
 def store_graph_of(G: Any) -> StoreGraph:
-    """Return what the functions run on for a ``dynstore`` graph, brought up to date."""
+    """Return the updated StoreGraph of a ``dynstore`` graph."""
     current = getattr(G, "_current_store", None)
     if current is None:
         raise InputTypeError(

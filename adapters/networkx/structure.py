@@ -29,7 +29,7 @@ __all__ = [
 
 
 def _labels(G: StoreGraph) -> np.ndarray:
-    """Return the label of every node, in their order: the number of the first node in its component."""
+    """Return the label of every node, in node order: the number of the first node in its component."""
     store = G.structure()
     kernels = store.backend.kernels("dynstore.algorithms.components", "labels")
     labels = kernels.label_components(store.snapshot(), not store.is_directed())
@@ -60,48 +60,48 @@ def _is_one_component(G: StoreGraph) -> bool:
 
 @offer(multigraphs=True)
 def connected_components(G: StoreGraph) -> Iterator[set[Any]]:
-    """Give the components as sets, in the order of their first nodes."""
+    """Yield the components as sets, in the order of their first nodes."""
     return _components(G)
 
 
 @offer(multigraphs=True)
 def number_connected_components(G: StoreGraph) -> int:
-    """Return how many components there are."""
+    """Return the number of components."""
     return _number_of_components(G)
 
 
 @offer(multigraphs=True)
 def is_connected(G: StoreGraph) -> bool:
-    """Say whether there is one component."""
+    """Return whether there is exactly one component."""
     return _is_one_component(G)
 
 
 @offer(multigraphs=True)
 def node_connected_component(G: StoreGraph, n: Node) -> set[Any]:
-    """Return the nodes of the component that ``n`` is in; KeyError where it is in none."""
+    """Return the nodes of the component of ``n``; KeyError if it is in none."""
     return set(G.named(np.nonzero(search_edges(G, [G.ids[n]]).distances >= 0)[0]))
 
 
 @offer(multigraphs=True)
 def weakly_connected_components(G: StoreGraph) -> Iterator[set[Any]]:
-    """Give the components as sets, edges taken as passable both ways."""
+    """Yield the weak components as sets; directions of edges are ignored."""
     return _components(G)
 
 
 @offer(multigraphs=True)
 def number_weakly_connected_components(G: StoreGraph) -> int:
-    """Return how many weak components there are."""
+    """Return the number of weak components."""
     return _number_of_components(G)
 
 
 @offer(multigraphs=True)
 def is_weakly_connected(G: StoreGraph) -> bool:
-    """Say whether there is one weak component."""
+    """Return whether there is exactly one weak component."""
     return _is_one_component(G)
 
 
 def count_neighbours(G: StoreGraph, inward: bool = False, loops: int = 1) -> np.ndarray:
-    """Return the edges from (or, ``inward``, to) each number, shape (V,), int64; a self-loop counts ``loops``."""
+    """Return the number of edges from (``inward``: to) each number, shape (V,), int64; a self-loop counts ``loops``."""
     store = G.structure()
     view, xp = store.snapshot(), store.backend.xp
     mask = view.mask()
@@ -113,7 +113,7 @@ def count_neighbours(G: StoreGraph, inward: bool = False, loops: int = 1) -> np.
 
 
 def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
-    """Read NetworkX's nbunch: None for all nodes, one node, or several, of which those in the graph count."""
+    """Read NetworkX's nbunch: None for all nodes, one node, or several; nodes that are not in the graph are skipped."""
     if nodes is None:
         return list(G)
     if nodes in G:
@@ -127,7 +127,7 @@ def _chosen(G: StoreGraph, nodes: Any) -> list[Any]:
 
 
 def _triangles(G: StoreGraph) -> list[int]:
-    """Return the triangles at each number."""
+    """Return the number of triangles at each number."""
     store = G.structure()
     kernels = store.backend.kernels("dynstore.algorithms.community", "triangles")
     counts: list[int] = store.backend.to_host(kernels.count_triangles(store.snapshot())).tolist()
@@ -152,7 +152,7 @@ def _refuse_weights_and_directions(arguments: dict[str, Any]) -> str | None:
 
 @offer()
 def triangles(G: StoreGraph, nodes: Any = None) -> Any:
-    """Return the triangles that each node is a corner of, or the number for a single node."""
+    """Return the number of triangles at each node, or at a single node."""
     counts = _triangles(G)
     if nodes is not None and nodes in G:
         return counts[G.ids[nodes]]
@@ -161,7 +161,7 @@ def triangles(G: StoreGraph, nodes: Any = None) -> Any:
 
 @offer(refuses=_refuse_weights_and_directions)
 def clustering(G: StoreGraph, nodes: Any = None, weight: None = None) -> Any:
-    """Return the share of each node's pairs of neighbours that are neighbours, or the number for a single node."""
+    """Return the share of each node's pairs of neighbours that are neighbours, or that of a single node."""
     found = _clustering(G, nodes)
     return found[nodes] if nodes in G else found
 

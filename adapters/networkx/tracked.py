@@ -1,4 +1,4 @@
-"""The store behind a ``dynstore`` graph class: it follows the graph by deltas."""
+"""The store behind a ``dynstore`` graph class; it is updated by deltas."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["TrackedGraph"]
 
-MIN_HOLES = 1024  # numbers of removed nodes that are carried along in any case
+MIN_HOLES = 1024  # so many numbers of removed nodes are always tolerated
 
 
 class TrackedGraph(StoreGraph):
-    """Follows a graph: what is noted between two calls becomes one batch of deletions and one of insertions.
+    """Follows a graph: changes logged between two calls become one batch of deletions and one of insertions.
 
-    The graph's dicts are the truth. What is noted is which edges may have changed, not what became of them, so
-    any sequence of additions and removals of one edge comes down to one look at its dict.
+    The graph's dicts are the truth. The log says only which edges may have changed. So any sequence of additions and
+    removals of one edge needs one look into its dict.
 
     Attributes
     ----------
     broken : bool
-        Whether something happened that was not noted in full; then a new one must be made.
+        Whether a change was not logged completely; then a new TrackedGraph must be made.
     rows : Counter
-        Rows given to all stores together: ``built`` from the whole graph, ``inserted`` and ``deleted`` by deltas.
+        Rows written to all stores together: ``built`` from the whole graph, ``inserted`` and ``deleted`` by deltas.
     """
 
     def __init__(self, G: Any) -> None:
@@ -45,7 +45,7 @@ class TrackedGraph(StoreGraph):
         self._pred: dict[Any, Any] = G._pred if self._directed else G._adj
         self._ranked: dict[bool, DynamicGraph] = {}
         self._packed: dict[bool, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-        # Edge -> whether it stands last in its rows: it was not there at some moment since the last refresh.
+        # Edge -> whether it is last in its rows, as it was absent at some time since the last refresh.
         self._touched: dict[tuple[int, int], bool] = {}
         self._cleared = False
         self._known = len(self.nodes)
@@ -54,7 +54,7 @@ class TrackedGraph(StoreGraph):
         self.rows: Counter[str] = Counter()
 
     def follows(self, G: Any) -> bool:
-        """Whether a refresh brings this up to date with the graph."""
+        """Whether a refresh is enough to match the graph."""
         pred = G._pred if self._directed else G._adj
         holes = len(self.nodes) - len(self.ids)
         return (
@@ -68,7 +68,7 @@ class TrackedGraph(StoreGraph):
     # ------------------------------------------------------------------ notes
 
     def note_edge(self, u: Hashable, v: Hashable, moved: bool) -> None:
-        """Note that an edge was or will be added, changed or removed; ``moved`` if it is not there at some moment."""
+        """Log that an edge was or will be added, changed or removed; ``moved`` if it is absent at some time."""
         i, j = self._number(u), self._number(v)
         key = (j, i) if not self._directed and j < i else (i, j)
         if moved:
@@ -78,13 +78,13 @@ class TrackedGraph(StoreGraph):
             self._touched.setdefault(key, False)
 
     def note_nodes(self, nodes: dict[Any, Any]) -> None:
-        """Note the nodes that were added: the last keys of the graph's dict."""
+        """Log the added nodes: the last keys of the graph's dict."""
         added = list(islice(reversed(nodes), len(nodes) - len(self.ids)))
         for node in reversed(added):
             self._number(node)
 
     def note_removal(self, node: Hashable) -> None:
-        """Note that a node is about to be removed with its edges."""
+        """Log that a node is about to be removed with its edges."""
         for neighbour in self._adj[node]:
             self.note_edge(node, neighbour, moved=True)
         if self._directed:
@@ -93,7 +93,7 @@ class TrackedGraph(StoreGraph):
         self.nodes[self.ids.pop(node)] = GONE
 
     def note_clear(self, nodes_too: bool) -> None:
-        """Note that all edges, or all nodes too, were removed."""
+        """Log that all edges, or also all nodes, were removed."""
         self._cleared = True
         self._touched = {}
         if nodes_too:
@@ -109,10 +109,10 @@ class TrackedGraph(StoreGraph):
     # ------------------------------------------------------------------ bringing the stores up to date
 
     def refresh(self) -> None:
-        """Give what was noted to the stores that there are."""
+        """Apply the log to the existing stores."""
         if not (self._touched or self._cleared or self._known < len(self.nodes)):
             return
-        self.broken = True  # until every store has it
+        self.broken = True  # until every store is updated
         present: list[tuple[int, int, bool]] = []
         absent: list[tuple[int, int]] = []
         for (i, j), moved in self._touched.items():
@@ -142,7 +142,7 @@ class TrackedGraph(StoreGraph):
         try:
             weights, integral, largest = read_numbers(attribute, values)
         except NotImplementedError:
-            del self.layers[attribute]  # who asks for this weight gets the error
+            del self.layers[attribute]  # the next request for this weight raises the error
             return
         layer.integral &= integral
         layer.largest = max(layer.largest, largest)
@@ -182,7 +182,7 @@ class TrackedGraph(StoreGraph):
     def ranked_edges(self, inward: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         inward = inward and self._directed
         if inward not in self._ranked:
-            # The ranks are weights of a store of their own: an edge may stand at different places in its two rows.
+            # A separate store has the ranks as weights: an edge may have different places in its two rows.
             rows, neighbours = self.edges(inward)
             graph = new_store(directed=True, weighted=True, device="cpu")
             if self.nodes:

@@ -67,7 +67,7 @@ def _edges(G: StoreGraph, source: Node, depth_limit: float | None, reverse: bool
 def generic_bfs_edges(
     G: StoreGraph, source: Node, neighbors: None = None, depth_limit: float | None = None
 ) -> Iterator[Edge]:
-    """Give the edges of the search tree; the first edge to a node counts."""
+    """Yield the edges of the search tree; the first edge to a node counts."""
     return _edges(G, source, depth_limit)
 
 
@@ -79,7 +79,7 @@ def bfs_edges(
     depth_limit: float | None = None,
     sort_neighbors: Callable[..., Any] | None = None,
 ) -> Iterator[Edge]:
-    """Give the edges of the search tree; ``reverse`` goes against the direction of the edges."""
+    """Yield the edges of the search tree; ``reverse`` follows edges against their direction."""
     return _edges(G, source, depth_limit, reverse)
 
 
@@ -104,7 +104,7 @@ def bfs_tree(
 def bfs_predecessors(
     G: StoreGraph, source: Node, depth_limit: float | None = None, sort_neighbors: Callable[..., Any] | None = None
 ) -> Iterator[Edge]:
-    """Give (node, parent) in order."""
+    """Yield ( node, parent) in order."""
     return ((child, parent) for parent, child in _edges(G, source, depth_limit))
 
 
@@ -112,7 +112,7 @@ def bfs_predecessors(
 def bfs_successors(
     G: StoreGraph, source: Node, depth_limit: float | None = None, sort_neighbors: Callable[..., Any] | None = None
 ) -> Iterator[tuple[Any, list[Any]]]:
-    """Give (node, its children in the tree), without nodes that have none, except for a lone source."""
+    """Yield ( node, its children in the tree), without nodes that have none, except for a lone source."""
     return _grouped(source, _edges(G, source, depth_limit))
 
 
@@ -129,7 +129,7 @@ def _grouped(source: Node, edges: Iterable[Edge]) -> Iterator[tuple[Any, list[An
 
 @offer(multigraphs=True)
 def bfs_layers(G: StoreGraph, sources: Any) -> Iterator[list[Any]]:
-    """Give lists of the nodes at distance 0, 1, ... from one or several sources."""
+    """Yield lists of the nodes at distance 0, 1, ... from one or several sources."""
     first = list({sources} if sources in G else set(sources))
     for source in first:
         if source not in G:
@@ -155,20 +155,20 @@ def descendants_at_distance(G: StoreGraph, source: Node, distance: float) -> set
 
 @offer(multigraphs=True)
 def single_source_shortest_path_length(G: StoreGraph, source: Node, cutoff: float | None = None) -> dict[Any, int]:
-    """Return how many edges each node is away from the source."""
+    """Return the number of edges from the source to each node."""
     return search_edges(G, [number_of(G, source, f"Source {source} is not in G")], cutoff).lengths()
 
 
 @offer(multigraphs=True)
 def single_target_shortest_path_length(G: StoreGraph, target: Node, cutoff: float | None = None) -> dict[Any, int]:
-    """Return how many edges the target is away from each node."""
+    """Return the number of edges from each node to the target."""
     first = [number_of(G, target, f"Target {target} is not in G")]
     return search_edges(G, first, cutoff, inward=G.is_directed()).lengths()
 
 
 @offer(multigraphs=True)
 def all_pairs_shortest_path_length(G: StoreGraph, cutoff: float | None = None) -> Iterator[tuple[Any, dict[Any, int]]]:
-    """Give (source, its lengths), one search at a time."""
+    """Yield ( source, its lengths), one search at a time."""
     return ((node, search_edges(G, [number], cutoff).lengths()) for node, number in G.ids.items())
 
 
@@ -187,13 +187,13 @@ def single_target_shortest_path(G: StoreGraph, target: Node, cutoff: float | Non
 
 @offer(multigraphs=True)
 def all_pairs_shortest_path(G: StoreGraph, cutoff: float | None = None) -> Iterator[tuple[Any, dict[Any, list[Any]]]]:
-    """Give (source, its paths), one search at a time."""
+    """Yield ( source, its paths), one search at a time."""
     return ((node, search_edges(G, [number], cutoff).paths()) for node, number in G.ids.items())
 
 
 @offer(multigraphs=True)
 def has_path(G: StoreGraph, source: Node, target: Node) -> bool:
-    """Say whether the target can be reached."""
+    """Return whether the target can be reached."""
     first = number_of(G, source, f"Source {source} is not in G")
     last = number_of(G, target, f"Target {target} is not in G")
     return bool(search_edges(G, [first]).distances[last] >= 0)
@@ -205,7 +205,7 @@ def predecessor(
 ) -> Any:
     """Return, for each node, all nodes before it on shortest paths from the source."""
     first = number_of(G, source, f"Source {source} not in G")
-    # NetworkX opens the first level whatever the cutoff, and takes 0 for none.
+    # NetworkX always opens the first level, and treats a cutoff of 0 as none.
     search = search_edges(G, [first], max(cutoff, 1) if cutoff else None)
     before = all_parents(search)
     if target is None:
@@ -216,7 +216,7 @@ def predecessor(
 
 
 def all_parents(search: Search) -> dict[Any, list[Any]]:
-    """Return node -> its parents over all tight edges, in NetworkX's order; the sources have none of their own."""
+    """Return node -> its parents over all tight edges, in NetworkX's order; sources have none."""
     G = search.G
     rows, neighbours, ranks = search.tight_edges()
     order = search.order().ids

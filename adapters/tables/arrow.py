@@ -1,4 +1,4 @@
-"""Arrow: a pyarrow table over the store's own memory, and what is made from one."""
+"""Arrow: a pyarrow table over the store's own memory, and frames made from it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
     Returns
     -------
     pyarrow.Table
-        With ``renumber=True``, the vertices of the table with gaps are dictionaries: their indices are the store's
-        numbers, still without a copy; only the ids, shape (V,), are copied, once for all calls, until there are new
-        ids. Without gaps they are ids as they are.
-        With gaps, it has one chunk a column, is marked so that ``insert_edges`` skips the gaps, and keeps a pin: while
-        it or anything made from it without a copy lives, the graph's next update writes elsewhere, which costs one copy
-        of the graph. The table never changes.
+        With ``renumber=True``, the vertices of the table with gaps are dictionaries. Their indices are the store's
+        numbers, still without a copy. Only the ids, shape (V,), are copied, once for all calls until there are new ids.
+        Without gaps the vertices are plain ids.
+        With gaps, it has one chunk a column, is marked so that ``insert_edges`` skips the gaps, and keeps a pin. While
+        it or anything made from it without a copy lives, the graph's next update writes to other memory, which costs
+        one copy of the graph. The table never changes.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The edges as columns over the store's own memory, with their gaps, and the ids of all rows; pandas frames without."""
+"""The edges as columns over the store's own memory, gaps included; the ids of all rows; pandas frames without gaps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class GappedColumns(NamedTuple):
     columns : dict
         By name; each of shape (S,).
     valid : array, uint32
-        One bit a row: whether it holds an edge.
+        One bit a row: set if it holds an edge.
     num_gaps : int
     """
 
@@ -36,9 +36,9 @@ class GappedColumns(NamedTuple):
 
 
 def gapped_columns(G: DynamicGraph) -> GappedColumns:
-    """Return what the store holds, without a copy and for keeps: each array owns a pin (:mod:`dynstore.pins`).
+    """Return the store's arrays as an export, without a copy: each array owns a pin (:mod:`dynstore.pins`).
 
-    An undirected edge has two rows, one a direction (a self-loop has one).
+    An undirected edge has two rows, one for each direction (a self-loop has one).
     """
     csr = G.snapshot()
     arrays = csr.export()
@@ -48,27 +48,27 @@ def gapped_columns(G: DynamicGraph) -> GappedColumns:
     return GappedColumns(columns, arrays["valid"], csr.num_slots - csr.num_edges)
 
 
-# Graph -> library -> what the ids were made of, and what was made of them.
+# Graph -> library -> the state that the ids were made from, and the result.
 _kept: WeakKeyDictionary[DynamicGraph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
 
 
 def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
-    """Return the ids of all rows as a library has them, made anew only when a row may have got an id since.
+    """Return the ids of all rows in a library's form; made anew only if a row may have got a new id.
 
     Parameters
     ----------
     G : DynamicGraph
     library : str
-        For whom they are; each library has its own.
+        The library's name; each library has its own ids.
     make : callable
-        Makes them of ``G.vertex_ids()``. What it returns must not refer to the graph, and nobody may write to it.
+        Makes them from ``G.vertex_ids()``. The result must not refer to the graph, and must not be written to.
     """
-    # Where numbers are used again, an update may give one another id, and V stays.
+    # If numbers are reused, an update may change a number's id without changing V.
     version = G.version if getattr(G.ids, "reuse_ids", False) else None
     key = (G.ids.epoch, G.number_of_vertices(), version)
     kept = _kept.setdefault(G, {})
     if library not in kept or kept[library][0] != key:
-        kept.pop(library, None)  # first, so that there is room for the new ones
+        kept.pop(library, None)  # freed first, to make room for the new ones
         kept[library] = key, make()
     made: _Ids = kept[library][1]
     return made
@@ -85,5 +85,5 @@ def to_pandas(G: DynamicGraph) -> Any:
 
 
 def to_host(G: DynamicGraph, array: Array) -> np.ndarray:
-    """Return an array of the graph, or of strings, which are on the host anyway, as a NumPy array."""
+    """Return an array of the graph as a NumPy array; strings are on the host already."""
     return array if isinstance(array, np.ndarray) else G.backend.to_host(array)

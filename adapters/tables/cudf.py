@@ -1,7 +1,7 @@
 """cuDF: the edge table over the store's own memory.
 
-A column is the store's array, its null mask are the store's validity bits; only the frame around them is made. cuDF
-writes to a column in place unless another column shares its buffer (copy-on-write): the store counts as one that does.
+A column is the store's array, its null mask the store's validity bits; only the frame around them is new. cuDF writes
+to a column in place unless another column shares its buffer (copy-on-write). The store counts as such a sharer.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
     Returns
     -------
     cudf.DataFrame
-        With ``renumber=True``, the vertices of the frame with gaps are categories: their codes are the store's numbers,
-        without a copy where cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
-        converted), and only the ids, shape (V,), are copied, on the GPU; strings go there once, until there are new
-        ids. Without gaps they are ids as they are.
-        With gaps, it is marked (in ``attrs``, which cuDF hands on) so that ``insert_edges`` skips the gaps, and keeps a
-        pin: while it or anything that shares its columns lives, the graph's next update writes elsewhere, which costs
-        one copy of the graph. What is written to the frame goes to copies that cuDF makes. Only writing through a raw
-        pointer (a CuPy view of a column, a kernel) would change the store: do not.
+        With ``renumber=True``, the vertices of the frame with gaps are categories. Their codes are the store's numbers,
+        without a copy if cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
+        converted). Only the ids, shape (V,), are copied, on the GPU; strings go there once until there are new ids.
+        Without gaps the vertices are plain ids.
+        With gaps, it is marked (in ``attrs``, which cuDF passes on) so that ``insert_edges`` skips the gaps, and keeps
+        a pin. While it or anything that shares its columns lives, the graph's next update writes to other memory, which
+        costs one copy of the graph. Writes to the frame go to copies that cuDF makes. Do not write through a raw
+        pointer (a CuPy view of a column, a kernel): that changes the store.
 
     Raises
     ------
@@ -74,14 +74,14 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         if not compact:
             frame.attrs[GAPS_MARK] = True
         return frame
-    G.backend.synchronize()  # cuDF works on the default stream, whatever the stream of the last update
+    G.backend.synchronize()  # cuDF works on the default stream; the last update may have used another
     frame = _over_memory(cudf, gapped_columns(G), _category(cudf, G) if G.is_renumbered() else None)
     frame.attrs[GAPS_MARK] = True
     return frame
 
 
 class _Lent:
-    """An exported array as cuDF gets it; cuDF's buffers over it keep it, and with it the pin."""
+    """An exported array in the form for cuDF; cuDF's buffers keep it, and its pin, alive."""
 
     def __init__(self, array: Array) -> None:
         self._array = array
@@ -89,7 +89,7 @@ class _Lent:
 
 
 def _category(cudf: Any, G: DynamicGraph) -> Any:
-    """Return the type of columns whose codes are the numbers of the rows; its ids are the frame's own."""
+    """Return the type of columns whose codes are row numbers; the frame owns its ids."""
 
     def make() -> Any:
         ids = G.vertex_ids()
@@ -122,10 +122,11 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
 
 
 def _guard(frame: Any) -> bool:
-    """Make cuDF copy a column before it writes to it; False where this cuDF's buffers are not as expected.
+    """Make cuDF copy a column before it writes to it; return False if this cuDF's buffers are not as expected.
 
-    cuDF (26.10) notes weakly who shares a buffer's memory, and writes in place only for a sole user. What was lent is
-    noted as one more user: it lives as long as the memory is in use, and refers to no buffer, so it makes no cycle.
+    cuDF (26.10) keeps weak references to the users of a buffer's memory, and writes in place only for a sole user. The
+    lent array is added as one more user. It lives as long as the memory is in use, and refers to no buffer, so there is
+    no cycle.
     """
     try:
         for column in frame._columns:

@@ -76,11 +76,11 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
     cls : type
         The graph's class.
     matrix : sparse array or matrix of SciPy or CuPy, shape (V, V)
-        Stored entries are edges, explicit zeros too; entries stored twice are summed, as everywhere in SciPy.
+        Stored entries are edges, explicit zeros included; duplicate entries are summed, as in SciPy.
     weighted : bool
         Whether the entries become weights.
     **graph_options
-        As for :class:`dynstore.DynamicGraph`. ``directed=False`` wants a symmetric matrix.
+        As for :class:`dynstore.DynamicGraph`. ``directed=False`` needs a symmetric matrix.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def from_scipy(cls: type[Graph], matrix: Any, weighted: bool = True, **graph_opt
     InputError
         For a matrix that is not square, or not symmetric where it must be; see ``insert_edges`` for its entries.
     InputTypeError
-        For what is no sparse matrix.
+        For anything that is no sparse matrix.
     """
     if not hasattr(matrix, "tocoo"):
         raise InputTypeError(f"from_scipy: got a {type_name(matrix)}; wanted a sparse matrix of SciPy or CuPy")
@@ -130,7 +130,7 @@ def _shape(G: DynamicGraph) -> tuple[int, int]:
 
 
 def _marked(matrix: Any) -> Any:
-    """Note what is known, so that the library need not look."""
+    """Set the matrix's known properties, so that the library need not check them."""
     matrix.has_sorted_indices = matrix.has_canonical_format = True
     return matrix
 

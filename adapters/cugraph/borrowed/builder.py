@@ -1,6 +1,6 @@
 """Building the library and keeping it: ``CACHE/borrowed/rapids-26.10-abi3-x86_64-DIGEST/borrowed_graph.abi3.so``.
 
-Processes that build at the same time do so in folders of their own; whoever is done moves the result into its place.
+Processes that build at the same time use separate folders; each moves its result into place when it is done.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class BuildError(DynstoreError):
 def cache_key(version: str) -> str:
     """Return the name of the folder of a RAPIDS version's library, such as "rapids-26.10-abi3-x86_64-1a2b3c4d5e6f".
 
-    It changes with what the library depends on: the minor release (C++ names carry it), Python's ABI, the processor,
-    our sources and flags.
+    It changes with everything that the library depends on: the minor release (part of C++ names), Python's ABI, the
+    processor, our sources and flags.
     """
     minor = ".".join(version.split(".")[:2])
-    # The stable ABI serves every Python from 3.11 on, but not the builds without the interpreter lock.
+    # The stable ABI works for every Python from 3.11 on, except builds without the interpreter lock.
     abi = f"cp{sys.version_info[0]}{sys.version_info[1]}t" if sysconfig.get_config_var("Py_GIL_DISABLED") else "abi3"
     digest = hashlib.sha256("\0".join((*CYTHON_FLAGS, *FLAGS)).encode())
     for name in SOURCES:
@@ -50,7 +50,7 @@ def cache_key(version: str) -> str:
 
 
 def library_path(site: Path) -> Path:
-    """Return where the library for the RAPIDS in ``site`` lies, or would."""
+    """Return the path of the library for the RAPIDS in ``site``, whether it is built or not."""
     return cache_folder() / "borrowed" / cache_key(rapids_version(site)) / LIBRARY
 
 
@@ -72,9 +72,9 @@ def build(site: Path) -> Path:
     Raises
     ------
     MissingDependencyError
-        For a compiler, package or header that is missing, with the line to type.
+        For a missing compiler, package or header, with the line to type.
     BuildError
-        When building fails; it is not tried again until the compiler or the headers' folders change.
+        If building fails; it is tried again only after the compiler or the headers' folders change.
     """
     target = library_path(site)
     if target.is_file():

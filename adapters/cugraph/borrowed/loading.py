@@ -1,4 +1,4 @@
-"""Deciding, once a process, whether graphs are borrowed or handed to pylibcugraph's SGGraph, and why."""
+"""Decides, once a process, whether graphs are borrowed or passed to pylibcugraph's SGGraph, and why."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Bridge:
     Attributes
     ----------
     borrowed_graph : type or None
-        The class ``BorrowedGraph``; None where SGGraph has to do.
+        The class ``BorrowedGraph``; None if SGGraph must be used.
     reason : str
-        Where the library lies, or why there is none.
+        The library's path, or why there is none.
     """
 
     borrowed_graph: Any
@@ -41,12 +41,12 @@ class Bridge:
 
 @lru_cache(maxsize=1)
 def load_bridge() -> Bridge:
-    """Build the library if need be, test it, and say how graphs get to pylibcugraph; once a process.
+    """Build the library if needed, test it, and return how graphs get to pylibcugraph; once a process.
 
     Raises
     ------
     MissingDependencyError
-        Without pylibcugraph: then there is nothing to lend a graph to.
+        Without pylibcugraph.
     """
     site = find_rapids()
     if site is None:
@@ -62,7 +62,7 @@ def load_bridge() -> Bridge:
         try:
             borrowed_graph = open_library(library)
             problem = problem_of(borrowed_graph)
-        except Exception as error:  # whatever it is, SGGraph still works
+        except Exception as error:  # whatever the error is, SGGraph still works
             problem = f"{type(error).__name__}: {error}"
     if problem is not None:
         return Bridge(None, f"the library failed its self-test: {problem}")
@@ -70,7 +70,7 @@ def load_bridge() -> Bridge:
 
 
 def _first_test(library: Path, site: Path) -> str | None:
-    """Test a library that this exact RAPIDS has not been tested with in a process of its own, where it may crash."""
+    """Test a library that is new to this exact RAPIDS, in a separate process, as it may crash."""
     note, version = library.with_name(PASSED), rapids_version(site)
     if note.is_file() and version in note.read_text(encoding="utf-8").split():
         return None
@@ -82,7 +82,7 @@ def _first_test(library: Path, site: Path) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{type(error).__name__}: {error}"
-    if done.returncode == COULD_NOT_RUN:  # no second process on this GPU: this process has to risk it
+    if done.returncode == COULD_NOT_RUN:  # no second process can use this GPU: test in this process
         return None
     if done.returncode != 0:
         how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
@@ -92,14 +92,14 @@ def _first_test(library: Path, site: Path) -> str | None:
         with note.open("a", encoding="utf-8") as file:
             file.write(f"{version}\n")
     except OSError:
-        pass  # a cache that cannot be written to: tested again next time
+        pass  # the cache cannot be written: test again next time
     return None
 
 
 def describe() -> str | None:
-    """Say for ``dynstore info`` which way graphs get to cuGraph, and why; None without pylibcugraph.
+    """Describe for ``dynstore info`` how graphs get to cuGraph, and why; None without pylibcugraph.
 
-    Nothing is imported, built or tested for that.
+    Nothing is imported, built or tested for this.
     """
     site = find_rapids()
     if site is None:

@@ -1,5 +1,6 @@
-"""The test of a built library: three vertices, a BFS. Run in a process of its own, so that a crash harms nobody:
-``python -m dynstore.adapters.borrowed.self_test LIBRARY``.
+"""The test of a built library: three vertices, a BFS.
+
+It runs in a separate process, as it may crash: ``python -m dynstore.adapters.cugraph.borrowed.self_test LIBRARY``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CALLER = "self-test"
 
 def open_library(path: Path) -> Any:
     """Import the built library and return its class ``BorrowedGraph``."""
-    require(CALLER, "pylibcugraph")  # loads the libraries that ours refers to
+    require(CALLER, "pylibcugraph")  # loads the libraries that ours needs
     _load_cuda_runtime()
     spec = importlib.util.spec_from_file_location("borrowed_graph", path)
     if spec is None or spec.loader is None:
@@ -30,21 +31,21 @@ def open_library(path: Path) -> Any:
 
 
 def _load_cuda_runtime() -> None:
-    """Load libcudart where NVIDIA's own finder knows it; elsewhere the loader's search path has to."""
+    """Load libcudart if NVIDIA's finder finds it; otherwise it must be in the loader's search path."""
     if importlib.util.find_spec("cuda") is None or importlib.util.find_spec("cuda.pathfinder") is None:
         return
     finder = importlib.import_module("cuda.pathfinder")
     try:
         finder.load_nvidia_dynamic_lib("cudart")
-    except Exception:  # not found, or a finder of another time: opening the library will tell
+    except Exception:  # not found, or another version of the finder: opening the library will show
         return
 
 
 def problem_of(borrowed_graph: Any) -> str | None:
-    """Run the smallest graph there is through ``BorrowedGraph``; say what is wrong, or None.
+    """Run a tiny graph through ``BorrowedGraph``; return what is wrong, or None.
 
     0 -> 1 (weight 0.5), 1 -> 2 (weight 1.5), as out-edges and as in-edges, both id types, both weight types. Each time
-    the numbers of vertices and edges are asked for, then the hops (or, of the weighted ones, the distances) from 0.
+    the numbers of vertices and edges are checked, then the hops (or, with weights, the distances) from 0.
     """
     cupy = require(CALLER, "cupy")
     plc = require(CALLER, "pylibcugraph")
@@ -71,7 +72,7 @@ def problem_of(borrowed_graph: Any) -> str | None:
 
 
 def _problem_of_transposed(borrowed_graph: Any, cupy: Any, plc: Any, handle: Any) -> str | None:
-    """Ask for the in-degrees of 0 -> 2, 1 -> 2 lent as in-edges, with its rows cut into segments of degree."""
+    """Check the in-degrees of 0 -> 2, 1 -> 2 lent as in-edges, with rows in segments by degree."""
     offsets, indices = cupy.asarray([0, 2, 2, 2], dtype="int32"), cupy.asarray([1, 2], dtype="int32")
     number_map = cupy.asarray([2, 0, 1], dtype="int32")  # row 0 is vertex 2
     cupy.cuda.get_current_stream().synchronize()
@@ -84,7 +85,7 @@ def _problem_of_transposed(borrowed_graph: Any, cupy: Any, plc: Any, handle: Any
 
 
 def _can_run() -> bool:
-    """Whether cuGraph itself works here; if not, a failure would say nothing about the library."""
+    """Whether cuGraph itself works here; if not, a failure does not concern the library."""
     try:
         cupy, plc = require(CALLER, "cupy"), require(CALLER, "pylibcugraph")
         ends = cupy.asarray([0, 1], dtype="int32"), cupy.asarray([1, 2], dtype="int32")
@@ -98,7 +99,7 @@ def _can_run() -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Return 0 where the library works, 1 where it does not, :data:`COULD_NOT_RUN` where cuGraph does not."""
+    """Return 0 if the library works, 1 if it does not, :data:`COULD_NOT_RUN` if cuGraph does not work."""
     if not _can_run():
         return COULD_NOT_RUN
     problem = problem_of(open_library(Path(arguments[0])))

@@ -1,4 +1,4 @@
-"""What building needs: RAPIDS with its headers, CUDA's headers, a compiler, Cython; and the line to type for each."""
+"""The requirements of building: RAPIDS and CUDA headers, a compiler, Cython; and the line to type for each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Toolchain", "find_rapids", "find_toolchain", "rapids_version"]
 CALLER = "BorrowedGraph"
 RAPIDS_LINE = "pip install 'dynstore[rapids]'"
 CUDA_LINE = "pip install {}, or install the CUDA toolkit and set CUDA_HOME"
-# A header of each package that is included, and the line to type where it is missing.
+# A header of each included package, and the line to type if it is missing.
 HEADERS = {
     "cugraph/graph.hpp": RAPIDS_LINE,
     "cugraph_c/graph.h": RAPIDS_LINE,
@@ -43,7 +43,7 @@ COMPILER_LINE = "apt install g++ (or conda install gxx), or set CXX"
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
-    """What was found; ``include_dirs`` in the order in which they are searched."""
+    """The tools and folders that were found; ``include_dirs`` in search order."""
 
     compiler: str
     include_dirs: tuple[Path, ...]
@@ -52,12 +52,12 @@ class Toolchain:
     cython_dir: Path
 
     def fingerprint(self) -> str:
-        """Return what a failed build depended on: when it changes, building is worth another try."""
+        """Return what a failed build depended on: if it changes, the build is tried again."""
         return "\n".join([self.compiler, *map(str, self.include_dirs), *map(str, self.libraries)])
 
 
 def find_rapids() -> Path | None:
-    """Return the folder that pylibcugraph is installed in, without importing it; None where it is not."""
+    """Return the folder that pylibcugraph is installed in, without importing it; None if it is not installed."""
     spec = importlib.util.find_spec("pylibcugraph")
     if spec is None or spec.origin is None:
         return None
@@ -78,7 +78,7 @@ def find_toolchain(site: Path) -> Toolchain:
     Parameters
     ----------
     site : Path
-        Of :func:`find_rapids`.
+        From :func:`find_rapids`.
 
     Raises
     ------
@@ -112,13 +112,13 @@ def _missing(what: str, line: str) -> MissingDependencyError:
 
 
 def _prefixes() -> list[Path]:
-    """Return where a CUDA toolkit or a conda environment may lie."""
+    """Return folders in which a CUDA toolkit or a conda environment may be."""
     named = (os.environ.get(name) for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"))
     return [Path(prefix) for prefix in (*named, "/usr/local/cuda") if prefix]
 
 
 def _sites(site: Path) -> list[Path]:
-    """Return the folders that packages are imported from: NVIDIA's need not lie beside RAPIDS."""
+    """Return the folders that packages are imported from: NVIDIA's may be apart from RAPIDS."""
     return list(dict.fromkeys([site, *(Path(entry) for entry in sys.path if entry)]))
 
 

@@ -1,4 +1,4 @@
-"""Squeezing the gaps out of a CSR on the GPU, and measuring in which order its rows are."""
+"""Squeezing the gaps out of a CSR on the GPU, and measuring the order of its rows."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["squeeze"]
 
 LEAF = 32
-# Four blocks on a multiprocessor: what bounds the kernel is how many reads are on their way.
+# Four blocks fit on a multiprocessor: the number of reads in flight limits the kernel.
 MAX_REGISTERS = 64
-# Rows of the kernel's sums: the edges, then what LongRows has, in its order.
+# Rows of the kernel's sums: the edges, then the fields of LongRows in order.
 EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
 
 
 @device
 def d_count_words(words, num_words, control, board):
-    """Leave the number of edges in the block's share of words."""
+    """Add up the number of edges in the block's share of words."""
     first, end = d_chunk(num_words)
     total = np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
@@ -45,7 +45,7 @@ def d_count_words(words, num_words, control, board):
 
 @device
 def d_place_edge(own, start, step):
-    """Return where the edge in this lane's slot of a word goes, -1 for a gap; lane ``step`` has word and start."""
+    """Return the place of the edge in this lane's slot of a word, -1 for a gap; lane ``step`` has word and start."""
     word, before = np.uint32(d_shuffle(np.int32(own), step)), d_shuffle(start, step)
     there = (word >> np.uint32(d_lane())) & np.uint32(1) != 0
     return np.int32(before + np.int32(d_count_lower(word, d_lane()))) if there else np.int32(-1)
@@ -53,7 +53,7 @@ def d_place_edge(own, start, step):
 
 @device
 def d_read_ahead(values, slot, last, step):
-    """Return a lane's value of the word ``step`` words behind the first, or of the last slot, if that is before it."""
+    """Return a lane's value of the word ``step`` words behind the first; past the last slot, that slot's value."""
     return values[slot + min(np.int32(step * LEAF + np.int32(d_lane())), last)]
 
 
@@ -66,7 +66,7 @@ def d_write_edge(packed, value, rank, place):
 
 @device
 def d_move_eight(values, packed, slot, last, own, rank, start, step):
-    """Copy a lane's values of eight neighbouring words; all reads are on their way before the first write."""
+    """Copy a lane's values of eight neighbouring words; all reads are issued before the first write."""
     value0, value1 = d_read_ahead(values, slot, last, step), d_read_ahead(values, slot, last, step + 1)
     value2, value3 = d_read_ahead(values, slot, last, step + 2), d_read_ahead(values, slot, last, step + 3)
     value4, value5 = d_read_ahead(values, slot, last, step + 4), d_read_ahead(values, slot, last, step + 5)
@@ -87,7 +87,7 @@ def d_squeeze_words(
 ):
     """A thread finds the rank of a word; then its warp writes the edges of 32 words, a word at a time, a lane a slot.
 
-    ``before[i]``: the edges before word ``i``. Places are int32 within the tile, for fewer instructions.
+    ``before[i]``: number of edges before word ``i``. Places are int32 within the tile, for fewer instructions.
     """
     lane, rank, last_slot = d_lane(), d_sum_blocks_before(control, EDGES, board), np.int64(indices.shape[0]) - 1
     base, end = d_chunk(num_words)
@@ -112,7 +112,7 @@ def d_squeeze_words(
 
 @device
 def d_rank_slot(words, num_words, before, slot):
-    """Return how many edges stand before a slot, which may be the end of the array."""
+    """Return the number of edges before a slot, which may be the end of the array."""
     rank = np.int64(before[slot >> 5])
     if slot >> 5 < num_words:
         rank += d_count_lower(words[slot >> 5], slot & 31)
@@ -121,7 +121,7 @@ def d_rank_slot(words, num_words, before, slot):
 
 @device
 def d_pack_offsets(offsets, words, num_words, before, packed, control, board):
-    """A row's start becomes the edges before it; leaves the numbers of rows for a block and for a warp."""
+    """Write the number of edges before each row; count the rows for a block and for a warp."""
     first, end = d_chunk(np.int64(offsets.shape[0]))
     wide, medium = np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
@@ -137,13 +137,13 @@ def d_pack_offsets(offsets, words, num_words, before, packed, control, board):
 
 @device
 def d_end_of(count, num_rows):
-    """Return where the segment ends that so many rows should be in; see ``row_order.segment_end``."""
+    """Return the end of the segment for ``count`` rows; see ``row_order.segment_end``."""
     return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count > 0 else np.int64(0)
 
 
 @device
 def d_measure_rows(packed, control, board):
-    """Leave how many long rows stand before the ends of their segments, and the edges of rows for a block."""
+    """Count the long rows before the ends of their segments, and the edges of rows for a block."""
     num_rows = np.int64(packed.shape[0] - 1)
     wide_end = d_end_of(control[WIDE_ROWS], num_rows)
     medium_end = d_end_of(control[MEDIUM_ROWS], num_rows)
@@ -187,7 +187,7 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
     offsets : array, shape (V + 1,), vertex dtype
     indices : array, shape (E,), vertex dtype
     weights : array, shape (E,), or None
-        Arrays of their own: no update changes them.
+        New arrays: no update changes them.
     rows : LongRows
     """
     backend, num_words = csr.backend, -(-csr.num_slots // LEAF)
