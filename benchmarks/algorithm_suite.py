@@ -1,15 +1,15 @@
-"""The algorithms alone, beside cuGraph's on a graph of its own: ``python -m dynstore.benchmarks.algorithm_suite``.
+"""Algorithms without updates, compared with cuGraph: ``python -m dynstore.benchmarks.algorithm_suite``.
 
-An RMAT graph, directed and symmetric, its ids by falling degree or (``--ids arbitrary``) permuted. The ways, which take
-turns in one process, each warmed up:
+An RMAT graph, directed and symmetric, with ids by falling degree or (``--ids arbitrary``) permuted. These variants
+alternate in one process, each warmed up:
 
 - ``dynstore``: the public function, from the graph to the frame
 - ``kernels, gapped``, ``kernels, packed``: its kernels alone, on the snapshot's arrays and on ``snapshot().compact()``
-- ``cuGraph``: its function on a ``cugraph.Graph`` of the same vertices and edges, built before and in the orientation
-  that it wants; left out where cuGraph is not installed or refuses directed graphs
+- ``cuGraph``: its function on a ``cugraph.Graph`` of the same vertices and edges, built before in the orientation that
+  it needs; skipped if cuGraph is not installed or refuses directed graphs
 
 ``bfs`` and ``sssp`` (weights 1 to 100) start at the largest out-degree, ``betweenness_centrality`` at the four largest;
-``pagerank`` does ten iterations. CUDA's events lie on the default stream, which waits for cuGraph's.
+``pagerank`` does ten iterations. CUDA's events are on the default stream, which waits for cuGraph's.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 __all__ = ["ALGORITHMS", "Case", "main", "make_edges"]
 
 WARM_UPS, ITERATIONS, SOURCES, NO_LIMIT = 2, 10, 4, 2**31 - 1
-_events = lru_cache(maxsize=1)(rmat)  # the same ones for each graph
+_events = lru_cache(maxsize=1)(rmat)  # the same events for each graph
 
 
 class Case:
@@ -67,11 +67,11 @@ class Case:
         return self.backend.kernels(f"dynstore.algorithms.{family}", module)
 
     def back(self, out: Any) -> Any:
-        """Return the in-edges for a search from both sides; as in the public functions, none of a directed graph."""
+        """Return the in-edges for a search from both sides; as in the public functions, None for a directed graph."""
         return None if self.directed else out
 
     def of_cugraph(self, cugraph: Any, pulls: bool) -> Any:
-        """Build ``cugraph.Graph`` of the same graph; of a symmetric one each pair is handed over once."""
+        """Build ``cugraph.Graph`` of the same graph; for a symmetric one each pair is passed once."""
         src, dst, weights = self.packed.sources, self.packed.indices, self.packed.weights
         columns = {"src": src, "dst": dst, **({} if weights is None else {"weight": weights})}
         if not self.directed:
@@ -87,14 +87,14 @@ class Case:
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """One algorithm, as the ways call it."""
+    """One algorithm, as the variants call it."""
 
-    apart: float  # how far results may be from each other (L1), as a share of their sum; 0: equal
-    prepare: Callable[[Case, Any, Any], Callable[[], Any]]  # a case, out- and in-edges: the call of the kernels
-    arguments: Callable[[Case], dict[str, Any]] = lambda case: {}  # of the public function, in both libraries
+    apart: float  # allowed difference of results (L1), as a share of their sum; 0: equal
+    prepare: Callable[[Case, Any, Any], Callable[[], Any]]  # from a case, out- and in-edges: the kernels' call
+    arguments: Callable[[Case], dict[str, Any]] = lambda case: {}  # arguments of the public function, in both libraries
     weighted: bool = False
     pulls: bool = False
-    directed: tuple[str, ...] = ("dynstore", "cugraph")  # who takes directed graphs
+    directed: tuple[str, ...] = ("dynstore", "cugraph")  # libraries that take directed graphs
 
 
 def _pagerank(case: Case, out: Any, into: Any) -> Callable[[], Any]:
@@ -154,7 +154,7 @@ def make_edges(
 
 
 def _measure(case: Case, name: str, cugraph: Any, repeats: int) -> tuple[dict[str, list[float]], str | None]:
-    """Return the ms of each way, and a line on which results differ, or None."""
+    """Return the ms of each variant, and a line that names differing results, or None."""
     G, packed, algorithm = case.G, case.packed, ALGORITHMS[name]
     out = G.snapshot()
     into = G.snapshot(transposed=True) if algorithm.pulls else out
@@ -195,7 +195,7 @@ def _values(case: Case, name: str, result: Any) -> np.ndarray:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and write the JSON of schema 1 where asked to; 1 where results differ."""
+    """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.algorithm_suite", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)

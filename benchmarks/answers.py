@@ -1,4 +1,4 @@
-"""How the benchmark calls each algorithm, and when two stores' answers are the same."""
+"""How the benchmark calls each algorithm, and when two stores' answers count as equal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Query", "make_query"]
 
 PAGERANK_TOL = 1e-6
 PAGERANK_L1 = 1e-5
-RELATIVE = 1e-5  # of path lengths and centralities, which are sums of floats in any order
+RELATIVE = 1e-5  # tolerance of path lengths and centralities, which are sums of floats in any order
 CENTRALITY_SOURCES = 16
 
 
@@ -33,7 +33,7 @@ class Query:
     values : callable
         From the frame to a NumPy array by vertex.
     difference : callable
-        Of two such arrays: what differs, in words, or None.
+        Takes two such arrays; returns what differs, in words, or None.
     """
 
     name: str
@@ -51,9 +51,9 @@ def make_query(name: str, start: int, num_vertices: int, warm_start: bool = Fals
     start : int
         Where bfs and sssp start.
     num_vertices : int
-        Of the first window; centrality samples at most that many sources.
+        Number of vertices of the first window; centrality samples at most that many sources.
     warm_start : bool
-        Whether pagerank goes on from the ranks of the step before.
+        Whether pagerank continues from the ranks of the step before.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def _column(name: str) -> Callable[[Any], np.ndarray]:
 
 
 def _any_column(frame: Any) -> np.ndarray:
-    """Return the one column beside ``vertex`` of an algorithm that is not known here."""
+    """Return the only column beside ``vertex``, for an algorithm that is not known here."""
     (name,) = [str(column) for column in frame.columns if column != "vertex"]
     return _column(name)(frame)
 

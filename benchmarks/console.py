@@ -18,7 +18,7 @@ __all__ = ["print_result"]
 
 
 def print_result(console: Console, job: WindowJob, result: WindowResult) -> None:
-    """Print what was run, the table of medians and one sentence."""
+    """Print the job, the table of medians and one sentence."""
     lines = summarise(job, result)
     if lines:
         console.print(_table(job, result))
@@ -28,7 +28,7 @@ def print_result(console: Console, job: WindowJob, result: WindowResult) -> None
 
 
 def _table(job: WindowJob, result: WindowResult) -> Table:
-    """One column a contestant, so that the table fits narrow terminals."""
+    """Return a table with one column a contestant, which fits narrow terminals."""
     lines = summarise(job, result)
     baselines = [name for name in BASELINES if any(name in line.ratios for line in lines)]
     table = Table(

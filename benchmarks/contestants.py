@@ -1,4 +1,4 @@
-"""What is compared: stores behind DynamicGraph, and the plain conversions of a window into a CSR."""
+"""The compared contestants: stores behind DynamicGraph, and plain conversions of a window into a CSR."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Batch = tuple[Any, ...]
 
 
 class DeviceSlide:
-    """A slide whose batches lie in the device's memory, as ``insert_edges`` and ``delete_edges`` take them."""
+    """A slide with batches in the device's memory, for ``insert_edges`` and ``delete_edges``."""
 
     def __init__(self, backend: Backend, slide: Slide) -> None:
         self.slide = slide
@@ -60,7 +60,7 @@ class StoreRun:
 
     def build(self, edges: Batch) -> float:
         """Make the graph anew from ``edges`` in one batch; return the ms, snapshot included."""
-        self.graph = self._make()  # drops the one before, outside the timing
+        self.graph = self._make()  # drops the old graph, outside the timing
         self._watch.start()
         self.graph.insert_edges(edges)
         self.graph.snapshot()
@@ -85,7 +85,7 @@ class StoreRun:
         return frame, self._watch.lap()
 
     def edges(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return the sorted keys of what the graph holds, and the weights in that order."""
+        """Return the sorted keys of the graph's edges, and the weights in that order."""
         table = self.graph.edge_table()
         src, dst = table["source"].to_numpy(), table["destination"].to_numpy()
         keys = edge_keys(src, dst, self.graph.is_directed())
@@ -100,7 +100,7 @@ class StoreRun:
 
 
 class Conversion:
-    """A plain conversion of a window's raw rows into a CSR without duplicates; it keeps nothing between steps."""
+    """A plain conversion of a window's raw rows into a CSR without duplicates; it has no state between steps."""
 
     def __init__(
         self, name: str, backend: Backend, convert: Callable[[Backend, Array, Array, int], tuple[Array, Array]]
@@ -112,7 +112,7 @@ class Conversion:
         self._csr: tuple[Array, Array] | None = None
 
     def run(self, src: Array, dst: Array, num_vertices: int, directed: bool) -> float:
-        """Convert rows that lie in the device's memory; return the ms, mirroring of undirected rows included."""
+        """Convert rows in the device's memory; return the ms, including the mirroring of undirected rows."""
         xp = self._backend.xp
         self._csr = None
         self._watch.start()
@@ -133,7 +133,7 @@ class Conversion:
 
 
 def conversions(backend: Backend) -> tuple[list[Conversion], list[str]]:
-    """Return the conversions there are on this device, and a line for each that is not there."""
+    """Return the conversions available on this device, and a line for each missing one."""
     if backend.on_gpu:
         return [Conversion("cusparse", backend, _by_cusparse), Conversion("cupy-key-sort", backend, _by_key_sort)], []
     key_sort = Conversion("numpy-key-sort", backend, _by_key_sort)

@@ -1,8 +1,8 @@
 """From a batch to the result, with a rebuild and without: ``python -m dynstore.benchmarks.drop_in_suite``.
 
-Needs RAPIDS. A window over a graph's different edges, in random order, slides by 0.1 %; after each slide an algorithm
-runs. Ids are renumbered, isolated vertices kept. Four ways from the batch to the result, one graph an algorithm, which
-take turns of ten slides each: as in a pipeline, what went before a slide is another slide of the same way.
+Needs RAPIDS. A window over a graph's distinct edges, in random order, slides by 0.1 %; after each slide an algorithm
+runs. Ids are renumbered, isolated vertices kept. For each algorithm four ways from the batch to the result alternate,
+ten slides each: as in a pipeline, the slide before is one of the same way.
 
 - ``cugraph.Graph``: a new one from the frame of the window's edges
 - ``SGGraph``: pylibcugraph's, renumbered, without its expensive checks
@@ -10,9 +10,9 @@ take turns of ten slides each: as in a pipeline, what went before a slide is ano
   cuGraph's algorithm on it
 - ``own kernels``: the same updates of a ``DynamicGraph``, then dynstore's algorithm
 
-Rows of the result: "total" is all of it, "build" or "update" and "convert" (the gaps squeezed out) are parts of it;
-"algorithm" is what then is left. ``... alone`` rows repeat the algorithm on one version, after the build and after
-``--drift`` slides more.
+Rows of the result: "total" is the whole time. Its parts are "build" or "update", "convert" (squeezing out the gaps),
+and "algorithm", the rest. ``... alone`` rows repeat the algorithm on one version, after the build and after ``--drift``
+more slides.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ALGORITHMS", "main", "summarise_totals"]
 
 CALLER = "drop_in_suite"
 TOLERANCE = 1e-6
-SLIDE_SHARE = 1000  # a slide is one of so many parts of all edges
+SLIDE_SHARE = 1000  # a slide is this fraction of all edges
 WARM_UPS = 3
 ALONE_RUNS = 10
 TURN = 10  # slides
@@ -90,7 +90,7 @@ ALGORITHMS = {
 
 
 class _Clock:
-    """Wall time between laps, each of which waits for the whole device: cuGraph has streams of its own."""
+    """Wall time between laps; each lap waits for the whole device, as cuGraph has its own streams."""
 
     def __init__(self, cupy: Any) -> None:
         self._wait = cupy.cuda.Device().synchronize
@@ -109,7 +109,7 @@ class _Clock:
 
 
 class _Race:
-    """One algorithm on one graph: the four ways, their times, and whether they agree."""
+    """One algorithm on one graph: the four ways, their times, and whether their results agree."""
 
     def __init__(self, name: str, window: Window, num_vertices: int) -> None:
         self.name, self.algorithm, self.window = name, ALGORITHMS[name], window
@@ -216,7 +216,7 @@ class _Race:
         self.note(way, "total", first + second)
 
     def run(self, slides: int) -> None:
-        """Slide so often each way: in turns, the ways one after the other."""
+        """Do ``slides`` slides each way; the ways alternate."""
         for done in range(0, slides, TURN):
             for window, way in self.ways:
                 with quiet():
@@ -226,14 +226,14 @@ class _Race:
             self.window.advance()
 
     def drift(self, slides: int) -> None:
-        """Slide so often without timing; only the graphs that are updated do."""
+        """Do ``slides`` slides without timing, only on the graphs that are updated."""
         for _ in range(slides):
             changes = self.window.advance()
             self._update(self.live, changes)
             self._update(self.graph, changes)
 
     def alone(self, when: str) -> None:
-        """Time the algorithm by itself: on the graph that cuGraph builds, and on lent rows."""
+        """Time only the algorithm: on the graph that cuGraph builds, and on lent rows."""
         built, live = self._sg_graph(self.window), self.live._Impl
         for number in range(ALONE_RUNS + 1):
             with quiet():
@@ -276,13 +276,13 @@ def _by_vertex(frame: Any) -> dict[str, np.ndarray]:
 
 
 def _canonical(labels: np.ndarray) -> np.ndarray:
-    """Return for each vertex the first one with its label."""
+    """Return for each vertex the first vertex with its label."""
     _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
     return first[codes]
 
 
 def summarise_totals(times: dict[tuple[str, str], list[float]]) -> dict[str, float]:
-    """Return the ratios that matter: how often faster, and how much slower on lent rows.
+    """Return the main ratios: how many times faster, and how much slower on lent rows.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def _race(name: str, scale: int, edge_factor: int, seed: int, steps: int, drift:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and write the JSON of schema 1 where asked to; 1 where results differ."""
+    """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.drop_in_suite", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)

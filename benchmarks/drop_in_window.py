@@ -14,16 +14,16 @@ __all__ = ["Window", "different_pairs"]
 
 
 class Window:
-    """A window over different edges on the GPU; a slide deletes the oldest and inserts as many new ones.
+    """A window over distinct edges on the GPU; a slide deletes the oldest and inserts as many new ones.
 
     Parameters
     ----------
     src, dst : CuPy arrays, shape (E,), int32
-        Different pairs in the order in which they come.
+        Distinct pairs in the order in which they are inserted.
     slide : int
         Edges of one slide.
     slides : int
-        How often it will slide.
+        Number of slides.
     """
 
     def __init__(self, src: Any, dst: Any, slide: int, slides: int) -> None:
@@ -32,7 +32,7 @@ class Window:
         self.low = 0
 
     def copy(self) -> Window:
-        """Return one over the same edges, at the same place."""
+        """Return a window over the same edges, at the same place."""
         return copy(self)
 
     def now(self) -> tuple[Any, Any]:
@@ -40,7 +40,7 @@ class Window:
         return self._rows(self.low, self.low + self.size)
 
     def advance(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        """Move on by one slide; return what leaves and what enters."""
+        """Move by one slide; return the edges that leave and those that enter."""
         leaving = self._rows(self.low, self.low + self.slide)
         entering = self._rows(self.low + self.size, self.low + self.size + self.slide)
         self.low += self.slide
@@ -50,11 +50,11 @@ class Window:
         return self.src[low:high], self.dst[low:high]
 
 
-_events = lru_cache(maxsize=1)(rmat)  # the same ones for each algorithm
+_events = lru_cache(maxsize=1)(rmat)  # the same events for each algorithm
 
 
 def different_pairs(cupy: Any, scale: int, edge_factor: int, seed: int, directed: bool) -> tuple[Any, Any]:
-    """Return the different pairs of an RMAT graph in random order; undirected ones with the lower end first."""
+    """Return the distinct pairs of an RMAT graph in random order; undirected ones with the lower end first."""
     events = _events(scale, edge_factor, seed)
     src, dst = cupy.asarray(events.src), cupy.asarray(events.dst)
     if not directed:

@@ -1,4 +1,4 @@
-"""How far the host's stores are from what bounds them: ``python -m dynstore.benchmarks.floors [DATA]``.
+"""The host's stores compared with their lower bounds: ``python -m dynstore.benchmarks.floors [DATA]``.
 
 Everything runs in one process, interleaved, on a window of DATA (default rmat:20:8) that slides by 0.1 %:
 
@@ -76,7 +76,7 @@ class _Floors:
             self.note(name, operation, passed_ms)
 
     def copy(self) -> None:
-        """Copy the arrays of ``merge`` once: the bytes that one update of it cannot but move."""
+        """Copy the arrays of ``merge`` once: the bytes that one update must move."""
         view = self.runs["merge"].graph.snapshot()
         arrays = (view.sources, view.indices, view.offsets)
         copies = [np.zeros_like(array) for array in arrays]
@@ -86,7 +86,7 @@ class _Floors:
         self.note("numba-copy", "convert", self.watch.lap())
 
     def sort_keys(self, slide: DeviceSlide) -> None:
-        """Sort what an insertion of ``rebuild`` sorts: the edges that are there, and the batch."""
+        """Sort the keys that an insertion of ``rebuild`` sorts: the present edges and the batch."""
         view = self.runs["rebuild"].graph.snapshot()
         rows = [np.concatenate(pair) for pair in zip((view.sources, view.indices), slide.entering, strict=True)]
         self.note("numpy-key-sort", "convert", self.key_sort.run(rows[0], rows[1], self.stream.num_vertices, True))
@@ -122,7 +122,7 @@ def measure(stream: Stream) -> tuple[dict[tuple[str, str], list[float]], list[fl
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print a table, and write the JSON of schema 1 where asked to."""
+    """Measure, print a table, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.floors", description=__doc__)
     parser.add_argument("data", nargs="?", default="rmat:20:8")
     parser.add_argument("--batch", default="0.1%")

@@ -1,10 +1,10 @@
-"""What ids of the user's own cost: ``python -m dynstore.benchmarks.id_costs``.
+"""The cost of arbitrary vertex ids: ``python -m dynstore.benchmarks.id_costs``.
 
-The same batches go into a graph without renumbering, whose ids are 0 .. V-1, and into graphs with ``renumber=True``
-whose vertices are called by sparse int64 ids, by strings, and by categories of these strings (each batch a pandas
-category of its own, made before the clock starts). The graphs take turns, so that what disturbs the machine disturbs
-all of them. Each step inserts a batch of edges and deletes the oldest of equal size. Integers are where the graph is
-before the clock starts; strings are always on the host.
+The same batches go into a graph without renumbering, with ids 0 .. V-1, and into graphs with ``renumber=True``, with
+sparse int64 ids, strings, and categories of these strings (each batch is its own pandas category, made before the clock
+starts). The graphs alternate, so that disturbances of the machine affect all of them. Each step inserts a batch of
+edges and deletes the oldest ones, as many. Integers are on the graph's device before the clock starts; strings are
+always on the host.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WARM_UP = 2
 
 @dataclass
 class Contestant:
-    """One way to call vertices, its graph, and its times in ms."""
+    """One kind of ids, its graph, and its times in ms."""
 
     name: str
     names: np.ndarray
@@ -44,7 +44,7 @@ class Contestant:
     times: dict[str, list[float]] = field(default_factory=dict)
 
     def column(self, numbers: np.ndarray) -> Any:
-        """Return the ids of some vertices as the user has them: integers on the graph's device."""
+        """Return the ids of some vertices in the user's form; integers are on the graph's device."""
         names = self.names[numbers]
         if names.dtype.kind == "i":
             return self.graph.backend.asarray(names)
@@ -75,9 +75,9 @@ def _contestants(num_vertices: int, seed: int, device: Device, directed: bool) -
 def measure(
     scale: int, edge_factor: int, batch: int, steps: int, device: Device, directed: bool = False, seed: int = 1
 ) -> list[Contestant]:
-    """Slide a window over an R-MAT graph under each kind of ids, and return the times.
+    """Slide a window over an R-MAT graph with each kind of ids, and return the times.
 
-    "build", "insert", "delete", and "update", which is both of a step, are the keys of each contestant's ``times``.
+    The keys of each contestant's ``times`` are "build", "insert", "delete", and "update", the sum of the last two.
     """
     events = rmat(scale, edge_factor, seed)
     num_events, steps = events.src.shape[0], steps + WARM_UP
@@ -116,7 +116,7 @@ def measure(
 
 
 def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
-    """Print medians and how they compare with those of the graph that is not renumbered, which comes first."""
+    """Print medians, and compare them with those of the graph without renumbering, which comes first."""
     where = "; integers on the GPU before the clock starts" if contestants[0].graph.backend.on_gpu else ""
     print(f"{contestants[0].graph}; {batch} rows an update, median of {steps}; ms{where}")
     print(f"{'ids':28} {'build':>8} {'insert':>8} {'':>6} {'delete':>8} {'':>6} {'map':>8}")
@@ -135,7 +135,7 @@ def _median(one: Contestant, operation: str) -> float:
 
 
 def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[dict[str, Any]]:
-    """Yield rows of schema 1; the bytes of an update are all of the graph's, its map's among them."""
+    """Yield rows of schema 1; the bytes of an update are all bytes of the graph, including its map."""
     for one in contestants:
         way = "directed" if one.graph.is_directed() else "undirected"
         for operation, values in one.times.items():
@@ -148,7 +148,7 @@ def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure, print, and write the JSON of schema 1 where asked to."""
+    """Measure, print, and write the JSON of schema 1 on request."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.id_costs", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
@@ -167,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
         sizes = given.scale, given.edge_factor, given.batch, given.steps
         found = measure(*sizes, given.device, directed, given.seed)
         _show(found, given.batch, given.steps)
-        num_ids = found[1].graph.number_of_vertices()  # an id that no edge ever had is no vertex
+        num_ids = found[1].graph.number_of_vertices()  # an id without any edge so far is no vertex
         rows += _rows(found, given.batch, num_events - given.batch * (given.steps + WARM_UP))
         del found  # before the next graphs are built
     if given.json is not None:

@@ -1,9 +1,9 @@
-"""Where updates spend their time, kernel by kernel: ``python -m dynstore.benchmarks.kernel_times``.
+"""The times of updates, kernel by kernel: ``python -m dynstore.benchmarks.kernel_times``.
 
-A window slides over an RMAT graph's different edges in random order, half of which are in it: a step inserts the next
-batch and deletes the oldest one. In every other step CUDA events lie around each launch; in those between, the whole
-call is timed until the device is idle. An event's time has the launch in it where the GPU waits for the host: some 15
-microseconds for the first kernel of an update. (In the simulator all times are the host's.)
+A window with half of an RMAT graph's distinct edges slides over them in random order: a step inserts the next batch and
+deletes the oldest one. In every other step CUDA events surround each launch. In the steps between, the whole call is
+timed until the device is idle. If the GPU waits for the host, an event's time includes the launch: some 15 microseconds
+for the first kernel of an update. (In the simulator all times are the host's.)
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "time_launches"]
 
-# Steps before those that count, for an idle GPU and processor to come up to speed: as many as replace such a share of
-# the edges, as a window that has slid on for long is another case.
+# Warm-up steps, in which GPU and processor reach their full clock: as many as replace this share of the edges, not
+# more, since a window that has slid for long is a different case.
 WARM_UP_SHARE, MIN_WARM_UPS = 0.01, 4
 Times = dict[tuple[str, str], list[float]]  # (operation, kernel or "" for the whole call) -> ms
 
 
 @contextmanager
 def time_launches(backend: Backend) -> Iterator[Callable[[], list[tuple[str, float]]]]:
-    """Time each launch of the block.
+    """Time each launch in the ``with`` block.
 
     Yields
     ------
@@ -80,7 +80,7 @@ def _passed_ms(backend: Backend, begin: Any, end: Any) -> float:
 
 
 def _measure(backend: Backend, graph: DynamicGraph, window: Window, warm_ups: int, steps: int) -> Times:
-    """Slide the window, in turn with and without events; the first steps warm up."""
+    """Slide the window, alternately with and without events; the first steps warm up."""
     times, watch = defaultdict[tuple[str, str], list[float]](list), Stopwatch(backend)
     for step in range(-warm_ups, 2 * steps):
         leaving, entering = window.advance()
@@ -102,7 +102,7 @@ def _measure(backend: Backend, graph: DynamicGraph, window: Window, warm_ups: in
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and write the JSON of schema 1 where asked to; 1 where edges are lost."""
+    """Measure, print, and write the JSON of schema 1 on request; return 1 if edges are lost."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.kernel_times", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)

@@ -1,8 +1,9 @@
-"""Store ``lpma`` beside ``gpma+``: ``python -m dynstore.benchmarks.lpma_cycle [--scale 22] [--device cuda]``.
+"""Store ``lpma`` compared with ``gpma+``: ``python -m dynstore.benchmarks.lpma_cycle [--scale 22] [--device cuda]``.
 
-The different edges of an RMAT graph in random order, in which they come and go; each graph begins with half of them.
+The distinct edges of an RMAT graph are inserted and deleted in random order; each graph begins with half of them.
 
-- A: ordinary batches in and out, of ``gpma+`` and each strategy of ``lpma``; of bottom-up the parts of an insertion too
+- A: ordinary batches in and out, of ``gpma+`` and each strategy of ``lpma``; for bottom-up also the parts of an
+  insertion
 - B: a batch at which the array grows, against the ordinary ones before and after it, each time in a new graph
 - C: a cycle of each strategy: batches in until the array grows, five more, then batches out until it shrinks
 """
@@ -39,7 +40,7 @@ DENSE = 0.80  # lpma's root_upper: here it grows
 
 
 class _Run:
-    """One graph, and the edges that come and go."""
+    """One graph, and the edges to insert and delete."""
 
     def __init__(self, cycle: Cycle, store: str, strategy: str | None, count: int) -> None:
         gc.collect()
@@ -83,7 +84,7 @@ class _Run:
 
 
 class Cycle:
-    """The edges, and what came out: ``times``, (store, operation, batch) -> ms; ``problems``, what went wrong."""
+    """The edges and the results: ``times``, (store, operation, batch) -> ms; ``problems``, a list of failures."""
 
     def __init__(self, device: Any, scale: int, edge_factor: int, seed: int) -> None:
         self.device, self.backend = device, get_backend(device)
@@ -118,7 +119,7 @@ class Cycle:
                 self._split(run, size)
 
     def _split(self, run: _Run, size: int) -> None:
-        """Show sorting, planning and committing apart."""
+        """Show the times of sorting, planning and committing."""
         graph, rows = run.graph, []
         for _ in range(WARM_UPS + MORE):
             edges = run.take(size)
@@ -131,7 +132,7 @@ class Cycle:
         print(" " * 16, "apart: sort {:.3f} plan {:.3f} commit {:.3f}".format(*np.median(rows[WARM_UPS:], axis=0)))
 
     def growing(self, size: int) -> None:
-        """B. A batch that grows, those before and those after it; each row a new graph."""
+        """B. A batch that grows the array, those before and those after it; each row is a new graph."""
         for store, strategy in STORES[:3]:
             for number in range(ROUNDS):
                 run = _Run(self, store, strategy, self.half)
@@ -153,7 +154,7 @@ class Cycle:
                     f"{run.name:<16} {size:>8} #{number}: growing {grown:.3f}, before {before:.3f}, after {after:.3f}; "
                     f"ratio to before {grown / before:.2f}, to after {grown / after:.2f}"
                 )
-                del run  # its memory is the next one's
+                del run  # the next one needs its memory
 
     def cycle(self, size: int) -> None:
         """C. Batches in until the array grows, 5 more, then batches out until it shrinks."""
@@ -188,7 +189,7 @@ PARTS = {"A": Cycle.ordinary, "B": Cycle.growing, "C": Cycle.cycle}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print, and write the JSON of schema 1 where asked to; 1 where a store lost edges."""
+    """Measure, print, and write the JSON of schema 1 on request; return 1 if a store lost edges."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.lpma_cycle", description=__doc__)
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)

@@ -1,4 +1,4 @@
-"""On which machine, with which versions and from which commit a figure comes, and what is installed."""
+"""The machine, versions and commit of a figure, and what is installed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VERSIONED = ("numpy", "numba", "pandas", "scipy", "cupy", "numba_cuda", "cudf", 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that ``dynstore info`` looks for; ``remedy`` is the line to type where it is missing."""
+    """One item that ``dynstore info`` checks; ``remedy`` is the line to type if it is missing."""
 
     name: str
     found: str | None
@@ -47,7 +47,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def find_versions() -> dict[str, str]:
-    """Return the versions of Python, dynstore and what it can use, where installed; nothing is imported for that."""
+    """Return the versions of Python, dynstore and its optional packages, if installed; nothing is imported for this."""
     versions = {"python": platform.python_version(), "dynstore": dynstore.__version__}
     for module in VERSIONED:
         version = _version_of(module)
@@ -59,7 +59,7 @@ def find_versions() -> dict[str, str]:
 def find_commit() -> str:
     """Return the commit of the checkout that dynstore runs from ("-dirty" if it was changed), else "unknown".
 
-    The environment variable ``DYNSTORE_COMMIT`` says it where the files were copied without their history.
+    The environment variable ``DYNSTORE_COMMIT`` gives it if the files were copied without their history.
     """
     if os.environ.get("DYNSTORE_COMMIT"):
         return os.environ["DYNSTORE_COMMIT"]
@@ -74,7 +74,7 @@ def find_commit() -> str:
 
 
 def look_around() -> list[Finding]:
-    """Return what was found of the GPU and the optional packages."""
+    """Return the findings on the GPU and the optional packages."""
     gpu, driver = _gpu()
     problem = cuda_problem()
     cuda = "pip install 'dynstore[cuda13]'  # or dynstore[cuda12]"
@@ -127,7 +127,7 @@ def _networkx() -> str | None:
 
 
 def _gpu() -> tuple[str | None, str | None]:
-    """Return the first GPU's name and the driver's version, as nvidia-smi tells them."""
+    """Return the first GPU's name and the driver's version, from nvidia-smi."""
     if shutil.which("nvidia-smi") is None:
         return None, None
     text = _output("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")

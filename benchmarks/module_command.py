@@ -1,4 +1,4 @@
-"""Modules that are commands: what the caller got wrong is one line, not a traceback."""
+"""Modules that are commands: a user's error is one line, not a traceback."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["run_as_command"]
 
 
 def run_as_command(main: Callable[[], int | None]) -> NoReturn:
-    """Call ``main`` and exit with what it returns, or with 2 and one line on stderr for an error of the caller's."""
+    """Call ``main`` and exit with its result, or with 2 and one line on stderr for a user's error."""
     try:
         code = main() or 0
     except (InputError, MissingDependencyError) as error:

@@ -1,4 +1,4 @@
-"""The result as one page that needs nothing else: styles and charts are in it."""
+"""The result as one self-contained page with styles and charts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["page_style", "render_page"]
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart; lighter ones on a dark ground.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; lighter ones on a dark ground.
 _LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#555555")
 _DARK = ("#56b4e9", "#ff8a3d", "#2fd6a3", "#f0a6cf", "#f0e442", "#8fd0ff", "#b99cd6", "#bbbbbb")
 _STYLE = """
@@ -63,7 +63,7 @@ def render_page(document: Mapping[str, Any], job: WindowJob, result: WindowResul
     Parameters
     ----------
     document : mapping
-        The JSON document of the run: machine, command and versions stand on the page with the figures.
+        The JSON document of the run: the page shows its machine, command and versions with the figures.
     job : WindowJob
     result : WindowResult
     """

@@ -1,4 +1,4 @@
-"""All results that are kept, as a page: ``python -m dynstore.benchmarks.results_page FOLDER ... > docs/results.md``."""
+"""All kept results as a page: ``python -m dynstore.benchmarks.results_page FOLDER ... > docs/results.md``."""
 
 from __future__ import annotations
 

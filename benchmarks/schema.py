@@ -53,7 +53,7 @@ def make_document(
     ----------
     suite, command : str
     dataset : mapping
-        ``name``, ``vertices`` (different ids), ``edges`` (events) and ``seed`` (None where nothing is random).
+        ``name``, ``vertices`` (distinct ids), ``edges`` (events) and ``seed`` (None if nothing is random).
     rows : sequence of mappings
     agree : bool
         Whether all stores held the right edges and gave the same answers.
@@ -77,7 +77,7 @@ def make_document(
 def extend_document(
     document: Mapping[str, Any], dataset: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], agree: bool
 ) -> dict[str, Any]:
-    """Return the document of the same run some time later; the machine is not looked at again."""
+    """Return the document of the same run some time later; the machine is not described again."""
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     rows = [dict(row) for row in rows]
     later = {**document, "date": date, "dataset": dict(dataset), "agree": agree, "rows": rows}
@@ -86,7 +86,7 @@ def extend_document(
 
 
 def check_document(document: Any) -> None:
-    """Refuse what is not a document of schema 1.
+    """Refuse anything that is no document of schema 1.
 
     Raises
     ------

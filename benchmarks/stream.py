@@ -1,4 +1,4 @@
-"""A stream of events cut into slides: what leaves the graph and what enters it, step by step.
+"""A stream of events cut into slides: the edges that leave and enter the graph, step by step.
 
 The sliding window follows GPMA's experiments (Sha, Li, He, Tan: Accelerating Dynamic Graph Analytics on GPUs, PVLDB
 2017, section 6.1): a window of a fixed number of events moves over the stream by a batch at a time. It counts
@@ -38,9 +38,9 @@ class Slide:
     low, high : int
         After the step the graph shows the events ``low`` to ``high`` (exclusive) of the stream.
     leaving : Edges
-        Different pairs, to be deleted first.
+        Distinct pairs, to be deleted first.
     entering : Edges
-        Event rows, to be inserted then; a pair may occur several times, the last weight counts.
+        Event rows, to be inserted next; a pair may occur several times, the last weight counts.
     """
 
     low: int
@@ -50,7 +50,7 @@ class Slide:
 
 
 class Stream:
-    """Events, and how they are cut.
+    """Events cut into slides.
 
     Attributes
     ----------
@@ -89,14 +89,14 @@ class Stream:
         return Edges(self._src[low:high], self._dst[low:high], weight)
 
     def expected(self, slide: Slide) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return which pairs the graph must hold after a step, from the raw events alone.
+        """Return the pairs that the graph must hold after a step, from the raw events alone.
 
         Returns
         -------
         keys : numpy.ndarray, int64, sorted
-            As of :func:`edge_keys`.
+            As from :func:`edge_keys`.
         weights : numpy.ndarray, float32, or None
-            Of the last event of each pair.
+            The weight of each pair's last event.
         """
         keys = self._keys[slide.low : slide.high]
         if self._op is None and self._weight is None:
@@ -123,7 +123,7 @@ class Stream:
         slides = []
         for step in range(num_slides):
             low, high = step * batch, window + step * batch
-            # The last occurrence in the window: the pair comes again, if at all, with the batch that enters now.
+            # The last occurrence in the window: the pair's next one, if any, is in the entering batch or later.
             leaving = low + np.flatnonzero(upcoming[low : low + batch] >= high)
             slides.append(
                 Slide(low + batch, high + batch, self._edges(leaving), self._edges(slice(high, high + batch)))
@@ -131,7 +131,7 @@ class Stream:
         return slides
 
     def _replay(self, window: int, batch: int, num_slides: int) -> list[Slide]:
-        """Net out each batch: a pair whose last change deletes it leaves, all others enter."""
+        """Reduce each batch to its net changes: a pair whose last change is a deletion leaves, all others enter."""
         assert self._op is not None
         slides = []
         for step in range(num_slides):
@@ -167,7 +167,7 @@ def cut_stream(
     Raises
     ------
     InputError
-        When the stream is too short for that.
+        If the stream is too short.
     """
     size = len(events)
     if not 0 < window < 1:
@@ -234,7 +234,7 @@ def _last_of_each(keys: np.ndarray) -> np.ndarray:
 
 
 def _next_occurrence(keys: np.ndarray) -> np.ndarray:
-    """Return for each place the next one with the same key; the number of places where there is none."""
+    """Return for each place the next one with the same key, or the number of places if there is none."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     again = np.flatnonzero(ordered[1:] == ordered[:-1])

@@ -1,4 +1,4 @@
-"""The suites that ``dynstore bench --suite`` knows, by name; each is imported when it is asked for."""
+"""The suites of ``dynstore bench --suite``, by name; each is imported on request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dynstore.errors import unknown_name
 
 __all__ = ["SUITES", "Suite", "get_suite"]
 
-# name -> module, which has the suite as SUITE
+# name -> module with the suite as SUITE
 SUITES = {
     "gpma": "dynstore.benchmarks.papers.gpma",
     "graphvine": "dynstore.benchmarks.papers.graphvine",
@@ -33,7 +33,7 @@ class Suite:
     make_job : callable
         From the command line's options (keyword arguments) to a job.
     check : callable
-        ``check(job)``: raises InputError for what is wrong before any data is read.
+        ``check(job)``: raises InputError for a faulty job before any data is read.
     run : callable
         ``run(events, job, progress)``: the result; it has ``rows``, ``disagreement`` (a line or None) and ``notes``.
     show : callable
@@ -41,11 +41,11 @@ class Suite:
     render : callable
         ``render(document, job, result)``: the page.
     own_data : bool
-        The suite has data sets of its own: ``make_job`` takes what chooses them, ``run`` gets None for events, and the
-        result has ``dataset``. ``run`` takes ``finished`` as well, and calls ``finished(result, part)`` with the result
-        so far and what has just been added.
+        The suite has its own data sets: ``make_job`` takes their options, ``run`` gets None for events, and the result
+        has ``dataset``. ``run`` also takes ``finished``, and calls ``finished(result, part)`` with the result so far
+        and the part just added.
     show_part : callable
-        ``show_part(console, job, result, part)`` prints what has been added; of suites with data sets of their own.
+        ``show_part(console, job, result, part)`` prints the part just added; only for suites with their own data sets.
     """
 
     name: str
@@ -64,7 +64,7 @@ def get_suite(name: str) -> Suite:
     Raises
     ------
     InputError
-        For a name that does not exist, with the list of those that do.
+        For an unknown name, with the list of known ones.
     """
     if name not in SUITES:
         raise unknown_name("bench", "suite", name, SUITES)

@@ -1,4 +1,4 @@
-"""The figures that people read: one line a contestant, and one sentence; for the console and the page."""
+"""The main figures: one line a contestant, and one sentence; for the console and the page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BASELINES = ("rebuild", "merge")
 
 @dataclass(frozen=True)
 class Line:
-    """Medians of one contestant, ms; None where it does not do that.
+    """Medians of one contestant in ms; None for an operation that it does not do.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Line:
 
 
 def summarise(job: WindowJob, result: WindowResult) -> list[Line]:
-    """Return a line for each store, in the order asked for, then for each conversion."""
+    """Return a line for each store, in the given order, then for each conversion."""
     updates = {name: times for (name, operation, _), times in result.times.items() if operation == "update"}
     converted = {name: times for (name, operation, _), times in result.times.items() if operation == "convert"}
     max_bytes = {row["store"]: row["bytes"] for row in result.rows if row["operation"] == "update"}
@@ -76,7 +76,7 @@ def ratio_of(baseline: Sequence[float], times: Sequence[float]) -> float:
 
 
 def headline(job: WindowJob, result: WindowResult) -> str:
-    """Say how the first store did against the others."""
+    """Return a sentence that compares the first store with the others."""
     lines = {line.name: line for line in summarise(job, result)}
     first = lines.get(job.stores[0])
     if first is None or first.update is None:

@@ -22,7 +22,7 @@ def line_chart(series: Mapping[str, Sequence[float]], label: str, y_label: str, 
     series : mapping
         Name -> values, one a step.
     label, y_label, x_label : str
-        What the chart shows, for those who cannot see it, and the axes.
+        The chart's description, for screen readers, and the axes.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def line_chart(series: Mapping[str, Sequence[float]], label: str, y_label: str, 
 
 
 def stacked_bars(bars: Mapping[str, Mapping[str, float]], label: str, x_label: str) -> str:
-    """Draw one horizontal bar a name, cut into its parts, on a linear axis from 0.
+    """Draw one horizontal bar for each name, divided into parts, on a linear axis from 0.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _step_ticks(steps: int) -> list[int]:
 
 
 def _linear_ticks(high: float) -> tuple[float, int]:
-    """Return a round distance and how many of them cover ``high``."""
+    """Return a round distance of ticks, and how many of them cover ``high``."""
     if high <= 0:
         return 1.0, 1
     unit = 10.0 ** math.floor(math.log10(high))

@@ -1,4 +1,4 @@
-"""The one door for timing: the device is idle before and after, the garbage collector is off."""
+"""All timing goes through here: the device is idle before and after, the garbage collector is off."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Stopwatch", "percentiles", "quiet", "time_call"]
 
 
 class Stopwatch:
-    """Wall time between laps; on CUDA each lap waits for the device, so that its work is in it."""
+    """Wall time between laps; on CUDA each lap waits for the device, so that it includes the device's work."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -55,7 +55,7 @@ def time_call(backend: Backend, call: Callable[..., Any], *arguments: Any) -> tu
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Collect garbage now and not again until the block ends."""
+    """Collect garbage now, and then not until the ``with`` block ends."""
     was_on = gc.isenabled()
     gc.collect()
     gc.disable()

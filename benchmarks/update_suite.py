@@ -1,18 +1,18 @@
 """Updates alone, by size and kind of batch: ``dynstore bench --suite updates DATA --batch 10000,100000``.
 
-The different edges of DATA in random order: the first ``--window`` of them are built, then each step inserts a batch
-and deletes one. Kinds of batches:
+The distinct edges of DATA in random order: the first ``--window`` of them are built, then each step inserts a batch and
+deletes one. Kinds of batches:
 
-- ``stream``: the next edges come, the oldest go
-- ``rows``: edges of neighbouring new vertices, in order; then the same ones go
+- ``stream``: insert the next edges, delete the oldest
+- ``rows``: insert edges of neighbouring new vertices, in order; then delete the same
 - ``hub``: edges of one new vertex
 - ``gaps``: edges of new vertices far apart
 - ``weighted``, ``int64``: the stream again, in graphs with weights, or with int64 vertices
-- ``inserts``: the next edges come and none go; batches at which the store grew are a kind of their own
+- ``inserts``: insert the next edges, delete none; batches at which the store grew are a separate kind
 
-Batches lie in the device's memory, unsorted (but ``rows``). A time is that of the call, until the device is idle: then
-the report is made. What rows and views still need to be valid then is "snapshot", nothing for most stores. No algorithm
-runs.
+Batches are in the device's memory, unsorted (except ``rows``). The time is that of the call until the device is idle;
+then the report is made. "snapshot" is the further time until rows and views are valid, zero for most stores. No
+algorithm runs.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "SUITE", "UpdateJob", "UpdateResult", "check_job", "run_updates"]
 
 KINDS = ("stream", "rows", "hub", "gaps", "weighted", "int64", "inserts")
-MADE = ("rows", "hub", "gaps")  # of edges that the stream does not have
+MADE = ("rows", "hub", "gaps")  # made of edges that the stream does not have
 WARM_UPS, BUILDS = 2, 3
 ROW_LENGTH, GAP = 64, 16
 
 
 @dataclass(frozen=True)
 class UpdateJob:
-    """What to run; ``batch``: one size or several, by comma; ``kinds``: some of KINDS; the rest as in ``WindowJob``."""
+    """The job; ``batch``: one size or several, by comma; ``kinds``: some of KINDS; the rest as in ``WindowJob``."""
 
     stores: Sequence[str] = ("gpma+", "merge")
     algorithms: Sequence[str] = ()
@@ -66,7 +66,7 @@ class UpdateJob:
 
 @dataclass
 class UpdateResult:
-    """What came out; ``times``: (store, kind, batch, operation) -> ms of each step."""
+    """The result; ``times``: (store, kind, batch, operation) -> ms of each step."""
 
     device: str
     num_edges: int
@@ -117,7 +117,7 @@ def check_job(job: UpdateJob) -> Backend:
 
 @dataclass
 class _Window:
-    """The stores that hold the stream's edges from ``low`` to ``high``, and the weights of these edges."""
+    """The stores with the stream's edges from ``low`` to ``high``, and the weights of these edges."""
 
     stores: dict[str, StoreRun]
     high: int
@@ -155,7 +155,7 @@ class _Updates:
             window = self._build("stream", repeats=BUILDS) if plain else None
             for kind in self.job.kinds:
                 if kind not in plain:
-                    window = None  # its memory is what the next one needs
+                    window = None  # the next one needs its memory
                 for size in self.sizes:
                     if window is None or kind == "inserts":
                         window = self._build(kind)
@@ -165,7 +165,7 @@ class _Updates:
         return self.result
 
     def _build(self, kind: str, repeats: int = 1) -> _Window:
-        """Make each store and build the first window; "inserts" builds what "stream" does, so only that is noted."""
+        """Make each store and build the first window; "inserts" builds the same as "stream", which is recorded."""
         weighted = kind == "weighted"
         stores = {}
         for name in self.job.stores:
@@ -215,7 +215,7 @@ class _Updates:
     def _update(
         self, name: str, store: StoreRun, kind: str, edges: tuple[Array, ...], inserting: bool, timed: bool
     ) -> None:
-        """Apply one batch and note its time."""
+        """Apply one batch and record its time."""
         graph, size = store.graph, int(edges[0].shape[0])
         self.watch.start()
         report = graph.insert_edges(edges) if inserting else graph.delete_edges(edges)
@@ -232,7 +232,7 @@ class _Updates:
             self._note(name, kind, size, "snapshot", shown)
 
     def _made(self, kind: str, size: int) -> tuple[Array, Array]:
-        """Return edges of new vertices; they go again, so that each batch is new."""
+        """Return edges of new vertices; they are deleted again, so that each batch is new."""
         xp, numbers = self.backend.xp, self.backend.xp.arange(size, dtype=np.int32)
         if kind == "rows":
             return self.new_id + numbers // ROW_LENGTH, numbers % ROW_LENGTH
@@ -254,7 +254,7 @@ def run_updates(events: EventTable, job: UpdateJob, progress: Callable[[str, int
     Raises
     ------
     InputError
-        Where the stream is too short for the batches.
+        If the stream is too short for the batches.
     """
     return _Updates(events, job, progress).run()
 

@@ -1,4 +1,4 @@
-"""The main job: a window slides over a stream, every store follows it, and all must agree after each step."""
+"""The main suite: a window slides over a stream, every store follows it, and all must agree after each step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Times = dict[tuple[str, str, str | None], list[float]]  # (contestant, operation
 
 @dataclass(frozen=True)
 class WindowJob:
-    """What to run.
+    """The job.
 
     Attributes
     ----------
@@ -45,10 +45,10 @@ class WindowJob:
         Timed steps; one more slide warms up.
     device : {"auto", "cpu", "cuda"}
     directed : bool or None
-        None: undirected where an algorithm needs it.
+        None: undirected if an algorithm needs it.
     weighted : bool
     warm_start : bool
-        Of pagerank.
+        Whether pagerank starts from the ranks of the step before.
     store_options : mapping
         Store name -> its options.
     """
@@ -67,7 +67,7 @@ class WindowJob:
 
 @dataclass
 class WindowResult:
-    """What came out.
+    """The result.
 
     Attributes
     ----------
@@ -76,14 +76,14 @@ class WindowResult:
     times : dict
         (contestant, operation, algorithm) -> ms of each step.
     disagreement : str or None
-        The first thing that was wrong; the run stops there.
+        The first error; the run stops there.
     notes : list of str
-        What the reader must know.
+        Remarks that the reader must know.
     device : str
     directed : bool
     batch, window_events : int
     replayed : bool
-        Whether explicit changes were replayed; then ``window_events`` of them built the graph.
+        Whether explicit changes were replayed; if so, ``window_events`` of them built the graph.
     """
 
     device: str
@@ -98,7 +98,7 @@ class WindowResult:
 
 
 def check_job(job: WindowJob) -> tuple[Backend, bool]:
-    """Check all that can be checked without data; return the backend and whether the graph is directed.
+    """Check everything that needs no data; return the backend and whether the graph is directed.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def run_window(
     events : EventTable
     job : WindowJob
     progress : callable, optional
-        Called with what is done now, how many steps are done, and how many there are.
+        Called with the current activity, the number of finished steps, and the number of steps.
 
     Returns
     -------
@@ -156,7 +156,7 @@ def run_window(
     Raises
     ------
     InputError
-        When the job cannot be run on these events.
+        If the job cannot be run on these events.
     """
     backend, directed = check_job(job)
     if not len(events):
@@ -235,7 +235,7 @@ class _Run:
         for name in self.job.stores:
             run = self._store(name)
             run.build(to_device(self.backend, rows(0, size // 2)))
-            for batch in (4, size // 4):  # a store may treat few edges and many differently
+            for batch in (4, size // 4):  # a store may use different paths for few and many edges
                 slide = Slide(0, 0, rows(0, batch), rows(size // 2, size // 2 + batch))
                 run.update(DeviceSlide(self.backend, slide))
                 for query in queries:
@@ -246,7 +246,7 @@ class _Run:
             conversion.run(src, dst, most, self.stream.directed)
 
     def build(self) -> None:
-        """Build each store from the first window, several times in turn; the last one is kept."""
+        """Build each store from the first window, several times, alternating; the last one is kept."""
         edges = to_device(self.backend, self.stream.first.entering)
         for number in range(BUILDS):
             for run in self._turn(self.stores, number):
@@ -360,7 +360,7 @@ def _equal(one: np.ndarray | None, other: np.ndarray) -> bool:
 
 
 def _edge_problem(held: np.ndarray, wanted: np.ndarray) -> str | None:
-    """Say how sorted keys differ from the ones wanted."""
+    """Return how sorted keys differ from the expected ones, or None."""
     if np.array_equal(held, wanted):
         return None
     missing = np.setdiff1d(wanted, held, assume_unique=True)

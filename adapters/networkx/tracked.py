@@ -171,7 +171,7 @@ class TrackedGraph(StoreGraph):
             graph.insert_edges(columns if weights is None else (*columns, weights))
             self.rows["inserted"] += ends.shape[0]
 
-    # ------------------------------------------------------------------ what the functions ask for
+    # ------------------------------------------------------------------ used by the functions
 
     def edges(self, inward: bool = False) -> tuple[np.ndarray, np.ndarray]:
         return flatten(self._pred if inward else self._adj, self.ids)

@@ -1,7 +1,6 @@
 """Random graphs of any size, the same on every platform for the same seed.
 
-Only the raw 64-bit output of PCG64 is used, which NumPy promises not to change; all the rest is integer
-arithmetic here.
+They use only the raw 64-bit output of PCG64, which NumPy promises not to change; the rest is integer arithmetic.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from dynstore.io import EventTable
 
 __all__ = ["rmat", "uniform"]
 
-# Quadrant probabilities a, b, c of R-MAT as Graph500 has them; d = 0.05 is the rest.
+# Quadrant probabilities a, b, c of R-MAT as in Graph500; d = 0.05 is the rest.
 A, B, C = 0.57, 0.19, 0.19
-# Events that a thread makes at a time, some 50 MB meanwhile, and how many threads do.
+# Events that a thread makes at a time (some 50 MB), and the most threads.
 CHUNK, MAX_THREADS = 1 << 20, 16
 MAX_SCALE = 30
 MAX_EVENTS = 1 << 32
@@ -49,7 +48,7 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
         src[start:end], dst[start:end] = names[rows], names[cols]
 
     with ThreadPoolExecutor(min(os.cpu_count() or 1, MAX_THREADS)) as threads:
-        list(threads.map(fill, range(0, num_events, CHUNK)))  # read, so that what a chunk raises is raised
+        list(threads.map(fill, range(0, num_events, CHUNK)))  # consume the results, so that a chunk's error is raised
     return EventTable(src, dst, name=f"rmat:{scale}:{edge_factor}")
 
 
@@ -81,7 +80,7 @@ def _raw(bits: np.random.PCG64, count: int) -> np.ndarray:
 
 
 def _draws(scale: int) -> int:
-    """Return how many draws of 64 bits an event takes."""
+    """Return the number of 64-bit draws for an event."""
     return (scale + 1) // 2
 
 

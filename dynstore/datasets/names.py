@@ -22,21 +22,21 @@ def is_generated(data: str) -> bool:
 
 
 def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
-    """Load what a string names.
+    """Load the data set that a string names.
 
     Parameters
     ----------
     data : str
         "mathoverflow" or "collegemsg"; "rmat:SCALE:EDGEFACTOR" or "uniform:VERTICES:EDGES"; else a file's path.
     seed : int
-        Of the generators.
+        Seed of the generators.
     **columns
         Options of :func:`dynstore.io.read_events`, for files only.
 
     Raises
     ------
     InputError
-        For something that does not exist (the message says what does), or that cannot be read.
+        For a name that does not exist (the message lists those that do), or a file that cannot be read.
     """
     given = {name: value for name, value in columns.items() if value is not None}
     if is_generated(data):

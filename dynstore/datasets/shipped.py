@@ -23,8 +23,8 @@ def load(name: str) -> EventTable:
     Parameters
     ----------
     name : {"mathoverflow", "collegemsg"}
-        "mathoverflow": who answered or commented whom, 506,550 events between 24,818 users.
-        "collegemsg": private messages, 59,835 events between 1,899 users.
+        "mathoverflow": answers and comments, from user to user, 506,550 events between 24,818 users. "collegemsg":
+        private messages, 59,835 events between 1,899 users.
 
     Raises
     ------

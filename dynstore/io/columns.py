@@ -16,7 +16,7 @@ DESTINATION_NAMES = ("destination", "dst", "target", "to", "v")
 
 @dataclass(frozen=True)
 class ColumnChoice:
-    """What the caller asked for: names, 0-based numbers (also as text), or None."""
+    """The columns that the caller chose: names, 0-based numbers (also as text), or None."""
 
     source: str | int | None = None
     destination: str | int | None = None
@@ -25,7 +25,7 @@ class ColumnChoice:
     op: str | int | None = None
 
     def has_names(self) -> bool:
-        """Whether any column is asked for by a name, so that the file must have a header."""
+        """Whether any column is chosen by name, so that the file must have a header."""
         asked = (self.source, self.destination, self.weight, self.time, self.op)
         return any(isinstance(column, str) and not column.isdecimal() for column in asked)
 
@@ -46,7 +46,7 @@ class Columns:
         return sorted({column for column in asked if column is not None})
 
     def role(self, number: int) -> str:
-        """Say what a column is for."""
+        """Return the role of a column."""
         for role in ("source", "destination", "weight", "time", "op"):
             if getattr(self, role) == number:
                 return role
@@ -62,15 +62,15 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
         The file, for messages.
     choice : ColumnChoice
     header : sequence of str, or None
-        The file's column names where it has them.
+        The file's column names, if it has them.
     width : int
-        How many columns the first row has. Numbers past it are refused, except where deletions may leave columns
-        out (an op column is asked for).
+        Number of columns of the first row. Larger numbers are refused, unless deletions may omit columns (with an op
+        column).
 
     Raises
     ------
     InputError
-        For a name or number that the file does not have, or one column asked for twice.
+        For a name or number that the file does not have, or a column that is chosen twice.
     """
     limit = None if choice.op is not None and header is None else width
     numbers: dict[str, int] = {}

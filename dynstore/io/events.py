@@ -13,24 +13,24 @@ __all__ = ["OP_DELETE", "OP_INSERT", "OP_REWEIGHT", "OP_SYMBOLS", "EventTable"]
 OP_INSERT = 0
 OP_DELETE = 1
 OP_REWEIGHT = 2
-OP_SYMBOLS = ("+", "-", "w")  # the code of a symbol is its place here
+OP_SYMBOLS = ("+", "-", "w")  # a symbol's code is its index here
 
 
 @dataclass(frozen=True, eq=False)
 class EventTable:
-    """Edge events in the order in which they happen.
+    """Edge events in their order.
 
     Attributes
     ----------
     src, dst : numpy.ndarray, shape (N,), int64
     time : numpy.ndarray, shape (N,), int64, float64 or datetime64[us], or None
-        Never decreases where it is there.
+        Never decreases, if there is one.
     weight : numpy.ndarray, shape (N,), float64, or None
         NaN only on deletions, which carry no weight.
     op : numpy.ndarray, shape (N,), uint8, or None
         ``OP_INSERT`` (``+``), ``OP_DELETE`` (``-``) or ``OP_REWEIGHT`` (``w``); None: every event inserts.
     name : str
-        Where the events come from.
+        The origin of the events.
     """
 
     src: np.ndarray

@@ -1,4 +1,4 @@
-"""The slow and exact reading of a text file, line by line: it finds the line to blame."""
+"""Slow and exact reading of a text file, line by line, to find a faulty line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+\Z")
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of a text file are laid out.
+    """The layout of a text file's rows.
 
     Attributes
     ----------
@@ -77,9 +77,9 @@ def line_of_row(data: bytes, layout: Layout, row: int) -> tuple[int, list[str]]:
 
 
 def find_fault(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> FileFormatError | None:
-    """Return the error for the first row that breaks a rule, or None where every row is fine.
+    """Return the error for the first row that breaks a rule, or None if there is none.
 
-    Times are not looked at: what is a time depends on the whole column.
+    Times are not checked: their format depends on the whole column.
     """
     for number, fields in _rows(data, layout):
         problem = _row_problem(fields, layout, columns, max_id)

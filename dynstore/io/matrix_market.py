@@ -54,7 +54,7 @@ def read_matrix_market(where: str, data: bytes, max_id: int) -> EventTable:
 
 
 def _size_line(where: str, data: bytes) -> tuple[int, int, int, int]:
-    """Return where the entries start, the size line's number, the size and the number of entries."""
+    """Return the start of the entries, the size line's number, the size and the number of entries."""
     start, number = 0, 1
     while start < len(data):
         end = data.find(b"\n", start)
@@ -73,7 +73,7 @@ def _size_line(where: str, data: bytes) -> tuple[int, int, int, int]:
 
 
 def _mirrored(table: EventTable, sign: float) -> EventTable:
-    """Put behind each entry off the diagonal its mirror image."""
+    """Insert the mirror image of each off-diagonal entry behind it."""
     copies = np.where(table.src == table.dst, 1, 2)
     src, dst = np.repeat(table.src, copies), np.repeat(table.dst, copies)
     second = np.cumsum(copies)[copies == 2] - 1

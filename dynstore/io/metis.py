@@ -13,19 +13,19 @@ __all__ = ["read_metis"]
 
 COMMENT = re.compile(rb"(?m)^%[^\n]*\n?")
 FOREIGN = re.compile(rb"[^0-9 \t\r\n]")
-# What the header's third number says that stands in the lines -> numbers a neighbour
+# The header's third number -> numbers per neighbour in the lines
 FORMATS = {"": 1, "0": 1, "00": 1, "000": 1, "1": 2, "01": 2, "001": 2}
 
 
 def read_metis(where: str, data: bytes, max_id: int) -> EventTable:
-    """Read a ``.graph`` file: its first line has vertices, edges and format; each edge stands at both of its ends.
+    """Read a ``.graph`` file: its first line has vertices, edges and format; each edge is listed at both ends.
 
     Vertex numbers become ids from 0; weights of edges are read, weights of vertices refused.
 
     Raises
     ------
     FileFormatError
-        Naming the file and, where one is at fault, the line.
+        Names the file and, if there is one, the faulty line.
     """
     comments = sum(1 for _ in COMMENT.finditer(data))
     body = COMMENT.sub(b"", data) if comments else data
@@ -56,13 +56,13 @@ def read_metis(where: str, data: bytes, max_id: int) -> EventTable:
 
 
 def _read_lines(where: str, body: bytes, num_vertices: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return all numbers, and how many of them each line has."""
+    """Return all numbers, and the count of numbers in each line."""
     letters = np.frombuffer(body, np.uint8)
     inside = letters > ord(" ")
     first = inside.copy()
     first[1:] &= ~inside[:-1]
     ends = np.flatnonzero(letters == ord("\n"))
-    if num_vertices and ends.shape[0] == num_vertices - 1:  # the last line has no end of its own
+    if num_vertices and ends.shape[0] == num_vertices - 1:  # the last line has no line end
         ends = np.append(ends, letters.shape[0])
     if ends.shape[0] < num_vertices:
         raise FileFormatError(f"{where}: {num_vertices} vertices are announced, the file has {ends.shape[0]} lines")

@@ -1,4 +1,4 @@
-"""Parquet files, through pyarrow where it is installed."""
+"""Parquet files, through pyarrow (optional)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["read_parquet"]
 
 
 def read_parquet(where: str, path: str, choice: ColumnChoice, max_id: int) -> EventTable:
-    """Read the columns asked for; rows are counted from 0 in messages.
+    """Read the chosen columns; rows are counted from 0 in messages.
 
     Raises
     ------

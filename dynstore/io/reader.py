@@ -1,4 +1,4 @@
-"""One function for every file: what it is shows in its first bytes and its name."""
+"""One function for every file; the format is detected from the first bytes and the name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ XZ_MAGIC = b"\xfd7zXZ\x00"
 BZIP2_MAGIC = b"BZh"
 TAR_MAGIC, TAR_PLACE = b"ustar", 257
 PARQUET_MAGIC = b"PAR1"
-# 2^31 - 1 is BFS's "unreachable", as in the stores.
+# 2^31 - 1 means "unreachable" in BFS, as in the stores.
 MAX_ID = {"int32": 2**31 - 2, "int64": 2**63 - 2}
 
 
@@ -47,8 +47,8 @@ def read_events(
     """Read an edge list or a stream of edge events.
 
     Text with blanks, tabs, commas or semicolons between its fields, Matrix Market (coordinate), METIS (``.graph``) and
-    Parquet files; all but Parquet may be compressed with gzip, xz or bzip2, and lie in a tar archive as SuiteSparse has
-    them: the file of the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
+    Parquet files; all but Parquet may be compressed with gzip, xz or bzip2, and be in a tar archive like SuiteSparse's:
+    the file with the archive's name is read. Lines that start with ``#`` or ``%`` are comments.
 
     Parameters
     ----------
@@ -56,17 +56,17 @@ def read_events(
     source, destination, weight, time, op : str or int, optional
         Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
         text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
-        dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are
-        read only where they are named. A time column (numbers such as Unix times or yyyymmdd, or ISO dates such as
-        2004-01) sorts the events, equal times keep the file's order. An op column holds ``+`` (insert), ``-``
-        (delete) or ``w`` (new weight); deletions may leave the weight out.
-        Matrix Market files know their columns: only ``weight="weight"`` may be given, which a pattern refuses; values
-        become weights in any case. METIS files know theirs: none may be given.
+        dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are read
+        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates such as 2004-01) sorts the
+        events, equal times keep the file's order. An op column holds ``+`` (insert), ``-`` (delete) or ``w`` (new
+        weight); deletions may omit the weight.
+        Matrix Market files have fixed columns: only ``weight="weight"`` may be given, not for a pattern; values always
+        become weights. METIS files have fixed columns: none may be given.
     delimiter : str, optional
-        One character; default: seen from the first row.
+        One character; default: detected from the first row.
     header : bool, optional
-        Whether the first row holds names; default: it does if columns are asked for by name, or if none of its
-        fields is a number.
+        Whether the first row holds names; default: it does if columns are given by name, or if none of its fields is a
+        number.
     vertex_dtype : {"int32", "int64"}
         Ids above 2^31 - 2 (2^63 - 2) are refused.
 
@@ -81,7 +81,7 @@ def read_events(
         For malformed rows, ids that are no integers, negative or too large, and weights that are no numbers; the
         message starts with "FILE:LINE: ".
     InputError
-        For a file that is not there or cannot be opened, and for columns that it does not have.
+        For a file that does not exist or cannot be opened, and for columns that it does not have.
     MissingDependencyError
         For Parquet without pyarrow.
     """
@@ -115,13 +115,13 @@ def read_events(
 
 
 def _suffix(where: str) -> str:
-    """Return the ending that names the format, without that of a compression."""
+    """Return the suffix of the format, without that of a compression."""
     path = Path(where.lower())
     return (path.with_suffix("") if path.suffix in (".gz", ".xz", ".bz2") else path).suffix
 
 
 def _read_bytes(where: str) -> bytes:
-    """Return the whole file, decompressed; of a Parquet file only its first bytes."""
+    """Return the whole file, decompressed; for a Parquet file only its first bytes."""
     try:
         with open(where, "rb") as file:
             start = file.read(len(XZ_MAGIC))
@@ -139,7 +139,7 @@ def _read_bytes(where: str) -> bytes:
 
 
 def _unpack(start: bytes, file: BinaryIO) -> bytes:
-    """Return what a file holds that begins with ``start``, decompressed."""
+    """Return the decompressed contents of a file that begins with ``start``."""
     if start.startswith(GZIP_MAGIC):
         return gzip.GzipFile(fileobj=file).read()
     if start.startswith(XZ_MAGIC):
@@ -148,7 +148,7 @@ def _unpack(start: bytes, file: BinaryIO) -> bytes:
 
 
 def _read_member(where: str, data: bytes) -> bytes:
-    """Return the file of an archive that has the archive's name: NAME.tar.gz holds NAME/NAME.mtx, and others beside."""
+    """Return the archive's file with the archive's name: NAME.tar.gz holds NAME/NAME.mtx, and perhaps others."""
     name = Path(where).name.split(".tar")[0]
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         files = {Path(member.name).name: member for member in archive.getmembers() if member.isfile()}

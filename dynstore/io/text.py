@@ -1,4 +1,4 @@
-"""Delimited text: parsed in bulk by pandas, then checked in bulk; only a fault is looked for line by line."""
+"""Delimited text: parsed in bulk by pandas, then checked in bulk; only faults are searched line by line."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def read_text(
     data : bytes
     choice : ColumnChoice
     delimiter : str or None
-        None: seen from the first row (tab, comma or semicolon, else any run of blanks).
+        None: detected from the first row (tab, comma or semicolon, else any run of blanks).
     header : bool or None
-        None: the first row is a header if columns are asked for by name or none of its fields is a number.
+        None: the first row is a header if columns are chosen by name or none of its fields is a number.
     max_id : int
         The highest id accepted.
 
@@ -111,7 +111,7 @@ def parse_rows(where: str, data: bytes, layout: Layout, columns: Columns, max_id
     src, dst = frame[columns.source], frame[columns.destination]
     if not all(_good_ids(column, layout.first_id, max_id) for column in (src, dst)):
         raise _fault(where, data, layout, columns, max_id, "the ids cannot be read")
-    if not layout.ragged and frame[layout.width - 1].isna().any():  # what pandas fills in for a field left out
+    if not layout.ragged and frame[layout.width - 1].isna().any():  # pandas fills in NaN for missing fields
         fault = find_fault(where, data, layout, columns, max_id)
         if fault is not None:
             raise fault
@@ -132,7 +132,7 @@ def parse_rows(where: str, data: bytes, layout: Layout, columns: Columns, max_id
 
 
 def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> Any:
-    """Return the frame of columns, typed by what they hold, or None for no rows."""
+    """Return the frame of columns, typed by their contents, or None for no rows."""
     import pandas
 
     body = data[layout.skip :]
@@ -144,7 +144,7 @@ def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: in
     width = max(layout.width, used[-1] + 1)
     options: dict[str, Any] = {}
     if layout.delimiter != ",":
-        options["quoting"] = 3  # a quotation mark is a character like any other
+        options["quoting"] = 3  # quotation marks have no meaning
     if layout.ragged:
         options["usecols"] = used  # so pandas accepts rows longer than the first
         options["dtype"] = {columns.op: "category"}
@@ -220,7 +220,7 @@ def _times(where: str, data: bytes, layout: Layout, columns: Columns, column: An
             times = dates.dt.tz_localize(None).to_numpy().astype("datetime64[us]")
             return times
         numbers = pandas.to_numeric(texts, errors="coerce")
-        bad = dates.isna() if numbers.isna().iloc[0] else numbers.isna()  # what the first row is, all must be
+        bad = dates.isna() if numbers.isna().iloc[0] else numbers.isna()  # all rows must be like the first
     number, fields = line_of_row(data, layout, int(np.argmax(bad.to_numpy())))
     got = shorten(fields[columns.time]) if columns.time is not None and columns.time < len(fields) else "nothing"
     raise FileFormatError(

@@ -1,1 +1,1 @@
-"""The shipped test kit: check a store, an algorithm or an adapter against a trivially right model."""
+"""The shipped test kit: check a store, an algorithm or an adapter against a simple model."""

@@ -36,8 +36,8 @@ def gapped_csr(
 ) -> GapCSR:
     """Make a GapCSR with gaps at random places (``density=1`` for a packed one).
 
-    Duplicates go (the last weight stays), ``directed=False`` mirrors every edge. Gaps repeat the key before
-    them, and some are dead keys of their own, as after lazy deletions.
+    Duplicates are removed (the last weight stays); ``directed=False`` mirrors every edge. Gaps repeat the key before
+    them, and some are tombstones, as after lazy deletions.
     """
     rng = np.random.default_rng(seed)
     backend = backend or get_backend("cpu")

@@ -1,9 +1,9 @@
-"""Runs cuGraph's own tests on the drop-in and writes what passes: ``python -m dynstore.testing.compatibility``.
+"""Runs cuGraph's own tests on the drop-in and writes the results: ``python -m dynstore.testing.compatibility``.
 
-The test modules are those that the cuGraph wheel ships (or those in ``--tests``); they run twice: with cuGraph as it
-is, and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. What passes the first time and not the second is
-listed with its reason; so is what a crash or the end of time kept from running. Tests of several GPUs are left out.
-Data sets are looked for in ``RAPIDS_DATASET_ROOT_DIR``, as cuGraph does.
+The test modules are those of the cuGraph wheel (or those in ``--tests``). They run twice: with the original cuGraph,
+and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. Tests that pass only the first time are listed with the
+reason, and so are tests that did not run because of a crash or the time limit. Tests of several GPUs are left out. Data
+sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["MODULES", "find_tests", "main", "render_table", "run_tests"]
 
 Outcomes = Mapping[str, Mapping[str, str]]
 
-# Folder -> the modules of it; an empty tuple means all of them.
+# Folder -> its modules; an empty tuple means all of them.
 MODULES: dict[str, tuple[str, ...]] = {
     "traversal": ("test_bfs.py", "test_sssp.py"),
     "link_analysis": ("test_pagerank.py",),
@@ -42,7 +42,7 @@ NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 NOT_RUN = "not run"
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
-RESTARTS = 16  # of processes that crashed; more than that is not about one test
+RESTARTS = 16  # of crashed processes; more crashes than that are not due to one test
 LINE = "pip install 'dynstore[rapids]'"
 
 
@@ -52,12 +52,12 @@ def find_tests(folder: Path | None) -> list[Path]:
     Parameters
     ----------
     folder : Path, optional
-        cuGraph's ``tests``; by default what is installed.
+        cuGraph's ``tests``; by default the installed ones.
 
     Raises
     ------
     MissingDependencyError
-        When there are none, with the line to type.
+        If there are none, with the line to type.
     """
     if folder is None:
         spec = importlib.util.find_spec("cugraph")
@@ -76,18 +76,18 @@ def find_tests(folder: Path | None) -> list[Path]:
 
 
 def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, names: Collection[str] = ()) -> Outcomes:
-    """Run the modules in processes of their own, which pytest-xdist starts, and starts anew where a test ends one.
+    """Run the modules in separate processes of pytest-xdist, which restarts a process that a test has ended.
 
     Parameters
     ----------
     which : str
         One of :data:`RUNS`.
     paths : list of Path
-        Modules in folders of one folder.
+        Modules in subfolders of one folder.
     limit_s : float
-        Seconds that it may take.
+        Time limit in seconds.
     jobs : int
-        Processes that run tests at once; one that is idle takes tests from another.
+        Number of parallel processes; an idle one takes tests from another.
     names : collection of str
         Node ids of the tests to run; by default all.
 
@@ -101,7 +101,7 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
     MissingDependencyError
         Without pytest-xdist, with the line to type.
     RuntimeError
-        When nothing was collected, with the last words of the process.
+        If no test was collected, with the last output of the process.
     """
     if importlib.util.find_spec("xdist") is None:
         raise MissingDependencyError("compatibility: pytest-xdist is not installed: pip install 'dynstore[test]'")
@@ -130,7 +130,7 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
 
 
 def _run(command: list[str], environment: Mapping[str, str], said: Path, limit_s: float) -> str:
-    """Run a command, and end it and all that it has started; return how it ended."""
+    """Run a command, then end it and all its child processes; return how it ended."""
     with said.open("wb") as file:
         process = subprocess.Popen(
             command,
@@ -153,7 +153,7 @@ def _run(command: list[str], environment: Mapping[str, str], said: Path, limit_s
 
 def _read(out: Path) -> Iterator[list[str]]:
     for line in out.read_text(encoding="utf-8").splitlines() if out.is_file() else []:
-        with contextlib.suppress(json.JSONDecodeError):  # the last line of a process that was ended as it wrote
+        with contextlib.suppress(json.JSONDecodeError):  # the last line of a process that was ended while writing
             yield json.loads(line)
 
 
@@ -163,11 +163,11 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
     Parameters
     ----------
     theirs, ours : mapping
-        Node id -> ``outcome`` and ``reason``; with cuGraph as it is, with the drop-in.
+        Node id -> ``outcome`` and ``reason``; with the original cuGraph, with the drop-in.
     version : str
-        Of cuGraph.
+        The version of cuGraph.
     data : str
-        Where the data sets were, or a word on it.
+        Where the data sets were, or a remark on it.
     """
     modules = sorted({_module(name) for name in (*theirs, *ours)})
     columns = ["tests", "pass with cuGraph", "pass with the drop-in", "pass with cuGraph only"]
@@ -234,7 +234,7 @@ def _passed(outcomes: Outcomes, name: str) -> bool:
 
 
 def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None) -> list[Outcomes]:
-    """Run what ``again`` does not say has passed; ``kept`` is written after each run, lest the second's end lose it."""
+    """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails."""
     both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
     for which in RUNS:
         earlier = both.get(which, {})
@@ -248,7 +248,7 @@ def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, 
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run, print the numbers, and write the page; 0 where nothing is lost, 1 else."""
+    """Run, print the numbers, and write the page; return 0 if the drop-in loses no test, else 1."""
     parser = argparse.ArgumentParser(prog="python -m dynstore.testing.compatibility", description=__doc__)
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument("--out", type=Path, help="write the page here")
@@ -273,5 +273,5 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that what it started ends with it
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that child processes end, too
     run_as_command(main)

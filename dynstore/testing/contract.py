@@ -1,4 +1,4 @@
-"""What every store must do on every device, as tests to subclass.
+"""The contract of all stores on all devices, as test classes to subclass.
 
 A store and a device are checked by a few lines::
 
@@ -6,10 +6,9 @@ A store and a device are checked by a few lines::
         store = "my-store"
         device = "cpu"
 
-:class:`CoreContract` holds the cases that say most in the fewest steps: it is what runs in Numba's CUDA
-simulator, where every GPU thread is a greenlet. :class:`StoreContract` adds all the others. What every graph accepts
-and refuses is the same whatever its store: :class:`~dynstore.testing.contract_inputs.InputContract`, once a device.
-The classes need pytest.
+:class:`CoreContract` has the most important cases with the fewest steps: it also runs in our CUDA simulator, where
+every GPU thread is a greenlet. :class:`StoreContract` adds all others. Accepted and refused input is the same for all
+stores: :class:`~dynstore.testing.contract_inputs.InputContract`, once a device. The classes need pytest.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ class CoreContract(Contract):
         pair.check_queries()
 
     def test_delete_b_of_a_a_b_b(self) -> None:
-        """Between two edges stand gaps that repeat keys: no gap may bring a deleted edge back."""
+        """Gaps between two edges repeat keys: no gap may make a deleted edge reappear."""
         pair = self.pair(weighted=True)
         pair.insert([0, 0, 0], [1, 5, 9], [1.0, 2.0, 3.0])
         pair.delete([0], [5])
@@ -219,4 +218,4 @@ class CoreContract(Contract):
 
 
 class StoreContract(LeaseCases, ShapeCases, CoreContract):
-    """Everything that a store must do."""
+    """The whole contract of a store."""

@@ -1,4 +1,4 @@
-"""Cases of the store contract for graphs whose vertices have ids of the user's own (``renumber=True``)."""
+"""Cases of the store contract for graphs with arbitrary vertex ids (``renumber=True``)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class IdCases(Contract):
         pair.update("delete_vertices", _named(kind, 4, 6, 9))
         assert pair.graph.number_of_vertices() == 5
         assert pair.graph.neighbors(_named(kind, 9)[0]).shape == (0,)
-        pair.insert(_named(kind, 6, 20), _named(kind, 3, 3))  # 6 is back, 20 takes the place of 4
+        pair.insert(_named(kind, 6, 20), _named(kind, 3, 3))  # 6 is there again, 20 takes the number of 4
         assert pair.graph.number_of_vertices() == 5
         pair.refuse(InputError, "neighbors", _named(kind, 4)[0], match="is not in the graph")
         pair.check_queries()
@@ -106,7 +106,7 @@ class IdCases(Contract):
     def test_running_out_of_memory_leaves_the_map_alone(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         pair = self.stocked(kind, reuse_ids=True)
         pair.update("delete_vertices", _named(kind, 4, 9))
-        many = _named(kind, *range(100, 140))  # more than the first table takes
+        many = _named(kind, *range(100, 140))  # more than the first table can hold
         for method, args in (
             ("insert_edges", ((_named(kind, 3, 20, 21), _named(kind, 22, 3, 1), [1.0, 2.0, 3.0]),)),
             ("insert_vertices", (many,)),
@@ -153,11 +153,11 @@ class IdCases(Contract):
 class RenumberedCoreContract(IdCases, CoreContract):
     """The essential cases with ``renumber=True``, small enough for the simulator."""
 
-    options = {"renumber": True}  # noqa: RUF012  (subclasses replace it, nobody changes it)
+    options = {"renumber": True}  # noqa: RUF012  (subclasses replace it, it is never changed)
 
 
 class RenumberedContract(IdCases, StoreContract):
-    """Everything that a store must do, with ``renumber=True``."""
+    """The whole contract of a store, with ``renumber=True``."""
 
     options = {"renumber": True}  # noqa: RUF012
 
@@ -179,7 +179,7 @@ class RenumberedContract(IdCases, StoreContract):
 
     @every_kind_of_id
     def test_vertices_come_and_go_for_long(self, kind: str) -> None:
-        """A window over ever new ids: with their places taken over, neither V nor the map grows."""
+        """A window over ever new ids: as numbers are reused, neither V nor the map grows."""
         pair = self.pair(reuse_ids=True)
         sizes = []
         for step in range(40):

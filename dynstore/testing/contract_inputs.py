@@ -1,4 +1,4 @@
-"""Cases of the store contract: what may be passed in, and what is refused before anything changes."""
+"""Cases of the store contract: which input is accepted, and which is refused before anything changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BAD_INSERTS", "InputContract"]
 
 NAN = float("nan")
 
-# name -> (error, columns, what the message must say); only the last row is bad
+# name -> (error, columns, text that the message must have); only the last row is bad
 BAD_INSERTS: dict[str, tuple[type[Exception], tuple[Any, ...], str]] = {
     "negative-source": (InputError, ([0, 1, -1], [1, 2, 3]), "`src` has -1 at row 2"),
     "negative-destination": (InputError, ([0, 1, 2], [1, 2, -5]), "`dst` has -5 at row 2"),
@@ -44,12 +44,12 @@ BAD_INSERTS: dict[str, tuple[type[Exception], tuple[Any, ...], str]] = {
     "four-columns": (InputError, ([0], [1], [1.0], [2.0]), "a tuple of edges has 4 items"),
 }
 
-# What only a graph without ``renumber=True`` refuses.
+# Input that only a graph without ``renumber=True`` refuses.
 ABOUT_ROWS = frozenset({"past-int32", "past-max-vertices"})
 
 
 def _frames() -> dict[str, Any]:
-    """Return makers of frames by name; each skips where its library is missing."""
+    """Return makers of frames by name; each skips if its library is missing."""
 
     def pandas_frame(columns: dict[str, list[Any]]) -> Any:
         return pytest.importorskip("pandas").DataFrame(columns)
@@ -86,7 +86,7 @@ every_frame = pytest.mark.parametrize("make_frame", FRAMES.values(), ids=FRAMES.
 
 
 class InputContract(Contract):
-    """What every graph accepts and refuses; subclassed once a device, with any store."""
+    """The input that every graph accepts and refuses; subclassed once a device, with any store."""
 
     def seeded(self, **options: Any) -> Pair:
         """Make a pair that holds a few edges."""
@@ -226,7 +226,7 @@ class InputContract(Contract):
             return empty(0 if asked[-1] > 1 << 24 else shape, dtype)
 
         monkeypatch.setattr(backend, "empty", watched)
-        with contextlib.suppress(LimitError):  # a store that reserves nothing may take any number
+        with contextlib.suppress(LimitError):  # a store without reserved memory may accept any number
             DynamicGraph(store=self.store, device=self.device, capacity=1 << 31, **self.options)
         assert max(asked, default=0) < 1 << 24
 

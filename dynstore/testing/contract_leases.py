@@ -1,4 +1,4 @@
-"""Cases of the store contract: who may look at the arrays, for how long, and what it costs."""
+"""Cases of the store contract: leases and exports of arrays, how long they last, and what they cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dynstore.testing.pair import Contract, Pair
 
 __all__ = ["LeaseCases"]
 
-# updates of the graph that `busy` makes; between them they take every path
+# updates of the graph that `busy` makes; together they take every path
 UPDATES: dict[str, tuple[str, tuple[Any, ...]]] = {
     "insert-few": ("insert_edges", (([0, 3, 3], [9, 3, 5], [1.0, 2.0, 3.0]),)),
     "insert-with-growth": ("insert_edges", ((np.arange(300) // 9, np.arange(300) % 40, np.arange(300) / 4),)),
@@ -38,7 +38,7 @@ class LeaseCases(Contract):
     """Mixed into :class:`dynstore.testing.contract.StoreContract`."""
 
     def busy(self, **options: Any) -> Pair:
-        """Make a weighted pair of 10 vertices, with gaps where the store has gaps."""
+        """Make a weighted pair of 10 vertices, with gaps if the store has gaps."""
         pair = self.pair(weighted=True, **options)
         src, dst = np.repeat(np.arange(10), 10), np.tile(np.arange(10), 10)
         pair.insert(src, dst, src + dst / 16)
@@ -63,7 +63,7 @@ class LeaseCases(Contract):
 
     @pytest.mark.parametrize("name", ["insert", "add", "delete"])
     def test_writing_needs_no_memory(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        """Once planned, an update allocates nothing that grows with the graph or the batch (seen on the host only)."""
+        """A planned update allocates nothing that grows with the graph or the batch (measured on the host only)."""
         rng = np.random.default_rng(9)
         src, dst, weights = rng.integers(0, 300, 20_000), rng.integers(0, 300, 20_000), np.full(20_000, 0.5)
         first = DynamicGraph(weighted=True, store=self.store, device=self.device, **self.options)

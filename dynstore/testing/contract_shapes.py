@@ -1,4 +1,4 @@
-"""Cases of the store contract: types, sizes and orders of batches that structures are known to trip over."""
+"""Cases of the store contract: types, sizes and orders of batches that often break structures."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class ShapeCases(Contract):
         assert pair.graph.number_of_edges() == 0
 
     def test_a_window_slides_for_long(self) -> None:
-        """Under a sliding window memory must not creep up, and nothing may come back."""
+        """Under a sliding window memory must not grow, and no deleted edge may reappear."""
         pair = self.pair(weighted=True)
         rng = np.random.default_rng(17)
         sizes = []

@@ -1,9 +1,9 @@
-"""A pytest plugin for :mod:`dynstore.testing.compatibility`: cuGraph's tests, with ``cugraph`` being the drop-in.
+"""A pytest plugin for :mod:`dynstore.testing.compatibility`: cuGraph's tests, with the drop-in as ``cugraph``.
 
-``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to leave everything as it is; ``DYNSTORE_COMPATIBILITY_OUT`` is
-the file that gets the outcomes, a line each. Tests run in processes of pytest-xdist; the process that shares them out
-writes what they report, for it outlives a crash. The tests' own names for cuGraph are replaced once they are collected;
-so is the function by which cuGraph's example data sets make graphs, else those would be cuGraph's own.
+``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to change nothing. ``DYNSTORE_COMPATIBILITY_OUT`` is the file for
+the outcomes, a line each. Tests run in processes of pytest-xdist; the controlling process writes their reports, as it
+survives a crash. After collection the tests' names for cuGraph are replaced. So is the function with which cuGraph's
+example data sets make graphs, as these would otherwise be cuGraph's own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALLER = "compatibility"
 
 
 class _Writer:
-    """Writes a line at once for all that happens; the last line of a test counts."""
+    """Writes a line for each event at once; the last line of a test counts."""
 
     def __init__(self, out: Path) -> None:
         self._file = out.open("a", encoding="utf-8")
@@ -53,23 +53,23 @@ class _Writer:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Write which tests there are, when the first process has found them."""
+        """Write the list of tests, when the first process has found them."""
         if not self._listed:
             self._listed = True
             for name in ids:
                 self._write(name, NOT_RUN, "")
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Write that a test has begun, so that one that hangs is known."""
+        """Write that a test has begun, so that a hanging test is known."""
         self._write(nodeid, NOT_RUN, "while it ran")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, report: Any) -> None:
-        """Say of a test that ended its process the same in whichever process it ran."""
+        """Report a test that crashed its process in the same words for all processes."""
         report.longrepr = "its process crashed"
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Write how a test ended, and the last line of why; of a test that failed, the first failure."""
+        """Write how a test ended, and the last line of the reason; for a failed test, the first failure."""
         if (report.when != "call" and report.outcome == "passed") or report.nodeid in self._failed:
             return
         if report.failed:
@@ -78,7 +78,7 @@ class _Writer:
 
 
 def pytest_configure(config: Any) -> None:
-    """Write outcomes, unless another process shares the tests out."""
+    """Write outcomes, unless this is a worker process."""
     out = os.environ.get("DYNSTORE_COMPATIBILITY_OUT")
     if out and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Writer(Path(out)))
@@ -86,7 +86,7 @@ def pytest_configure(config: Any) -> None:
 
 @pytest.fixture
 def gpubenchmark() -> Callable[..., Any]:
-    """Stands for the plugin that measures: here a call is a call."""
+    """Replaces the benchmark plugin's fixture: only calls the function."""
 
     def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -108,12 +108,12 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 def pytest_sessionstart() -> None:
-    """Load the results that traversals are compared with: tests of ``sssp`` count on ``bfs`` to have done it."""
+    """Load the expected results of traversals: tests of ``sssp`` rely on those of ``bfs`` to have done it."""
     try:
         results = require(CALLER, "cugraph.testing.resultset")
         results.load_resultset("traversal", results.RESULTSET_DOWNLOAD_URL)
     except (MissingDependencyError, AttributeError, OSError):
-        pass  # the tests that need them say so
+        pass  # the tests that need them will fail
 
 
 def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., Any]:

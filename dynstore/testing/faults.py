@@ -1,4 +1,4 @@
-"""What fails on purpose: the n-th allocation of an update, or the n-th kernel to be loaded, for every n in turn."""
+"""Failures on purpose: of the n-th allocation of an update, or the n-th kernel to be loaded, for every n in turn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FAILURES = 1000
 
 
 class _FailingEmpty:
-    """Stands for ``Backend.empty``; raises at call number ``fail_at``, counted from 0."""
+    """Replaces ``Backend.empty``; raises at call number ``fail_at``, counted from 0."""
 
     def __init__(self, empty: Any, fail_at: int) -> None:
         self.empty, self.fail_at, self.calls = empty, fail_at, 0
@@ -32,7 +32,7 @@ class _FailingEmpty:
 
 
 class _FailingModule:
-    """Stands for an array module; its ``fail_at``-th call that returns new memory raises MemoryError."""
+    """Replaces an array module; its ``fail_at``-th call that returns new memory raises MemoryError."""
 
     def __init__(self, module: Any, fail_at: int) -> None:
         self.module, self.fail_at, self.calls = module, fail_at, 0
@@ -59,7 +59,7 @@ class _FailingModule:
 
 
 class _FailingFind:
-    """Stands for ``Kernel._find`` where no kernel is loaded yet; raises at the ``fail_at``-th that has to be."""
+    """Replaces ``Kernel._find`` as if no kernel were loaded; raises at the ``fail_at``-th kernel to load."""
 
     def __init__(self, find: Any, fail_at: int) -> None:
         self.find, self.fail_at, self.loaded = find, fail_at, set[tuple[str, ...]]()
@@ -83,13 +83,13 @@ class _FailingFind:
 def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """Let each allocation through the backend fail in turn, then let the update succeed.
 
-    After each failure the graph must be byte for byte what it was, its lease still good; the update that
-    succeeds at last must do what the model does.
+    After each failure the graph must be byte for byte unchanged, and its lease still valid. The update that finally
+    succeeds must do the same as the model.
 
     Returns
     -------
     int
-        How many allocations the update makes.
+        Number of allocations of the update.
     """
     empty = pair.graph.backend.empty
     backend = pair.graph.backend
@@ -97,13 +97,13 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
-    """As :func:`for_every_allocation`, but what fails are the functions of NumPy or CuPy that return new arrays."""
+    """As :func:`for_every_allocation`, but functions of NumPy or CuPy that return new arrays fail."""
     backend, module = pair.graph.backend, pair.graph.backend.xp
     return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: _FailingModule(module, n), method, args, kwargs)
 
 
 def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
-    """As :func:`for_every_allocation`, but what fails is to compile or load a CUDA kernel, as in a new process."""
+    """As :func:`for_every_allocation`, but compiling or loading a CUDA kernel fails, as in a new process."""
     from dynstore.cuda.compiler import Kernel
 
     find = Kernel._find
@@ -113,7 +113,7 @@ def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *
 def _fail_in_turn(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, owner: Any, name: str, make: Any, method: str, args: Any, kwargs: Any
 ) -> int:
-    """Let an attribute of ``owner`` be ``make(n)``, which fails at its n-th call, for n from 0 until nothing fails."""
+    """Replace an attribute of ``owner`` by ``make(n)``, which fails at its n-th call, for n from 0 until none fails."""
     graph, lease = pair.graph, pair.graph.snapshot()
     arrays, edges = host_arrays(lease), graph.number_of_edges()
     for n in range(MAX_FAILURES):
@@ -136,7 +136,7 @@ def _fail_in_turn(
 
 
 def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
-    """Do an update and return how many bytes it allocated through the backend."""
+    """Do an update and return the number of bytes that it allocated through the backend."""
     sizes: list[int] = []
     empty = pair.graph.backend.empty
 

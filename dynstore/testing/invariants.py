@@ -1,7 +1,7 @@
-"""What must hold of a graph's arrays after every operation, checked slot by slot on the host.
+"""Invariants of a graph's arrays after every operation, checked slot by slot on the host.
 
-Every function raises AssertionError with the slot and the values concerned. The checks read the arrays
-only: they know nothing of how a store came to them.
+Every function raises AssertionError with the slot and its values. The checks read only the arrays, and use no code of
+the stores.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def named_edges(graph: DynamicGraph) -> dict[tuple[Any, Any], float]:
 
 
 def live_edges(csr: GapCSR) -> dict[tuple[int, int], float]:
-    """Return what a reader of ``offsets``, ``indices`` and ``valid`` sees: edge -> weight (1 where unweighted)."""
+    """Return the edges that ``offsets``, ``indices`` and ``valid`` describe: edge -> weight (1 if unweighted)."""
     host = host_arrays(csr)
     slots = np.flatnonzero(host["mask"])
     rows = np.searchsorted(host["offsets"], slots, side="right") - 1
@@ -65,8 +65,8 @@ def check_csr(csr: GapCSR, *, gapped: bool = True, symmetric: bool = False) -> N
     ----------
     csr : GapCSR
     gapped : bool
-        Whether slots come in whole segments of 32 and may be gaps; False for a packed array, where every
-        slot must hold an edge.
+        Whether slots form whole segments of 32 and may be gaps; False for a packed array, where every slot must hold an
+        edge.
     symmetric : bool
         Whether every edge must have its mirror with the same weight.
     """
@@ -113,7 +113,7 @@ def _check_keys(csr: GapCSR, host: dict[str, Any]) -> None:
     src, dst, mask = host["sources"].astype(np.int64), host["indices"].astype(np.int64), host["mask"]
     if src.size == 0:
         return
-    most = max(csr.num_vertices, 1)  # an array that never held an edge holds (0, 0)
+    most = max(csr.num_vertices, 1)  # an array without any edge so far holds (0, 0)
     for name, ids in (("sources", src), ("indices", dst)):
         bad = np.flatnonzero((ids < 0) | (ids >= most))
         assert bad.size == 0, f"{name}[{bad[:1]}] = {ids[bad[:1]]} is no id below {csr.num_vertices}"
@@ -155,7 +155,7 @@ def check_graph(graph: DynamicGraph, *, transposed: bool = False) -> None:
     ----------
     graph : DynamicGraph
     transposed : bool
-        Whether to check the in-edge orientation too; asking for it makes a directed graph keep it.
+        Whether to also check the in-edge orientation; a directed graph then keeps it.
     """
     gapped = graph.store_name in GAPPED_STORES
     csr = graph.snapshot()

@@ -17,18 +17,18 @@ from dynstore.testing.pair import ID_KINDS, Pair
 __all__ = ["GraphMachine", "make_machine"]
 
 MAX_VERTICES = 200
-# Sums of these are exact in float32, in any order.
+# Their sums are exact in float32, in any order.
 WEIGHTS = st.integers(-64, 64).map(lambda quarter: quarter / 4)
 COLUMNS = ("offsets", "sources", "indices", "weights", "valid")
 
 
 def _ids(most: int) -> st.SearchStrategy[int]:
-    """Mostly few ids, so that edges meet again; at times one far away, so that arrays grow."""
+    """Return mostly few ids, so that edges repeat; sometimes a distant one, so that arrays grow."""
     return st.one_of(st.integers(0, min(6, most)), st.integers(0, min(6, most)), st.integers(0, most))
 
 
 class GraphMachine(RuleBasedStateMachine):
-    """Inserts, deletes, duplicates, revivals, growth, queries, clear, copies, stale snapshots, pinned exports.
+    """Inserts, deletes, duplicates, restored edges, growth, queries, clear, copies, stale snapshots, pinned exports.
 
     Attributes
     ----------
@@ -37,15 +37,15 @@ class GraphMachine(RuleBasedStateMachine):
     options : dict
         Store options.
     most_rows, most_id : int
-        Limits of what is drawn; small ones keep the simulator bearable.
+        Limits of drawn values; small ones keep the simulator fast enough.
     ids : {"dense", "sparse", "strings"}
-        What vertices are called.
+        The kind of vertex ids.
     """
 
     ids = "dense"
     store = "gpma+"
     device = "cpu"
-    options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, nobody changes it)
+    options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, it is never changed)
     most_rows = 40
     most_id = 150
 
@@ -102,7 +102,7 @@ class GraphMachine(RuleBasedStateMachine):
         return (*columns, drawn) if weights else columns
 
     def _stored(self, data: st.DataObject) -> tuple[list[Any], list[Any]]:
-        """Draw some of the edges that are there, in either direction of undirected ones."""
+        """Draw some of the present edges, undirected ones in either direction."""
         assert self.pair is not None
         chosen = data.draw(st.lists(st.sampled_from(sorted(self.pair.model.arcs())), max_size=self.most_rows))
         return [u for u, _ in chosen], [v for _, v in chosen]
@@ -131,7 +131,7 @@ class GraphMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.pair is not None and self.pair.model.edges)
     @rule(data=st.data(), weight=WEIGHTS, on_duplicate=st.sampled_from(["replace", "add"]))
     def revive(self, data: st.DataObject, weight: float, on_duplicate: str) -> None:
-        """Delete edges and bring them back with another weight."""
+        """Delete edges and insert them again with another weight."""
         assert self.pair is not None
         src, dst = self._stored(data)
         self._update("delete_edges", (src, dst))
@@ -165,7 +165,7 @@ class GraphMachine(RuleBasedStateMachine):
 
     @rule(bad=st.sampled_from([-1, MAX_VERTICES, 2**31 - 1, 2**63, 0.5, None, "x"]), first=st.booleans())
     def refused(self, bad: Any, first: bool) -> None:
-        """A batch with a bad last row."""
+        """Insert a batch with a bad last row; it must be refused."""
         assert self.pair is not None
         good = self._named([0, 1, 3, 4, 5])
         if self.ids != "dense" and bad in (MAX_VERTICES, 2**31 - 1, "x"):
@@ -229,7 +229,7 @@ class GraphMachine(RuleBasedStateMachine):
 def make_machine(
     store: str, device: str, most_rows: int = 40, most_id: int = 150, ids: str = "dense", **options: Any
 ) -> type[GraphMachine]:
-    """Return the machine of one store on one device; its ``TestCase`` is what a test runner wants."""
+    """Return the machine of one store on one device; test runners use its ``TestCase``."""
     name = f"GraphMachine[{store},{device},{ids}]"
     members = {"store": store, "device": device, "options": options, "most_rows": most_rows, "most_id": most_id}
     members["ids"] = ids

@@ -1,8 +1,7 @@
-"""The trivially right graph: a dictionary of edges, one row at a time.
+"""A simple model of the graph: a dictionary of edges, one row at a time.
 
-It has the methods of :class:`dynstore.DynamicGraph` that change or read a graph, with the same meaning,
-and shares no code with it except the exceptions and the report. Anything that it and a store disagree
-about is a fault of one of the two.
+It has the methods of :class:`dynstore.DynamicGraph` that change or read a graph, with the same meaning. It shares only
+the exceptions and the report with it. Any difference from a store is a fault of one of the two.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ModelGraph"]
 
-# An integer; with renumber=True, or a string.
+# An integer or, with renumber=True, also a string.
 Id = Any
 Edge = tuple[Id, Id]
 MIN_MAX_VERTICES = 1 << 24
 
 
 class ModelGraph:
-    """A graph held in one dict ``(u, v) -> weight``; undirected pairs are kept as ``u <= v``.
+    """A graph in one dict ``(u, v) -> weight``; undirected pairs are kept as ``u <= v``.
 
     Parameters
     ----------
@@ -40,7 +39,7 @@ class ModelGraph:
     ids : list
         With ``renumber``, the id of each vertex by its number.
     gone : set
-        With ``reuse_ids``, deleted vertices whose numbers new ids may take over.
+        With ``reuse_ids``, deleted vertices whose numbers new ids may take.
     """
 
     def __init__(
@@ -115,7 +114,7 @@ class ModelGraph:
         return UpdateReport(deleted=len(present), absent=len(batch) - len(present), duplicates=len(asked) - len(batch))
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make the ids known; V becomes the highest id + 1."""
+        """Add the ids; V becomes at least the highest id + 1."""
         values = self._ids(ids)
         self._check_limits(values)
         self._see(values)
@@ -134,12 +133,12 @@ class ModelGraph:
         return UpdateReport(deleted=len(lost))
 
     def reorder(self) -> None:
-        """Number the vertices by falling degree, of equal ones the lowest id first."""
+        """Number the vertices by falling degree, equal degrees by ascending id."""
         self.ids = self._by_degree(set(self.ids))
         self.version += 1
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all edges and all vertices."""
         self.edges.clear()
         self.num_vertices = 0
         self.ids, self.gone = [], set()

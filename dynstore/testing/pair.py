@@ -1,4 +1,4 @@
-"""A graph and its model side by side: every update is done to both and everything is compared."""
+"""A graph and its model: every update is done to both, and everything is compared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ID_KINDS", "Contract", "Pair", "same_arrays"]
 
-# How small numbers become ids; all but "dense" need renumber=True.
+# How small numbers are mapped to ids; all but "dense" need renumber=True.
 ID_KINDS: dict[str, Callable[[int], Any]] = {
     "dense": int,
     "sparse": lambda number: int(number) * 0x9E3779B97F4A7C15 % (2**63 - 1),
@@ -35,7 +35,7 @@ class Pair:
     Parameters
     ----------
     transposed : bool
-        Whether the in-edge orientation is asked for, and so kept, from the start.
+        Whether the in-edge orientation is requested, and so kept, from the start.
     **options
         As for :class:`dynstore.DynamicGraph`.
     """
@@ -61,7 +61,7 @@ class Pair:
     def follow(
         self, report: UpdateReport | ReorderReport | None, before: int, method: str, *args: Any, **kwargs: Any
     ) -> None:
-        """Do to the model what was done to the graph, which had ``before`` edges and gave ``report``; compare."""
+        """Repeat on the model an update of the graph, which had ``before`` edges and returned ``report``; compare."""
         wanted = getattr(self.model, method)(*args, **kwargs)
         if isinstance(report, ReorderReport):
             self.check()
@@ -79,12 +79,12 @@ class Pair:
         self.check()
 
     def insert(self, *columns: Any, **kwargs: Any) -> UpdateReport:
-        """``insert_edges`` of the columns ``src, dst[, w]``."""
+        """Call ``insert_edges`` with the columns ``src, dst[, w]``."""
         report: UpdateReport = self.update("insert_edges", columns, **kwargs)
         return report
 
     def delete(self, *columns: Any) -> UpdateReport:
-        """``delete_edges`` of the columns ``src, dst``."""
+        """Call ``delete_edges`` with the columns ``src, dst``."""
         report: UpdateReport = self.update("delete_edges", columns)
         return report
 
@@ -95,7 +95,7 @@ class Pair:
         return other
 
     def check_queries(self, extra_ids: int = 3) -> None:
-        """Compare every query with the model, also for ids never seen."""
+        """Compare every query with the model, also for unknown ids."""
         graph, model, host = self.graph, self.model, self.graph.backend.to_host
         assert graph.number_of_edges() == model.number_of_edges()
         for v in model.vertex_ids():
@@ -150,7 +150,7 @@ class Pair:
         return column.dtype if any(isinstance(i, str) for i in self.model.ids) else np.int64
 
     def refuse(self, error: type[Exception], method: str, *args: Any, match: str | None = None, **kwargs: Any) -> str:
-        """Assert that the call raises ``error`` and changes nothing, not a byte; return the message."""
+        """Assert that the call raises ``error`` and changes no byte; return the message."""
         lease = self.graph.snapshot()
         before = host_arrays(lease)
         with pytest.raises(error, match=match) as caught:
@@ -160,7 +160,7 @@ class Pair:
         return str(caught.value)
 
     def unchanged(self, lease: GapCSR, before: dict[str, Any]) -> None:
-        """Assert that the lease is still good, its arrays are as before, and the graph is still the model."""
+        """Assert that the lease is still valid, its arrays are unchanged, and the graph still equals the model."""
         assert same_arrays(before, host_arrays(lease)), "a refused update has changed the arrays"
         self.check()
 
@@ -178,15 +178,15 @@ class Contract:
 
     store = "gpma+"
     device: Device = "cpu"
-    options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, nobody changes it)
+    options: dict[str, Any] = {}  # noqa: RUF012  (subclasses replace it, it is never changed)
 
     @property
     def renumbered(self) -> bool:
-        """Whether the graphs of the class have ``renumber=True``: V then counts ids, and no id is too high."""
+        """Whether the graphs of the class have ``renumber=True``: V is then the number of ids; no id is too high."""
         return bool(self.options.get("renumber", False))
 
     def pair(self, *, transposed: bool = False, **options: Any) -> Pair:
-        """Make an empty graph of the store under test beside its model."""
+        """Make an empty graph of the store under test, and its model."""
         return Pair(transposed, store=self.store, device=self.device, **{**self.options, **options})
 
 

@@ -1,4 +1,4 @@
-"""The same body on two devices must return the same values and dtypes, or raise the same error."""
+"""Parity: the same body on two devices must return the same values and dtypes, or raise the same error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["check_parity", "on_host"]
 
 
 def on_host(value: Any) -> Any:
-    """Turn a result into lists, tuples and NumPy arrays that say nothing of the device they came from."""
+    """Convert a result into lists, tuples and NumPy arrays, independent of the device."""
     if hasattr(value, "columns") and hasattr(value, "dtypes"):
         return [(str(name), np.asarray(_column(value, name))) for name in value.columns]
     if is_dataclass(value) and not isinstance(value, type):
