@@ -7,6 +7,7 @@ import numpy as np
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
+from dynstore.stores.pma.cuda.records import Columns, NewKeys, ScratchWindows
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.windows import KEYS, ROWS, SCRATCH_LEAVES, WINDOWS, d_count_before_leaf
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
@@ -160,23 +161,20 @@ def k_clear_located(valid, positions, states):
 
 
 @device
-def d_place_key(
-    valid, before, places, keys, first, end, low, start, merged, new_src, new_dst, new_weights,
-    t_src, t_dst, t_weights, window, i,
-):  # fmt: skip
+def d_place_key(valid, before, new, windows, merged, scratch, window, i):
     """Send the pending key ``i`` of a window to its rank in scratch: its index there, and the edges below it.
 
     With ``merged`` keys in windows of one leaf are skipped: ``k_shift_leaves`` inserts them.
     """
-    if merged and end[window] - first[window] == 1:
+    if merged and windows.end[window] - windows.first[window] == 1:
         return
-    edges = d_count_valid_before(valid, before, first[window], places[i])
-    rank = start[window] * 32 + (i - low[window]) + edges
-    key = keys[i]
-    t_src[rank] = new_src[key]
-    t_dst[rank] = new_dst[key]
-    if t_weights.shape[0] > 0:
-        t_weights[rank] = new_weights[key]
+    edges = d_count_valid_before(valid, before, windows.first[window], new.places[i])
+    rank = windows.start[window] * 32 + (i - windows.low[window]) + edges
+    key = new.numbers[i]
+    scratch.src[rank] = new.src[key]
+    scratch.dst[rank] = new.dst[key]
+    if scratch.weights.shape[0] > 0:
+        scratch.weights[rank] = new.weights[key]
 
 
 @kernel
@@ -185,19 +183,15 @@ def k_place_keys(
     t_src, t_dst, t_weights,
 ):  # fmt: skip
     """One thread owns one pending key, see ``d_place_key``."""
-    i = cuda.grid(1)
+    windows = ScratchWindows(first, end, low, start, num_windows)
+    new = NewKeys(places, keys, True, new_src, new_dst, new_weights)
+    scratch, i = Columns(t_src, t_dst, t_weights), cuda.grid(1)
     if i < keys.shape[0]:
-        d_place_key(
-            valid, before, places, keys, first, end, low, start, merged, new_src, new_dst, new_weights,
-            t_src, t_dst, t_weights, d_find_window(low, num_windows, i), i,
-        )  # fmt: skip
+        d_place_key(valid, before, new, windows, merged, scratch, d_find_window(low, num_windows, i), i)
 
 
 @device
-def d_gather_leaves(
-    src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, num_leaves,
-    t_src, t_dst, t_weights,
-):  # fmt: skip
+def d_gather_leaves(edges, valid, before, places, windows, high, num_leaves, scratch):
     """A warp owns neighbouring leaves of the windows with scratch; each lane sends its slot's edge to its rank there.
 
     The rank is the number of edges before it in the window, and of pending keys that go before its slot: counted once
@@ -208,30 +202,32 @@ def d_gather_leaves(
     item = np.int64(cuda.grid(1) >> 5) * share
     last, stop = min(item + share, num_leaves), np.int64(0)
     leaf, rank, below, bound, keys_end = np.int64(0), np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    next_word, next_row, next_column = np.uint32(0), src.dtype.type(0), dst.dtype.type(0)
+    next_word, next_row, next_column = np.uint32(0), edges.src.dtype.type(0), edges.dst.dtype.type(0)
     while item < last:  # the same in all lanes, as is all but the values of their slots
         if item >= stop:
-            window = d_find_window(start, num_windows, item)
-            leaf = first[window] + item - start[window]
-            stop = start[window] + end[window] - first[window]
-            next_word, next_row, next_column = d_read_slot(src, dst, valid, leaf)
-            below, keys_end = np.int64(low[window]), np.int64(high[window])
-            rank = start[window] * 32 - below + d_count_before_by_warp(valid, before, first[window], leaf)
+            window = d_find_window(windows.start, windows.num_windows, item)
+            leaf = windows.first[window] + item - windows.start[window]
+            stop = windows.start[window] + windows.end[window] - windows.first[window]
+            next_word, next_row, next_column = d_read_slot(edges.src, edges.dst, valid, leaf)
+            below, keys_end = np.int64(windows.low[window]), np.int64(high[window])
+            rank = (
+                windows.start[window] * 32 - below + d_count_before_by_warp(valid, before, windows.first[window], leaf)
+            )
             if below < keys_end:
                 below = d_find_place_by_warp(places, below, keys_end, leaf * 32)
         word, row, column = next_word, next_row, next_column
         if item + 1 < stop:
-            next_word, next_row, next_column = d_read_slot(src, dst, valid, leaf + 1)
+            next_word, next_row, next_column = d_read_slot(edges.src, edges.dst, valid, leaf + 1)
         slot, at = leaf * 32 + lane, rank + d_count_lower(word, lane) + below
         bound = below
         if below < keys_end:
             bound = d_bound_places(places, below, keys_end, leaf * 32 + (WARP - 1))
             at += d_count_not_above(places, below, bound, slot) - below
         if (word >> np.uint32(lane)) & np.uint32(1) != 0:
-            t_src[at] = row
-            t_dst[at] = column
-            if weights.shape[0] > 0:
-                t_weights[at] = weights[slot]
+            scratch.src[at] = row
+            scratch.dst[at] = column
+            if edges.weights.shape[0] > 0:
+                scratch.weights[at] = edges.weights[slot]
         rank += np.int64(cuda.popc(word))
         below = bound
         leaf += 1
@@ -239,10 +235,7 @@ def d_gather_leaves(
 
 
 @device
-def d_place_keys(
-    valid, before, places, keys, num_keys, first, end, low, start, num_windows, new_src, new_dst, new_weights,
-    t_src, t_dst, t_weights,
-):  # fmt: skip
+def d_place_keys(valid, before, new, num_keys, windows, scratch):
     """Warps own neighbouring pending keys, see ``d_place_key``; those in windows of one leaf are skipped.
 
     Each window has a key, so between two keys there are at most as many windows as keys.
@@ -251,15 +244,12 @@ def d_place_keys(
     share = -(-num_keys // (warps * WARP)) * WARP
     base = (cuda.grid(1) >> 5) * share
     stop = min(base + share, num_keys)
-    window = d_find_window(low, num_windows, base) if base < stop else np.int64(0)
+    window = d_find_window(windows.low, windows.num_windows, base) if base < stop else np.int64(0)
     while base < stop:  # the same in all lanes
         i = min(base + lane, stop - 1)
-        window = d_find_window_between(low, window, min(window + WARP + 1, num_windows), i)
+        window = d_find_window_between(windows.low, window, min(window + WARP + 1, windows.num_windows), i)
         if base + lane < stop:
-            d_place_key(
-                valid, before, places, keys, first, end, low, start, True, new_src, new_dst, new_weights,
-                t_src, t_dst, t_weights, window, i,
-            )  # fmt: skip
+            d_place_key(valid, before, new, windows, True, scratch, window, i)
         window = d_shuffle(window, WARP - 1)
         base += WARP
 
@@ -280,17 +270,13 @@ def k_gather_windows(
             else:
                 d_clear_located(valid, positions, states, i)
         d_sync_grid(granted, 1)
-    num_windows = granted[WINDOWS]
+    windows = ScratchWindows(first, end, low, start, granted[WINDOWS])
+    edges, scratch = Columns(src, dst, weights), Columns(t_src, t_dst, t_weights)
+    new = NewKeys(places, keys, True, new_src, new_dst, new_weights)
     if granted[SCRATCH_LEAVES] == 0:
         return
-    d_gather_leaves(
-        src, dst, weights, valid, before, places, first, end, low, high, start, num_windows, granted[SCRATCH_LEAVES],
-        t_src, t_dst, t_weights,
-    )  # fmt: skip
-    d_place_keys(
-        valid, before, places, keys, granted[KEYS], first, end, low, start, num_windows, new_src, new_dst, new_weights,
-        t_src, t_dst, t_weights,
-    )  # fmt: skip
+    d_gather_leaves(edges, valid, before, places, windows, high, granted[SCRATCH_LEAVES], scratch)
+    d_place_keys(valid, before, new, granted[KEYS], windows, scratch)
 
 
 @device
