@@ -45,8 +45,8 @@ CUDA = [
     Mutation(
         "wide-windows-count-revived-edges-twice",
         "dynstore/stores/pma/cuda/windows.py",
-        "if change > 0 and not wide and",
-        "if change > 0 and",
+        "if items.change > 0 and not wide and",
+        "if items.change > 0 and",
         (f"{STORES}/gpma_plus/test_speculative_cuda.py",),
     ),
     Mutation(

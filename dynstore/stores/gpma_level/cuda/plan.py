@@ -17,6 +17,7 @@ from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid, read_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_locate_keys
+from dynstore.stores.pma.cuda.records import SearchedSlots
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
@@ -108,7 +109,8 @@ def k_list_updates(
     """
     board = cuda.shared.array(BOARD, np.int64)
     count, listed = np.int64(edge_src.shape[0]), ABSENT if inserting else PRESENT
-    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
+    searched = SearchedSlots(offsets, dst, valid, num_vertices)
+    d_locate_keys(searched, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, np.int64(dst.shape[0] >> 5), before, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0

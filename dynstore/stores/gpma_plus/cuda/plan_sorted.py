@@ -18,6 +18,7 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, INVALID_ID, d_list_keys, d_locate_keys
 from dynstore.stores.pma.cuda.rebalance import Writing
+from dynstore.stores.pma.cuda.records import Items, KeyLists, Limits, SearchedSlots, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     GRANT_SIZE,
@@ -105,6 +106,9 @@ def k_plan_update(
     board = cuda.shared.array(BOARD, np.int64)
     count, num_leaves = np.int64(edge_src.shape[0]), np.int64(dst.shape[0] >> 5)
     counts, waits = before[1:], 0
+    searched, limits = SearchedSlots(offsets, dst, valid, num_vertices), Limits(low, high, top)
+    lists = KeyLists(keys, places, leaves, tombstone_leaves)
+    out = WindowArrays(out_first, out_end, out_low, out_high, out_start, out_count)
     if sorted_keys.shape[0] > 0:
         d_count_runs(sorted_keys, control, board)
         d_sync_grid(control, 1)
@@ -114,27 +118,23 @@ def k_plan_update(
         waits = 2
     elif is_counted:
         count = control[RUNS]
-    d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board)
+    d_locate_keys(searched, edge_src, edge_dst, count, positions, states, control, board)
     d_count_blocks(valid, num_leaves, counts, control, board)
     d_sync_grid(control, waits + 1)
-    d_list_keys(positions, states, count, True, counts, keys, places, leaves, tombstone_leaves, control, board)
+    d_list_keys(positions, states, count, True, counts, lists, control, board)
     num_items, num_tombstones = control[ABSENT], control[TOMBSTONE]
+    items = Items(leaves, num_items, tombstone_leaves, num_tombstones, 1)
     d_sync_grid(control, waits + 2)
     d_scan_counts(counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 3)
-    highest = d_climb_leaves(
-        valid, before, leaves, num_items, tombstone_leaves, num_tombstones, low, high, top, num_leaves, 1, marks
-    )
+    highest = d_climb_leaves(valid, before, items, limits, num_leaves, marks)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
     d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
-    d_collect_windows(
-        valid, before, leaves, num_items, tombstone_leaves, num_tombstones, num_leaves, 1, heights, control, board,
-        out_first, out_end, out_low, out_high, out_start, out_count,
-    )  # fmt: skip
+    d_collect_windows(valid, before, items, num_leaves, heights, control, board, out)
     fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most_new and control[NUM_LEAVES] <= most_leaves
     d_grant(granted, control, fits and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves, num_items, count)
     if cuda.grid(1) == 0:

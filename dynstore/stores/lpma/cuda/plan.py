@@ -19,6 +19,7 @@ from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, 
 from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.stores.lpma.cuda.layout import d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_list_keys
+from dynstore.stores.pma.cuda.records import Items, KeyLists, Limits, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     COUNTS,
@@ -226,34 +227,35 @@ def k_plan_levels(
         waits = 2
     keys, places = work[:size], work[size : 2 * size]
     leaves, none = work[2 * size : 3 * size], work[3 * size : 4 * size]
+    lists = KeyLists(keys, places, leaves, none)
     d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, count, positions, states, control, board)
     d_sync_grid(control, waits + 1)
     growth = d_find_growth(num_edges + control[ABSENT], depth, high) if inserting else np.int64(0)
     top, num_items, change = depth + growth, control[ABSENT if inserting else PRESENT], 1 if inserting else -1
-    num_leaves = np.int64(1) << top
+    num_leaves, items = np.int64(1) << top, Items(leaves, num_items, none, np.int64(0), change)
     counts = before[1 : ((num_leaves + 31) >> 5) + 1]
     d_renumber(positions, count, growth)
     d_order_words(words, table, depth, growth, num_leaves, ordered, counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 2)
-    d_list_keys(positions, states, count, inserting, counts, keys, places, leaves, none, control, board)
+    d_list_keys(positions, states, count, inserting, counts, lists, control, board)
     d_sync_grid(control, waits + 3)
     d_scan_counts(counts, control, board)
     d_sync_grid(control, waits + 4)
     if top_down:
         d_descend_leaves(ordered, before, leaves, num_items, low, high, top, marks)
     else:
-        d_climb_leaves(ordered, before, leaves, num_items, none, np.int64(0), low, high, top, num_leaves, change, marks)
+        d_climb_leaves(ordered, before, items, Limits(low, high, top), num_leaves, marks)
     d_sync_grid(control, waits + 5)
     d_cover_leaves(leaves, num_items, num_leaves, top, top, marks, heights, control, board)
     d_sync_grid(control, waits + 6)
     d_count_covered(marks, top, control, board)
-    d_collect_windows(
-        ordered, before, leaves, num_items, none, np.int64(0), num_leaves, change, heights, control, board,
+    out = WindowArrays(
         work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size],
         work[7 * size : 8 * size], work[8 * size : 9 * size], work[9 * size : 10 * size],
     )  # fmt: skip
+    d_collect_windows(ordered, before, items, num_leaves, heights, control, board, out)
 
 
 def plan_windows(

@@ -22,6 +22,7 @@ from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.cuda.warp import d_lane, d_shuffle
 from dynstore.stores.pma.cuda.rebalance import Writing
+from dynstore.stores.pma.cuda.records import Items, Limits, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
 from dynstore.stores.pma.cuda.windows import (
     COUNTS,
@@ -159,16 +160,15 @@ def k_plan_packing(
     if cuda.grid(1) == 0:
         before[0] = 0
     num_items = control[SPARSE]
+    items = Items(leaves, num_items, leaves, zero, 0)
+    out = WindowArrays(out_first, out_end, out_low, out_high, out_start, out_count)
     d_sync_grid(control, 2)
-    highest = d_climb_leaves(left, before, leaves, num_items, leaves, zero, low, high, top, num_leaves, 0, nodes)
+    highest = d_climb_leaves(left, before, items, Limits(low, high, top), num_leaves, nodes)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, 3)
     d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
     d_sync_grid(control, 4)
-    d_collect_windows(
-        left, before, leaves, num_items, leaves, zero, num_leaves, 0, heights, control, board,
-        out_first, out_end, out_low, out_high, out_start, out_count,
-    )  # fmt: skip
+    d_collect_windows(left, before, items, num_leaves, heights, control, board, out)
     fits = control[NUM_LEAVES] <= most_leaves and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves
     d_grant(granted, control, fits, zero, num_rows)
     if cuda.grid(1) == 0:

@@ -25,12 +25,13 @@ __all__ = ["FOUND_LOOPS", "INVALID_ID", "d_list_keys", "d_locate_keys"]
 
 
 @device
-def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control):
+def d_find_keys(slots, edge_src, edge_dst, first, end, positions, states, control):
     """Find what ``d_locate_keys`` finds for the keys [first, end), several a thread at a time.
 
     Precondition: vertices and slots are numbered by int32. For a destination beyond int32 another one is found, but the
     id is reported as invalid.
     """
+    num_vertices = slots.num_vertices
     # These are registers.
     rows, found = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.uint32)
     ends, columns = cuda.local.array(FOUND_EACH, np.uint32), cuda.local.array(FOUND_EACH, np.int32)
@@ -41,7 +42,7 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
             rows[k], columns[k] = np.uint32(row if 0 <= row < num_vertices else num_vertices), np.int32(column)
             if min(row, column) < 0 or max(row, column) >= num_vertices:
                 control[INVALID_ID] = 1
-        d_find_edges(offsets, dst, valid, rows, columns, found, ends)
+        d_find_edges(slots.offsets, slots.dst, slots.valid, rows, columns, found, ends)
         for k in range(FOUND_EACH):
             i = base + k * cuda.blockDim.x
             if i < end:
@@ -49,21 +50,22 @@ def d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, en
 
 
 @device
-def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, positions, states, control, board):
+def d_locate_keys(slots, edge_src, edge_dst, count, positions, states, control, board):
     """Find each key's lower bound inside its row, and the state there; leave the counts of each state.
 
     The ids need not be validated: ``control`` gets whether one is invalid.
     """
+    num_vertices = slots.num_vertices
     first, end = d_chunk(count)
     absent, dead, present, loops = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    if max(np.int64(dst.shape[0]), np.int64(num_vertices)) <= MAX_INT32:  # the same in all threads
-        d_find_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, first, end, positions, states, control)
+    if max(np.int64(slots.dst.shape[0]), np.int64(num_vertices)) <= MAX_INT32:  # the same in all threads
+        d_find_keys(slots, edge_src, edge_dst, first, end, positions, states, control)
     else:
         for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
             row, column = np.int64(edge_src[i]), np.int64(edge_dst[i])
             if min(row, column) < 0 or max(row, column) >= num_vertices:
                 control[INVALID_ID] = 1
-            positions[i], states[i] = d_find_edge(offsets, dst, valid, num_vertices, row, column)
+            positions[i], states[i] = d_find_edge(slots.offsets, slots.dst, slots.valid, num_vertices, row, column)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):  # what this thread has written
         state = states[i]
         absent += state == ABSENT
@@ -77,9 +79,7 @@ def d_locate_keys(offsets, dst, valid, num_vertices, edge_src, edge_dst, count, 
 
 
 @device
-def d_list_keys(
-    positions, states, count, inserting, block_counts, keys, places, leaves, tombstone_leaves, control, board
-):
+def d_list_keys(positions, states, count, inserting, block_counts, lists, control, board):
     """List the keys that change a leaf, in order.
 
     An insertion lists the absent keys (index, slot that they go before, leaf of the slot before that) and the leaves of
@@ -104,13 +104,13 @@ def d_list_keys(
         before, total, dead_before, dead_total = d_scan_two(state == listed, state == TOMBSTONE, board)
         if state == listed:
             if inserting:
-                keys[rank + before] = i
-                places[rank + before] = position
-                leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
+                lists.keys[rank + before] = i
+                lists.places[rank + before] = position
+                lists.leaves[rank + before] = max(position - 1, np.int64(0)) >> 5
             else:
-                leaves[rank + before] = position >> 5
+                lists.leaves[rank + before] = position >> 5
         if inserting and state == TOMBSTONE:
-            tombstone_leaves[dead_rank + dead_before] = position >> 5
+            lists.tombstone_leaves[dead_rank + dead_before] = position >> 5
         rank += total
         dead_rank += dead_total
         base += cuda.blockDim.x

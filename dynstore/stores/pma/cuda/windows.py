@@ -165,27 +165,26 @@ def d_count_windows(valid, leaf, num_leaves, counts):
 
 
 @device
-def d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
-    """Count the items that change the leaves [first, end); ``i``, ``change``: as in ``d_count_changed``."""
-    wide, items = end - first > 32, np.int64(0)
-    if change > 0 or (change < 0 and not wide):
-        items = d_find_next(leaves, i, num_items, end) - d_find_first(leaves, i, first)
-    if change > 0 and not wide and num_tombstones > 0:
-        low = d_find_lower_bound(tombstone_leaves, np.int64(0), num_tombstones, first)
-        items += d_find_lower_bound(tombstone_leaves, low, num_tombstones, end) - low
-    return items
+def d_count_items(items, i, first, end):
+    """Count the items that change the leaves [first, end); item ``i`` is in one of them."""
+    wide, number = end - first > 32, np.int64(0)
+    if items.change > 0 or (items.change < 0 and not wide):
+        number = d_find_next(items.leaves, i, items.num_items, end) - d_find_first(items.leaves, i, first)
+    if items.change > 0 and not wide and items.num_tombstones > 0:
+        low = d_find_lower_bound(items.tombstone_leaves, np.int64(0), items.num_tombstones, first)
+        number += d_find_lower_bound(items.tombstone_leaves, low, items.num_tombstones, end) - low
+    return number
 
 
 @device
-def d_count_changed(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change):
+def d_count_changed(valid, before, items, i, first, end):
     """Count the edges that the leaves [first, end) will hold; item ``i`` is in one of them.
 
-    ``change``: the change of a leaf's count by each item, 1, -1, or 0 if ``valid`` is without the deleted edges
-    already. ``before`` includes restored tombstones, and not the edges that go.
+    ``before`` includes restored tombstones, and not the edges that go.
     """
     wide = end - first > 32
     count = before[(end + 31) >> 5] - before[first >> 5] if wide else d_count_words(valid, first, end)
-    return count + change * d_count_items(leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change)
+    return count + items.change * d_count_items(items, i, first, end)
 
 
 @device
@@ -279,24 +278,21 @@ def d_limit(low, high, height, top, num_leaves):
 
 
 @device
-def d_climb_leaves(
-    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, low, high, top, num_leaves, change, marks
-):
+def d_climb_leaves(valid, before, items, limits, num_leaves, marks):
     """The first item of each leaf climbs to the lowest ancestor within its limit and marks it (atomic or).
 
     All lanes of a warp call. Returns the greatest height to which a leaf of this thread climbs. Nothing moves
-    meanwhile, so nothing is rebalanced twice. Nodes are numbered as in a heap: the root is 1, its height ``top``.
-    Limits go from ``low`` at a leaf to ``high`` at the root, which the caller has tested. A deletion's leaf that is
-    dense enough marks nothing. ``change``: see ``d_count_changed``.
+    meanwhile, so nothing is rebalanced twice. Nodes are numbered as in a heap: the root is 1, its height the limits'
+    ``top``. The caller has tested the root. A deletion's leaf that is dense enough marks nothing.
     """
     counts = cuda.local.array(BLOCK_HEIGHTS, np.int32)
     highest, lane = np.int64(0), d_lane()
-    for base in range(cuda.grid(1) - lane, num_items, cuda.gridsize(1)):  # the same in all lanes
+    for base in range(cuda.grid(1) - lane, items.num_items, cuda.gridsize(1)):  # the same in all lanes
         i, node = base + lane, np.int64(0)
-        leaf = np.int64(leaves[min(i, num_items - 1)])
-        if i < num_items and (i == 0 or leaves[i - 1] != leaf):
+        leaf = np.int64(items.leaves[min(i, items.num_items - 1)])
+        if i < items.num_items and (i == 0 or items.leaves[i - 1] != leaf):
             height, counts[0] = np.int64(0), np.int32(cuda.popc(valid[leaf]))
-            while height < top:
+            while height < limits.top:
                 first = (leaf >> height) << height
                 end = min(first + (np.int64(1) << height), num_leaves)
                 if height == 1:
@@ -305,15 +301,13 @@ def d_climb_leaves(
                     count = before[(end + 31) >> 5] - before[first >> 5]
                 else:  # a window that the last leaf cuts off has the count of its block
                     count = np.int64(counts[min(height, np.int64(BLOCK_HEIGHT))])
-                count += change * d_count_items(
-                    leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change
-                )
-                bound = d_limit(low, high, height, top, end - first)
-                if (change > 0 and count <= bound) or (change <= 0 and count >= bound):
+                count += items.change * d_count_items(items, i, first, end)
+                bound = d_limit(limits.low, limits.high, height, limits.top, end - first)
+                if (items.change > 0 and count <= bound) or (items.change <= 0 and count >= bound):
                     break
                 height += 1
-            if change > 0 or height > 0:
-                node = (np.int64(1) << (top - height)) + (leaf >> height)
+            if items.change > 0 or height > 0:
+                node = (np.int64(1) << (limits.top - height)) + (leaf >> height)
                 highest = max(highest, height)
         # Around a hub all leaves climb to one node: a warp marks it once.
         node_before = d_shuffle(node, (lane - 1) & 31)
@@ -355,12 +349,9 @@ def d_cover_leaves(leaves, num_items, num_leaves, top, highest, marks, heights, 
 
 
 @device
-def d_collect_windows(
-    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, num_leaves, change, heights, control, board,
-    out_first, out_end, low, high, start, count,
-):  # fmt: skip
+def d_collect_windows(valid, before, items, num_leaves, heights, control, board, out):
     """Each item that leads a window writes it to its rank."""
-    base, chunk_end = d_chunk(num_items)
+    base, chunk_end = d_chunk(items.num_items)
     last = control[NUM_WINDOWS] - 1
     rank = d_sum_blocks_before(control, NUM_WINDOWS, board)
     place = d_sum_blocks_before(control, NUM_SCRATCH_LEAVES, board)
@@ -369,24 +360,22 @@ def d_collect_windows(
         height = np.int64(heights[i]) if i < chunk_end else np.int64(-1)
         first, end = np.int64(0), np.int64(0)
         if height >= 0:
-            first = (np.int64(leaves[i]) >> height) << height
+            first = (np.int64(items.leaves[i]) >> height) << height
             end = min(first + (np.int64(1) << height), num_leaves)
         width = end - first if end - first > 1 else np.int64(0)
         leading, windows, offset, scratch = d_scan_two(height >= 0, width, board)
         if height >= 0:
             window = rank + leading
-            out_first[window] = first
-            out_end[window] = end
-            low[window] = i if change > 0 else 0
-            if change > 0 and window > 0:  # each item is in a window
-                high[window - 1] = i
-            if change <= 0 or window == last:
-                high[window] = num_items if change > 0 else 0
-            start[window] = place + offset
+            out.first[window] = first
+            out.end[window] = end
+            out.low[window] = i if items.change > 0 else 0
+            if items.change > 0 and window > 0:  # each item is in a window
+                out.high[window - 1] = i
+            if items.change <= 0 or window == last:
+                out.high[window] = items.num_items if items.change > 0 else 0
+            out.start[window] = place + offset
             if end - first > 1:
-                count[window] = d_count_changed(
-                    valid, before, leaves, num_items, tombstone_leaves, num_tombstones, i, first, end, change
-                )
+                out.counts[window] = d_count_changed(valid, before, items, i, first, end)
         rank += windows
         place += scratch
         base += cuda.blockDim.x
