@@ -11,6 +11,7 @@ from dynstore.cuda.control import declare
 from dynstore.cuda.grid import ARRIVALS, d_reset_when_last, d_sync_grid
 from dynstore.cuda.mailbox import d_post_totals
 from dynstore.cuda.warp import d_lane
+from dynstore.stores.pma.cuda.records import BatchRows, SearchedSlots
 from dynstore.stores.table.cuda.search import SEARCHERS, d_find_edge_together, d_find_two_edges
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
@@ -84,25 +85,21 @@ def d_note_row(positions, states, i, position, is_there, before):
 
 
 @device
-def d_find_few(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
-):  # fmt: skip
+def d_find_few(slots, batch, num_rows, bound, marks, positions, states):
     """``SEARCHERS`` neighbouring lanes share a row; the first claims and writes. Returns what ``d_find_many`` does."""
     i, tells, marked = np.int64(cuda.grid(1)) // SEARCHERS, d_lane() & (SEARCHERS - 1) == 0, False
-    row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
-    position, state = d_find_edge_together(offsets, dst, valid, row, column)
+    row, column, _ = d_read_edge(batch.src, batch.dst, batch.mirrored, i, num_rows, slots.num_vertices)
+    position, state = d_find_edge_together(slots.offsets, slots.dst, slots.valid, row, column)
     is_there = (state == PRESENT) & tells
     before = d_mark_slot(marks, position, is_there)
     if tells and i < num_rows:
         marked = d_note_row(positions, states, i, position, is_there, before)
-    is_sparse = d_leaves_sparse(valid, position, is_there, before, bound)
+    is_sparse = d_leaves_sparse(slots.valid, position, is_there, before, bound)
     return np.int32(marked), np.int32(marked and row == column), (i < num_rows) & (state != PRESENT), is_sparse
 
 
 @device
-def d_find_many(
-    offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
-):  # fmt: skip
+def d_find_many(slots, batch, num_rows, bound, marks, positions, states):
     """Threads stride over the rows, two at a time, so that twice as many reads are in flight.
 
     Returns how many edges the thread has claimed, how many of them are self-loops, whether an edge was not present, and
@@ -110,12 +107,14 @@ def d_find_many(
     """
     step, found, loops, missing, sparse = np.int64(cuda.gridsize(1)), np.int32(0), np.int32(0), False, False
     for i in range(cuda.grid(1), num_rows, 2 * step):
-        row, column, _ = d_read_edge(edge_src, edge_dst, mirrored, i, num_rows, num_vertices)
+        row, column, _ = d_read_edge(batch.src, batch.dst, batch.mirrored, i, num_rows, slots.num_vertices)
         other = i + step
         other_exists = other < num_rows
-        other_row, other_column, _ = d_read_edge(edge_src, edge_dst, mirrored, other, num_rows, num_vertices)
+        other_row, other_column, _ = d_read_edge(
+            batch.src, batch.dst, batch.mirrored, other, num_rows, slots.num_vertices
+        )
         position, state, other_position, other_state = d_find_two_edges(
-            offsets, dst, valid, row, column, other_row, other_column
+            slots.offsets, slots.dst, slots.valid, row, column, other_row, other_column
         )
         is_there, other_is_there = state == PRESENT, other_state == PRESENT
         before = d_mark_slot(marks, position, is_there)
@@ -127,8 +126,8 @@ def d_find_many(
         found += np.int32(marked) + np.int32(other_marked)
         loops += np.int32(marked and row == column) + np.int32(other_marked and other_row == other_column)
         missing |= (not is_there) | (other_exists & (not other_is_there))
-        sparse |= d_leaves_sparse(valid, position, is_there, before, bound)
-        sparse |= d_leaves_sparse(valid, other_position, other_is_there, other_before, bound)
+        sparse |= d_leaves_sparse(slots.valid, position, is_there, before, bound)
+        sparse |= d_leaves_sparse(slots.valid, other_position, other_is_there, other_before, bound)
     return found, loops, missing, sparse
 
 
@@ -145,15 +144,12 @@ def k_find_present(
     posted after the wait.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    slots, batch = SearchedSlots(offsets, dst, valid, num_vertices), BatchRows(edge_src, edge_dst, mirrored)
     num_rows = d_count_rows(edge_src, mirrored)
     if 0 < SEARCHERS * num_rows <= cuda.gridsize(1):  # the same in all threads
-        found, loops, missing, sparse = d_find_few(
-            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
-        )
+        found, loops, missing, sparse = d_find_few(slots, batch, num_rows, bound, marks, positions, states)
     else:
-        found, loops, missing, sparse = d_find_many(
-            offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, num_rows, bound, marks, positions, states
-        )
+        found, loops, missing, sparse = d_find_many(slots, batch, num_rows, bound, marks, positions, states)
     d_leave_found(control, found, loops, missing, sparse, board)
     d_sync_grid(control, 1)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest rows
