@@ -6,7 +6,7 @@ Keys for which a leaf has no room go to its bucket, as in ``bucket_fill.py``.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -59,6 +59,7 @@ from dynstore.stores.pma.cuda.tiles import (
     MARKED,
     MAX_ABSENT,
     TILE_LEAVES,
+    Rows,
     d_claim_tile,
     d_find_in_tile,
     d_first_leaf,
@@ -76,7 +77,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["Buckets", "Rows", "Tile", "k_list_pieces"]
+__all__ = ["Buckets", "Tile", "k_list_pieces"]
 
 # Counts of a tile: rows whose edges are absent; leaves with buckets; those of them that may be full; places for keys;
 # leaves that get their keys at once.
@@ -124,15 +125,6 @@ class Tile(NamedTuple):
     claims: Array
     sums: Array
     has_repeated: Array
-
-
-class Rows(NamedTuple):
-    """The rows of the batch in the order of the slots, and what is searched for them."""
-
-    offsets: Array
-    dst: Array
-    ordered: Array
-    shift: Any
 
 
 class Buckets(NamedTuple):
@@ -328,8 +320,8 @@ def d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_row
         number = np.uint32(work.to_shift[thread])
         leaf = np.uint32(first_leaf + number)
         word, changed = d_shift_leaf(
-            src, dst, work.held, d_first_slot(tile), number, np.uint32(work.words[number] | work.marked[number]),
-            work.keys, work.noted, work.by_leaf, work.firsts[number], work.rows_of_leaf[number],
+            src, dst, work, d_first_slot(tile), number, np.uint32(work.words[number] | work.marked[number]),
+            work.firsts[number], work.rows_of_leaf[number],
         )  # fmt: skip
         valid[leaf] = word
         if changed != 0:

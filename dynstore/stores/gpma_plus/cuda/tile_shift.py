@@ -59,19 +59,18 @@ def d_move_sources(src, here, target, step, row):
 
 
 @device
-def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, first, num_keys):
+def d_shift_leaf(src, dst, work, first_slot, leaf, word, first, num_keys):
     """A thread inserts keys into a leaf that has room for them.
 
     Parameters
     ----------
-    held : shared int32 array
-        Destinations of the tile's slots, from ``first_slot`` on.
+    work : Tile
+        ``held`` are the destinations of the tile's slots, from ``first_slot`` on; ``by_leaf`` are the numbers of the
+        keys in ascending order, from ``first`` on.
     leaf : uint32
         The leaf's number, from the tile's first on.
     word : uint32
         The slots of the leaf that have an element.
-    by_leaf : shared array
-        The numbers of the keys in ascending order, from ``first`` on.
 
     Returns
     -------
@@ -83,8 +82,8 @@ def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, f
     filled, changed, rows_stay = np.uint32(0), np.uint32(0), True
     at, number, end = np.uint32(leaf << np.uint32(5)), np.uint32(first), np.uint32(first + num_keys)
     while number < end:
-        k = np.uint32(by_leaf[number])
-        key, note = keys[k], noted[k]
+        k = np.uint32(work.by_leaf[number])
+        key, note = work.keys[k], work.noted[k]
         belongs = np.int32(d_slot_of(note) - np.int32(at))
         place = d_move_place(belongs, filled)
         gap = d_find_gap(word, place)
@@ -97,8 +96,8 @@ def d_shift_leaf(src, dst, held, first_slot, leaf, word, keys, noted, by_leaf, f
             filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
         else:
             step, target = np.int32(1), np.uint32(target - np.uint32(1))
-        d_move_edges(dst, held, first_slot, here, target, step)
-        held[target], dst[np.uint32(first_slot + target)] = np.int32(key), np.int32(key)
+        d_move_edges(dst, work.held, first_slot, here, target, step)
+        work.held[target], dst[np.uint32(first_slot + target)] = np.int32(key), np.int32(key)
         if not rows_stay:
             here, target = np.uint32(first_slot + here), np.uint32(first_slot + target)
             changed = np.uint32(changed | d_move_sources(src, here, target, step, np.int32(key >> 32)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dynstore.stores.pma.cuda.tiles import (
     HELD,
     MARKED,
     TILE_LEAVES,
+    Rows,
     d_claim_tile,
     d_find_in_tile,
     d_first_leaf,
@@ -30,12 +32,23 @@ from dynstore.stores.pma.cuda.tiles import (
 )
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["k_find_pieces", "k_mark_found"]
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["Tile", "k_find_pieces", "k_mark_found"]
 
 # The entry of ``control`` that counts the tiles which blocks have claimed.
 (CLAIMED,) = declare("deletion", CLAIMED=ARRIVALS + 2)
 # Six blocks fit into a multiprocessor's shared memory, and then into its registers.
 MAX_REGISTERS = 40
+
+
+class Tile(NamedTuple):
+    """What a block works in, in its shared memory: destinations, validity bits, and a bit for each claimed slot."""
+
+    held: Array
+    words: Array
+    marked: Array
 
 
 @device
@@ -50,9 +63,7 @@ def d_mark_present(words, marked, at, is_there):
 
 
 @device
-def d_find_rows(
-    offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, positions, states
-):  # fmt: skip
+def d_find_rows(rows, j, end, pair, low, high, tile, work, positions, states):
     """Threads stride over the rows among which a tile's are, and claim each present edge once.
 
     ``pair``, ``low``, ``high``: what ``d_read_bounds`` returns for the thread's first row. Returns how many edges the
@@ -64,16 +75,16 @@ def d_find_rows(
         row, column = np.int32(pair >> 32), np.int32(pair)
         if row < 0 or column < 0:
             missing, positions[j], states[j] = True, 0, ABSENT
-        elif d_is_of_tile(offsets, dst, row, column, tile, shift):
-            at, is_there = d_find_in_tile(held, low, high, column, tile)
-            is_there, marked_now = d_mark_present(words, marked, at, is_there)
+        elif d_is_of_tile(rows.offsets, rows.dst, row, column, tile, rows.shift):
+            at, is_there = d_find_in_tile(work.held, low, high, column, tile)
+            is_there, marked_now = d_mark_present(work.words, work.marked, at, is_there)
             positions[j], states[j] = np.int32(first_slot + at), PRESENT if marked_now else ABSENT
             missing |= not is_there
             found = np.int32(found + np.int32(marked_now))
             loops = np.int32(loops + np.int32(marked_now and row == column))
         j = np.uint32(j + np.uint32(THREADS))
         if j < end:
-            pair, low, high = d_read_bounds(offsets, ordered, j)
+            pair, low, high = d_read_bounds(rows.offsets, rows.ordered, j)
     return found, loops, missing
 
 
@@ -121,6 +132,7 @@ def k_find_pieces(
     marked = cuda.shared.array(MARKED, np.uint32)
     following = cuda.shared.array(2, np.int64)
     board = cuda.shared.array(BOARD, np.int64)
+    work, rows = Tile(held, words, marked), Rows(offsets, dst, ordered, shift)
     found, loops, missing, sparse = np.int32(0), np.int32(0), False, False
     tile, turn = np.int64(cuda.blockIdx.x), np.uint32(0)
     while tile < num_tiles:
@@ -135,7 +147,7 @@ def k_find_pieces(
             d_await_copies()
             cuda.syncthreads()
             some_found, some_loops, some_missing = d_find_rows(
-                offsets, dst, ordered, j, end, pair, low, high, tile, shift, held, words, marked, positions, states
+                rows, j, end, pair, low, high, tile, work, positions, states
             )
             found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
             missing |= some_missing

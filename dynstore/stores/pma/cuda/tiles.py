@@ -7,7 +7,7 @@ that have rows in most tiles.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from dynstore.stores.pma.cuda.partition import TILE_BITS, d_choose_range
 
 if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
 
 __all__ = [
     "HELD",
     "MARKED",
     "MAX_ABSENT",
     "TILE_LEAVES",
+    "Rows",
     "count_tiles",
     "d_claim_tile",
     "d_find_in_tile",
@@ -47,6 +49,15 @@ HELD, MARKED = TILE_SLOTS + 1, TILE_LEAVES + 1
 # or with less than one row for so many slots, is searched in the slots' own memory.
 MAX_ABSENT = 64 if SIMULATED else 512
 SLOTS_INSERTED, SLOTS_DELETED = 180, 90
+
+
+class Rows(NamedTuple):
+    """The rows of the batch in the order of the slots, and what is searched for them."""
+
+    offsets: Array
+    dst: Array
+    ordered: Array
+    shift: Any
 
 
 def fits_tiles(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
