@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["BucketKeys"]
+__all__ = ["BucketKeys", "PlacedKeys"]
 
 # The low half of a count (``d_count_leaf``): the keys.
 KEYS = np.int64(0xFFFFFFFF)
@@ -47,6 +47,14 @@ class BucketKeys(NamedTuple):
         )
 
 
+class PlacedKeys(NamedTuple):
+    """Keys in order, and the slots that they go before."""
+
+    places: Array
+    src: Array
+    dst: Array
+
+
 @device
 def d_count_leaf(valid, marks, lists, leaf):
     """Return a leaf's edges, in the high half, and its new keys, in the low half: of the bucket, or restored."""
@@ -59,7 +67,7 @@ def d_count_leaf(valid, marks, lists, leaf):
 
 
 @device
-def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, places, new_src, new_dst):
+def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, new):
     """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its bucket, and the ``restored`` slots.
 
     Keys of the bucket precede the slot that they go before.
@@ -68,10 +76,10 @@ def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, places, new_src
         slot = leaf * 32 + d_lowest_bit(restored)  # behind the leaf where there is none
         place = np.int64(pairs[PLACES, min(key, np.int64(pairs.shape[1]) - 1)])
         if key < stop and place <= slot:
-            places[to], new_src[to], new_dst[to] = place, pairs[SOURCES, key], pairs[TARGETS, key]
+            new.places[to], new.src[to], new.dst[to] = place, pairs[SOURCES, key], pairs[TARGETS, key]
             key += 1
         else:
-            places[to], new_src[to], new_dst[to] = slot, src[slot], dst[slot]
+            new.places[to], new.src[to], new.dst[to] = slot, src[slot], dst[slot]
             restored = np.uint32(restored & (restored - np.uint32(1)))
         to += 1
 
@@ -83,6 +91,7 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
     Also count the edges ``before`` each block of 32 leaves. A warp owns one block of leaves after the other.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    new = PlacedKeys(places, new_src, new_dst)
     lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
     first, end = d_chunk_blocks(np.int64(counts.shape[0]))
     block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)
@@ -108,9 +117,6 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
         if lane == 0:
             counts[block] = up_to >> 32
         if keys > 0:
-            key = np.int64(lists[leaf, HEAD]) - 1
-            d_write_keys(
-                src, dst, np.uint32(marks[leaf] & ~valid[leaf]), pairs, leaf, key, key + np.int64(lists[leaf, COUNT]),
-                to, places, new_src, new_dst,
-            )  # fmt: skip
+            key, restored = np.int64(lists[leaf, HEAD]) - 1, np.uint32(marks[leaf] & ~valid[leaf])
+            d_write_keys(src, dst, restored, pairs, leaf, key, key + np.int64(lists[leaf, COUNT]), to, new)
         block += warps
