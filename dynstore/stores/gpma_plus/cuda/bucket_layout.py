@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from dynstore.cuda.control import declare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from dynstore.typing import Array
 
 __all__ = [
     "ADDED",
@@ -57,6 +59,8 @@ __all__ = [
     "TOO_WIDE",
     "WIDE",
     "WIDE_WINDOWS",
+    "Leaves",
+    "LinkedBuckets",
     "d_count_elements",
     "d_fits",
     "d_is_covered",
@@ -109,6 +113,38 @@ HEAP_ROWS = 3
 MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
+class Leaves(NamedTuple):
+    """What tells the elements of each leaf with its keys.
+
+    Attributes
+    ----------
+    valid, marks : array of uint32 words
+        Validity bits, and those of the slots that rows have claimed.
+    lists : array
+        The leaf's bucket: COUNT and HEAD.
+    """
+
+    valid: Array
+    marks: Array
+    lists: Array
+
+
+class LinkedBuckets(NamedTuple):
+    """Buckets of an unsorted batch, as all threads share them.
+
+    Attributes
+    ----------
+    following : array
+        For each row the one + 1 that came to its bucket before it, 0 for none.
+    table, pairs, control : array
+    """
+
+    following: Array
+    table: Array
+    pairs: Array
+    control: Array
+
+
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
     """Return whether planning succeeded with at most ``most_new`` new edges and ``most_leaves`` leaves."""
     planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # no short circuit: all reads overlap
@@ -138,6 +174,6 @@ def d_is_covered(nodes, leaf):
 
 
 @device
-def d_count_elements(valid, marks, lists, leaf):
+def d_count_elements(leaves, leaf):
     """Return how many elements a leaf has with its keys, once its bucket is sorted."""
-    return np.int64(cuda.popc(valid[leaf] | marks[leaf])) + lists[leaf, COUNT]
+    return np.int64(cuda.popc(leaves.valid[leaf] | leaves.marks[leaf])) + leaves.lists[leaf, COUNT]

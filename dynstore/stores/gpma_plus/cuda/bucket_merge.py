@@ -32,14 +32,14 @@ NARROW_SLOTS = 2 * NARROW_COLUMN
 
 
 @device
-def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
+def d_count_window(leaves, first_leaf, num_leaves, before):
     """The block's first warp writes the number of elements, keys included, ``before`` each leaf of the window."""
     lane, total = d_lane(), np.int64(0)
     if cuda.threadIdx.x < WARP:
         for base in range(0, num_leaves, WARP):
             count = np.int64(0)
             if base + lane < num_leaves:
-                count = d_count_elements(valid, marks, lists, first_leaf + base + lane)
+                count = d_count_elements(leaves, first_leaf + base + lane)
             count = d_scan_lanes_64(count)
             if base + lane < num_leaves:
                 before[np.uint32(base + lane + 1)] = total + count
@@ -50,30 +50,30 @@ def d_count_window(valid, marks, lists, first_leaf, num_leaves, before):
 
 
 @device
-def d_read_list(valid, marks, lists, first_leaf, num_leaves, base):
+def d_read_list(leaves, first_leaf, num_leaves, base):
     """Return a leaf's word, first key and number of keys; behind the last leaf, those of the last."""
     leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
-    return np.uint32(valid[leaf] | marks[leaf]), np.int32(lists[leaf, HEAD]) - np.int32(1), np.int32(lists[leaf, COUNT])
+    return (
+        np.uint32(leaves.valid[leaf] | leaves.marks[leaf]),
+        np.int32(leaves.lists[leaf, HEAD]) - np.int32(1),
+        np.int32(leaves.lists[leaf, COUNT]),
+    )
 
 
 @device
-def d_gather_column(
-    column, new_column, valid, marks, places, lists, first_leaf, num_leaves, before, values, start
-):  # fmt: skip
+def d_gather_column(column, new_column, places, leaves, first_leaf, num_leaves, before, values, start):
     """The block's warps merge one column of some leaves with that of their keys, into ``values`` from ``start`` on.
 
     While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
     """
     lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
-    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, base)
+    word, begin, num_keys = d_read_list(leaves, first_leaf, num_leaves, base)
     while base < num_leaves * 32:
         value, key = column[np.uint64(first_leaf * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
         if np.int32(lane) < num_keys:
             key = np.uint32(begin + np.int32(lane))
         new_value, place = new_column[key], places[key] - (first_leaf * 32 + base)
-        next_word, next_begin, next_num_keys = d_read_list(
-            valid, marks, lists, first_leaf, num_leaves, base + cuda.blockDim.x
-        )
+        next_word, next_begin, next_num_keys = d_read_list(leaves, first_leaf, num_leaves, base + cuda.blockDim.x)
         keys_before = np.int64(before[np.uint32(base >> 5)])
         if np.int32(lane) < num_keys:
             edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
@@ -89,7 +89,7 @@ def d_gather_column(
 
 
 @device
-def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows):
+def d_write_slots(slots, first_leaf, size, elements, base, values, start):
     """The warp writes the sources of a leaf's slots, its word and its row offsets.
 
     ``values`` from ``start`` on: the sources of the window's elements.
@@ -100,33 +100,33 @@ def d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values,
     element = d_divide_by((place + 1) * elements - 1, size, inverse)
     previous = d_divide_by(place * elements - 1, size, inverse) if place > 0 else np.int64(-1)
     row = np.int64(values[np.uint32(start + element)])
-    src[slot] = row
+    slots.src[slot] = row
     word = d_ballot(element != previous)
     if lane == 0:
-        valid[slot >> 5] = word
+        slots.valid[slot >> 5] = word
     d_write_rows_by_warp(
-        offsets, np.int64(values[np.uint32(start + previous)]) if place > 0 else row, row, slot, far_rows
+        slots.offsets, np.int64(values[np.uint32(start + previous)]) if place > 0 else row, row, slot, slots.far_rows
     )
 
 
 @device
-def d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows):
+def d_merge_window(slots, leaves, pairs, first_leaf, num_leaves, values, before):
     """The block merges each leaf of a window with its keys, one column after the other, then writes the slots.
 
     ``values`` and ``before`` are in shared memory.
     """
     thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(num_leaves * 32)
-    d_count_window(valid, marks, lists, first_leaf, num_leaves, before)
+    d_count_window(leaves, first_leaf, num_leaves, before)
     elements = np.int32(before[np.uint32(num_leaves)])
-    d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
+    d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, first_leaf, num_leaves, before, values, 0)
     inverse = 1.0 / size
     for place in range(thread, size, cuda.blockDim.x):
         element = d_divide_by((place + 1) * elements - 1, size, inverse)
-        dst[first_leaf * 32 + place] = values[np.uint32(element)]
+        slots.dst[first_leaf * 32 + place] = values[np.uint32(element)]
     cuda.syncthreads()  # the values have been read
-    d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, first_leaf, num_leaves, before, values, 0)
+    d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, first_leaf, num_leaves, before, values, 0)
     for base in range(thread - lane, size, cuda.blockDim.x):
-        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, 0, far_rows)
+        d_write_slots(slots, first_leaf, size, elements, base, values, 0)
     cuda.syncthreads()  # the values have been read
 
 
@@ -163,7 +163,7 @@ def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_c
 
 
 @device
-def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows):
+def d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values):
     """The warp merges each leaf of a warp window with its keys, then writes the slots.
 
     Two leaves, both columns, are merged at once, so their reads overlap; meanwhile the next two are read.
@@ -171,9 +171,9 @@ def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, n
     """
     lane, size, last = np.int32(d_lane()), np.int32(num_leaves * 32), np.int32(num_leaves - 1)
     start = np.int32((cuda.threadIdx.x >> 5) * NARROW_SLOTS)
-    row, column = d_read_slots(src, dst, first_leaf)
-    row1, column1 = d_read_slots(src, dst, first_leaf + min(np.int32(1), last))
-    word, begin, num_keys = d_read_list(valid, marks, lists, first_leaf, num_leaves, lane * 32)
+    row, column = d_read_slots(slots.src, slots.dst, first_leaf)
+    row1, column1 = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(1), last))
+    word, begin, num_keys = d_read_list(leaves, first_leaf, num_leaves, lane * 32)
     if lane > last:
         word, num_keys = np.uint32(0), np.int32(0)
     begin, count = max(begin, np.int32(0)), np.int32(np.int32(cuda.popc(word)) + num_keys)
@@ -185,8 +185,8 @@ def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, n
         )  # fmt: skip
         new_row, new_column, place = d_read_keys(pairs, d_shuffle(begin, number), keys, leaf)
         new_row1, new_column1, place1 = d_read_keys(pairs, d_shuffle(begin, number + 1), keys1, leaf1)
-        next_row, next_column = d_read_slots(src, dst, first_leaf + min(np.int32(number + 2), last))
-        next_row1, next_column1 = d_read_slots(src, dst, first_leaf + min(np.int32(number + 3), last))
+        next_row, next_column = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(number + 2), last))
+        next_row1, next_column1 = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(number + 3), last))
         d_put_leaf(
             values, d_shuffle(before, number), np.uint32(d_shuffle(np.int32(word), number)), keys, place, row, column,
             new_row, new_column,
@@ -200,16 +200,13 @@ def d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, n
     inverse = 1.0 / size
     for base in range(0, size, WARP):
         element = d_divide_by((base + lane + 1) * elements - 1, size, inverse)
-        dst[first_leaf * 32 + base + lane] = values[np.uint32(start + NARROW_COLUMN + element)]
-        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, values, start, far_rows)
+        slots.dst[first_leaf * 32 + base + lane] = values[np.uint32(start + NARROW_COLUMN + element)]
+        d_write_slots(slots, first_leaf, size, elements, base, values, start)
     d_sync_warp()  # the values have been read
 
 
 @device
-def d_merge_giant(
-    src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control, far_rows,
-    waits,
-):  # fmt: skip
+def d_merge_giant(slots, leaves, pairs, first_leaf, num_leaves, scratch, before, board, control, waits):
     """All blocks merge a grid window, each some of its leaves, to ``scratch``; then all write its slots.
 
     Two grid waits, after the first ``waits``. Behind the first, earlier contents of scratch have been read.
@@ -220,7 +217,7 @@ def d_merge_giant(
     last = min(leaf + share, first_leaf + num_leaves)
     count = np.int64(0)
     for other in range(leaf + thread, last, cuda.blockDim.x):
-        count += d_count_elements(valid, marks, lists, other)
+        count += d_count_elements(leaves, other)
     count = d_sum_block(count, board)
     if thread == 0:
         control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + cuda.blockIdx.x] = count
@@ -231,14 +228,15 @@ def d_merge_giant(
     elements = d_sum_block(elements, board)
     while leaf < last:
         part = min(last - leaf, np.int64(MAX_LEAVES))
-        d_count_window(valid, marks, lists, leaf, part, before)
-        d_gather_column(src, pairs[SOURCES], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[0], rank)
-        d_gather_column(dst, pairs[TARGETS], valid, marks, pairs[PLACES], lists, leaf, part, before, scratch[1], rank)
+        d_count_window(leaves, leaf, part, before)
+        d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, leaf, part, before, scratch[0], rank)
+        d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, leaf, part, before, scratch[1], rank)
         rank += before[part]
         leaf += part
         cuda.syncthreads()  # the counts have been read
     d_sync_grid(control, waits + 2, GIANT_ARRIVALS)
     lane, size, inverse = d_lane(), num_leaves * 32, 1.0 / (num_leaves * 32)
     for base in range(cuda.grid(1) - lane, size, cuda.gridsize(1)):
-        dst[first_leaf * 32 + base + lane] = scratch[1, d_divide_by((base + lane + 1) * elements - 1, size, inverse)]
-        d_write_slots(src, valid, offsets, first_leaf, size, elements, base, scratch[0], 0, far_rows)
+        element = d_divide_by((base + lane + 1) * elements - 1, size, inverse)
+        slots.dst[first_leaf * 32 + base + lane] = scratch[1, element]
+        d_write_slots(slots, first_leaf, size, elements, base, scratch[0], 0)

@@ -37,9 +37,12 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     TOO_WIDE,
     WIDE,
     WIDE_WINDOWS,
+    Leaves,
+    LinkedBuckets,
     d_count_elements,
     d_make_window,
 )
+from dynstore.stores.pma.cuda.records import BatchRows, Limits
 from dynstore.stores.pma.cuda.windows import d_limit
 
 __all__ = ["d_plan_windows", "k_choose_windows", "k_plan_lists"]
@@ -53,11 +56,11 @@ PLAN_REGISTERS, CHOOSE_REGISTERS = 80, 64
 
 
 @device
-def d_count_leaf(valid, marks, lists, leaf, num_leaves):
+def d_count_leaf(leaves, leaf, num_leaves):
     """Return the numbers of elements, keys included, and of keys of a leaf; both 0 if there is no such leaf."""
     elements, num_keys = np.int32(0), np.int32(0)
     if leaf < num_leaves:
-        elements, num_keys = np.int32(d_count_elements(valid, marks, lists, leaf)), lists[leaf, COUNT]
+        elements, num_keys = np.int32(d_count_elements(leaves, leaf)), leaves.lists[leaf, COUNT]
     return elements, num_keys
 
 
@@ -68,7 +71,7 @@ def d_bits(first, count):
 
 
 @device
-def d_lead_window(valid, marks, lists, leaf, num_leaves, lower, upper, top, nodes, control):
+def d_lead_window(leaves, leaf, num_leaves, limits, nodes, control):
     """Return the window that a leaf leads, 0 for none, and how many of its leaves have no bucket; by a warp.
 
     All leaves of the group climb, a lane each; the elements of their windows are butterfly sums. The leaf's window is
@@ -77,15 +80,15 @@ def d_lead_window(valid, marks, lists, leaf, num_leaves, lower, upper, top, node
     """
     lane, group = np.int32(d_lane()), (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
     own = group + lane if lane < 1 << GROUP_HEIGHT else num_leaves
-    elements, num_keys = d_count_leaf(valid, marks, lists, own, num_leaves)
-    climbs, size = (num_keys > 0) & (elements > lower * 32), np.int64(1)
+    elements, num_keys = d_count_leaf(leaves, own, num_leaves)
+    climbs, size = (num_keys > 0) & (elements > limits.low * 32), np.int64(1)
     full, listed, height, reached = d_ballot(climbs), d_ballot(num_keys > 0), 0, 0
     climbing = full
-    while climbing != 0 and height < min(top, GROUP_HEIGHT):
+    while climbing != 0 and height < min(limits.top, GROUP_HEIGHT):
         elements = np.int32(elements + d_shuffle(elements, lane ^ (1 << height)))
         height += 1
         size = min(np.int64(1) << height, num_leaves - ((own >> height) << height))
-        fits = height == top or elements <= d_limit(lower, upper, height, top, size)
+        fits = height == limits.top or elements <= d_limit(limits.low, limits.high, height, limits.top, size)
         if d_ballot(climbs & fits) & d_bits((leaf - group) >> height << height, 1 << height) != 0:
             reached = height
         climbs = climbs & (not fits)
@@ -106,7 +109,7 @@ def d_lead_window(valid, marks, lists, leaf, num_leaves, lower, upper, top, node
 
 
 @device
-def d_choose_in_groups(valid, marks, lists, table, num_full, num_leaves, lower, upper, top, nodes, control):
+def d_choose_in_groups(leaves, table, num_full, num_leaves, limits, nodes, control):
     """Warps share the leaves without room and list the windows that these lead: an atomic add a warp.
 
     Returns how many leaves of windows have no bucket.
@@ -114,11 +117,9 @@ def d_choose_in_groups(valid, marks, lists, table, num_full, num_leaves, lower, 
     lane, warps, total = np.int32(d_lane()), np.int64(cuda.gridsize(1) >> 5), np.int64(0)
     each = min((num_full + warps - 1) // warps, np.int64(WARP))
     for base in range((cuda.grid(1) >> 5) * each, num_full, warps * each):
-        window, leaves = np.int32(0), np.int64(table[CLIMBING, min(base + lane, num_full - 1)])
+        window, climbing = np.int32(0), np.int64(table[CLIMBING, min(base + lane, num_full - 1)])
         for number in range(min(each, num_full - base)):
-            led, more = d_lead_window(
-                valid, marks, lists, d_shuffle(leaves, number), num_leaves, lower, upper, top, nodes, control
-            )
+            led, more = d_lead_window(leaves, d_shuffle(climbing, number), num_leaves, limits, nodes, control)
             if lane == number:
                 window, total = led, total + more
         d_list_windows(table, window, control)
@@ -142,11 +143,11 @@ def d_list_windows(table, window, control):
 
 
 @device
-def d_count_groups(valid, marks, lists, num_leaves, groups):
+def d_count_groups(leaves, num_leaves, groups):
     """Warps stride over the leaves: count the elements and the leaves with buckets of each group."""
     lane = d_lane()
     for base in range(cuda.grid(1) - lane, num_leaves, cuda.gridsize(1)):
-        elements, num_keys = d_count_leaf(valid, marks, lists, base + lane, num_leaves)
+        elements, num_keys = d_count_leaf(leaves, base + lane, num_leaves)
         count = np.int32(elements + np.int32(np.int32(num_keys > 0) << LISTED_AT))
         for step in range(GROUP_HEIGHT):
             count = np.int32(count + d_shuffle(count, lane ^ (1 << step)))
@@ -155,7 +156,7 @@ def d_count_groups(valid, marks, lists, num_leaves, groups):
 
 
 @device
-def d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes):
+def d_climb_far(leaves, table, groups, num_full, num_leaves, limits, nodes):
     """Leaves without room for their keys climb, up to the widest windows that the grid can merge.
 
     A warp owns one leaf after the other. It counts the leaves of its group; windows in the group are butterfly sums.
@@ -166,12 +167,12 @@ def d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower,
         leaf = np.int64(table[CLIMBING, i])
         group = (leaf >> GROUP_HEIGHT) << GROUP_HEIGHT
         own = group + lane if lane < 1 << GROUP_HEIGHT else num_leaves
-        count, _ = d_count_leaf(valid, marks, lists, own, num_leaves)
+        count, _ = d_count_leaf(leaves, own, num_leaves)
         elements, height, fits = np.int64(d_shuffle(count, leaf - group)), 0, False
         while not fits and height <= MAX_GIANT_HEIGHT:
             begin = (leaf >> height) << height
             size = min(np.int64(1) << height, num_leaves - begin)
-            fits = height == top or elements <= d_limit(lower, upper, height, top, size)
+            fits = height == limits.top or elements <= d_limit(limits.low, limits.high, height, limits.top, size)
             if not fits and height < GROUP_HEIGHT:
                 count = np.int32(count + d_shuffle(count, lane ^ (1 << height)))
                 elements = np.int64(d_shuffle(count, leaf - group))
@@ -184,7 +185,7 @@ def d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower,
         if lane == 0 and not fits:
             further += 1
         elif lane == 0 and height > 0:
-            node = (np.int64(1) << (top - height)) + (leaf >> height)
+            node = (np.int64(1) << (limits.top - height)) + (leaf >> height)
             cuda.atomic.or_(nodes, (MARKED, node >> 5), np.uint32(1) << np.uint32(node & 31))
     return further
 
@@ -235,9 +236,7 @@ def d_choose_far(lists, table, groups, num_full, num_leaves, top, nodes, control
 
 
 @device
-def d_choose_windows(
-    valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, waits, board
-):  # fmt: skip
+def d_choose_windows(leaves, num_leaves, limits, nodes, groups, table, control, waits, board):
     """Choose the windows for sorted buckets: a leaf if it has room. ``waits``: how many grid waits came before.
 
     Leaves without room climb inside their groups; one more wait. If one of them would climb beyond its group, all
@@ -247,39 +246,34 @@ def d_choose_windows(
     """
     num_full = control[FULL]
     if num_full > 0:
-        total = d_choose_in_groups(valid, marks, lists, table, num_full, num_leaves, lower, upper, top, nodes, control)
+        total = d_choose_in_groups(leaves, table, num_full, num_leaves, limits, nodes, control)
         d_leave_sum(control, LEAVES, total, board)
         d_sync_grid(control, waits + 1)
         if control[FAR] > 0:
-            d_count_groups(valid, marks, lists, num_leaves, groups)
+            d_count_groups(leaves, num_leaves, groups)
             d_sync_grid(control, waits + 2)
             if cuda.grid(1) == 0:  # all windows are listed anew; covered leaves stay covered
                 control[NARROW], control[WIDE], control[LEAVES] = 0, 0, control[LISTED]
-            further = d_climb_far(valid, marks, lists, table, groups, num_full, num_leaves, lower, upper, top, nodes)
+            further = d_climb_far(leaves, table, groups, num_full, num_leaves, limits, nodes)
             if further > 0:
                 cuda.atomic.add(control, TOO_WIDE, further)
             d_sync_grid(control, waits + 3)
-            total = d_choose_far(lists, table, groups, num_full, num_leaves, top, nodes, control)
+            total = d_choose_far(leaves.lists, table, groups, num_full, num_leaves, limits.top, nodes, control)
             d_leave_sum(control, LEAVES, total, board)
             d_sync_grid(control, waits + 4)
 
 
 @device
-def d_plan_windows(
-    valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following, table,
-    pairs, control, waits, board,
-):  # fmt: skip
+def d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, waits, board):
     """Sort each bucket and, after a grid wait, choose the windows; ``waits`` as in ``d_choose_windows``."""
     if cuda.grid(1) == 0:
-        control[LEAVES] = control[LISTED]
-    added, loops = d_sort_lists(
-        valid, marks, lists, following, edge_src, edge_dst, mirrored, lower, table, pairs, control, control[LISTED]
-    )
-    d_leave_sum(control, ADDED, added, board)
-    d_leave_sum(control, OTHER_LOOPS, loops, board)
+        buckets.control[LEAVES] = buckets.control[LISTED]
+    added, loops = d_sort_lists(leaves, batch, buckets, limits.low, buckets.control[LISTED])
+    d_leave_sum(buckets.control, ADDED, added, board)
+    d_leave_sum(buckets.control, OTHER_LOOPS, loops, board)
     waits += 1
-    d_sync_grid(control, waits)
-    d_choose_windows(valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, waits, board)
+    d_sync_grid(buckets.control, waits)
+    d_choose_windows(leaves, num_leaves, limits, nodes, groups, buckets.table, buckets.control, waits, board)
 
 
 @partial(kernel, max_registers=PLAN_REGISTERS)
@@ -289,11 +283,10 @@ def k_plan_lists(
 ):  # fmt: skip
     """Plan by ``d_plan_windows``, unless planning has stopped; post the totals."""
     board = cuda.shared.array(BOARD, np.int64)
+    leaves, batch = Leaves(valid, marks, lists), BatchRows(edge_src, edge_dst, mirrored)
+    limits, buckets = Limits(lower, upper, top), LinkedBuckets(following, table, pairs, control)
     if control[STOPPED] == 0:  # the same in all threads
-        d_plan_windows(
-            valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
-            table, pairs, control, 0, board,
-        )  # fmt: skip
+        d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
 
 
@@ -303,8 +296,9 @@ def k_choose_windows(
 ):  # fmt: skip
     """Do as ``k_plan_lists`` for buckets that are sorted."""
     board = cuda.shared.array(BOARD, np.int64)
+    leaves, limits = Leaves(valid, marks, lists), Limits(lower, upper, top)
     if cuda.grid(1) == 0:  # atomic: other blocks may have added their leaves
         cuda.atomic.add(control, LEAVES, control[LISTED])
     if control[STOPPED] == 0:  # the same in all threads
-        d_choose_windows(valid, num_leaves, lower, upper, top, marks, lists, nodes, groups, table, control, 0, board)
+        d_choose_windows(leaves, num_leaves, limits, nodes, groups, table, control, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)

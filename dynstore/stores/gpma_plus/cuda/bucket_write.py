@@ -30,12 +30,14 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     TARGETS,
     WIDE,
     WIDE_WINDOWS,
+    Leaves,
     d_fits,
     d_is_covered,
     d_leaves_of,
 )
 from dynstore.stores.gpma_plus.cuda.bucket_merge import NARROW_SLOTS, d_merge_by_warp, d_merge_giant, d_merge_window
 from dynstore.stores.pma.cuda.leaf_insert import d_shift_keys
+from dynstore.stores.pma.cuda.records import NewKeys, Slots
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows, d_write_rows_by_warp
 from dynstore.stores.pma.cuda.tiles import d_first_leaf
 from dynstore.stores.table.slots import TOMBSTONE
@@ -89,7 +91,7 @@ def d_read_keys(table, nodes, number, is_listed, has_windows):
 
 
 @device
-def d_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board, number, may_write):
+def d_write_leaves(slots, marks, nodes, table, pairs, control, board, number, may_write):
     """Each lane inserts a bucket's keys into their leaf by ``d_shift_keys``, unless a wider window has the leaf.
 
     All lanes of the warp call. No lane inserts any unless ``may_write``. Leaves whose first or last row changes go to a
@@ -97,25 +99,21 @@ def d_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control
     """
     is_listed = may_write & (number < control[LISTED])
     leaf, begin, num_keys = d_read_keys(table, nodes, np.uint32(number), is_listed, control[FULL] > 0)
-    places, word = pairs[PLACES], np.uint32(valid[leaf] | marks[leaf])
-    has_moved = d_shift_keys(
-        src, dst, dst, False, valid, offsets, board, places, places, False, pairs[SOURCES], pairs[TARGETS], dst, leaf,
-        word, begin, num_keys, far_rows,
-    )  # fmt: skip
+    places, word = pairs[PLACES], np.uint32(slots.valid[leaf] | marks[leaf])
+    new = NewKeys(places, places, False, pairs[SOURCES], pairs[TARGETS], slots.dst)
+    has_moved = d_shift_keys(slots, new, board, leaf, word, begin, num_keys)
     place = d_claim(control, MOVED, has_moved)
     if has_moved:
         table[NARROW_WINDOWS, table.shape[1] - 1 - place] = leaf
 
 
 @device
-def d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board):
+def d_write_all_leaves(slots, marks, nodes, table, pairs, control, board):
     """All warps share the windows of one leaf evenly, a lane each: a warp with fewer leaves takes fewer steps."""
     num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
     each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
-        d_write_leaves(
-            src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board, first + lane, lane < each
-        )
+        d_write_leaves(slots, marks, nodes, table, pairs, control, board, first + lane, lane < each)
 
 
 @kernel
@@ -125,8 +123,9 @@ def k_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control
     Nothing is written if the update exceeds the limits, as in ``k_write_windows``.
     """
     board = cuda.shared.array(THREADS, np.uint32)
+    slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
     if d_fits(control, most_new, most_leaves):  # the same in all threads
-        d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, board)
+        d_write_all_leaves(slots, marks, nodes, table, pairs, control, board)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)
@@ -142,15 +141,13 @@ def k_merge_wide(
     board = cuda.shared.array(BOARD, np.int64)
     if control[WIDE] + control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
+    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
         first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, i], src.shape[0] >> 5)
-        d_merge_window(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, before, far_rows)
+        d_merge_window(slots, leaves, pairs, first_leaf, num_leaves, values, before)
     for i in range(control[GIANT]):
         first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, table.shape[1] - 1 - i], src.shape[0] >> 5)
-        d_merge_giant(
-            src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, scratch, before, board, control,
-            far_rows, 2 * i,
-        )  # fmt: skip
+        d_merge_giant(slots, leaves, pairs, first_leaf, num_leaves, scratch, before, board, control, 2 * i)
 
 
 @device
@@ -199,7 +196,7 @@ def d_restore_first(valid, marks, lists, nodes, num_tiles):
 
 
 @device
-def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values):
+def d_merge_narrow(slots, leaves, table, pairs, control, values):
     """Warps merge warp windows, the last warps first: they had the fewest leaves to write.
 
     If there are more windows than warps, each warp that is done claims the next one: some are wider than others.
@@ -207,8 +204,8 @@ def d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control
     warps, narrow = np.int64(cuda.gridsize(1) >> 5), control[NARROW]
     i = warps - 1 - (cuda.grid(1) >> 5)
     while i < narrow:
-        first_leaf, num_leaves = d_leaves_of(table[NARROW_WINDOWS, i], src.shape[0] >> 5)
-        d_merge_by_warp(src, dst, valid, offsets, marks, lists, pairs, first_leaf, num_leaves, values, far_rows)
+        first_leaf, num_leaves = d_leaves_of(table[NARROW_WINDOWS, i], slots.src.shape[0] >> 5)
+        d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values)
         i = warps
         if d_lane() == 0 and narrow > warps:
             i += cuda.atomic.add(control, TAKEN, 1)
@@ -227,8 +224,9 @@ def k_write_windows(
     """
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
     may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
+    slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
     if may_write:
-        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
+        d_merge_narrow(slots, leaves, table, pairs, control, values)
         if control[RESTORED] > 0 and num_tiles > 0:
             d_restore_first(valid, marks, lists, nodes, num_tiles)
         elif control[RESTORED] > 0:

@@ -23,6 +23,8 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     RESTORED,
     STOPPED,
     WIDE,
+    Leaves,
+    LinkedBuckets,
     d_fits,
     d_leaves_of,
 )
@@ -35,6 +37,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_write import (
     d_write_starts,
 )
 from dynstore.stores.pma.cuda.partition import MIN_ROWS
+from dynstore.stores.pma.cuda.records import BatchRows, Limits, SearchedSlots, Slots
 
 __all__ = ["MAX_FUSED", "THREADS_A_ROW", "k_insert_lists"]
 
@@ -81,21 +84,19 @@ def k_insert_lists(
     board = cuda.shared.array(BOARD, np.int64)
     changed = cuda.shared.array(THREADS, np.uint32)
     values = cuda.shared.array(ALL_NARROW_SLOTS, np.int32)
-    d_list_batch(
-        offsets, dst, valid, num_vertices, edge_src, edge_dst, mirrored, marks, lists, following, table, states, pairs,
-        control, board,
-    )  # fmt: skip
+    searched = SearchedSlots(offsets, dst, valid, num_vertices)
+    slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
+    batch, limits = BatchRows(edge_src, edge_dst, mirrored), Limits(lower, upper, top)
+    leaves, buckets = Leaves(valid, marks, lists), LinkedBuckets(following, table, pairs, control)
+    d_list_batch(searched, batch, leaves, buckets, states, board)
     d_sync_grid(control, 1)
     if control[STOPPED] == 0:  # this and all conditions below are the same in all threads
-        d_plan_windows(
-            valid, num_leaves, edge_src, edge_dst, mirrored, lower, upper, top, marks, lists, nodes, groups, following,
-            table, pairs, control, 1, board,
-        )  # fmt: skip
+        d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, 1, board)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        d_write_all_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control, far_rows, changed)
-        d_merge_narrow(src, dst, valid, offsets, marks, table, lists, pairs, control, far_rows, values)
+        d_write_all_leaves(slots, marks, nodes, table, pairs, control, changed)
+        d_merge_narrow(slots, leaves, table, pairs, control, values)
         if control[RESTORED] > 0:
             d_restore_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
         d_write_starts(src, offsets, table, control, far_rows)

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
+from dynstore.stores.pma.cuda.records import NewKeys, Slots
 from dynstore.stores.pma.cuda.row_offsets import d_write_rows
 from dynstore.stores.pma.cuda.windows import WINDOWS
 
@@ -51,7 +52,7 @@ def d_move_place(place, filled):
 
 
 @device
-def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, left):
+def d_move_elements(slots, board, leaf, gap, is_up, left):
     """All lanes share the moves of all lanes: each a run of ``left`` elements, up or down, the first into its gap.
 
     A leaf with many moves delays no other, and all reads overlap. The bits of slots whose source changes go to the
@@ -68,16 +69,16 @@ def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, lef
         step = np.int32(-1) if d_shuffle(np.int32(is_up), owner) != 0 else np.int32(1)
         slot = np.int32(begin + np.int32(step * number)) & np.int32(31)
         at, origin = base + np.uint64(slot), base + np.uint64((slot + step) & np.int32(31))
-        before, row, column, weight = src[at], src[origin], dst[origin], 0
-        if is_weighted:
-            weight = weights[origin]
+        before, row, column, weight = slots.src[at], slots.src[origin], slots.dst[origin], 0
+        if slots.is_weighted:
+            weight = slots.weights[origin]
         d_sync_warp()  # all lanes have read
         if item < total:
-            dst[at] = column
-            if is_weighted:
-                weights[at] = weight
+            slots.dst[at] = column
+            if slots.is_weighted:
+                slots.weights[at] = weight
             if row != before:
-                src[at] = row
+                slots.src[at] = row
                 thread = cuda.threadIdx.x - lane + owner
                 cuda.atomic.or_(board, thread, np.uint32(1) << np.uint32(slot))
         first = np.int32(first + np.int32(WARP))
@@ -85,7 +86,7 @@ def d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, lef
 
 
 @device
-def d_shift_in(src, dst, weights, is_weighted, board, leaf, word, place, row, column, weight, wanted):
+def d_shift_in(slots, board, leaf, word, place, row, column, weight, wanted):
     """Each lane, if ``wanted``, inserts an edge before slot ``place`` of its own leaf, which has a gap.
 
     Keys keep their order, and the first slot of a run stays the first. Returns the gap that is filled. All lanes call.
@@ -95,14 +96,14 @@ def d_shift_in(src, dst, weights, is_weighted, board, leaf, word, place, row, co
     target = place if is_up else np.int32(place - np.int32(1))
     left = np.int32(gap - target if is_up else target - gap) if wanted else np.int32(0)
     at = (np.uint64(leaf) << np.uint64(5)) + np.uint64(target & np.int32(31))
-    before = src[at]
-    d_move_elements(src, dst, weights, is_weighted, board, leaf, gap, is_up, left)
+    before = slots.src[at]
+    d_move_elements(slots, board, leaf, gap, is_up, left)
     if wanted:
-        dst[at] = column
-        if is_weighted:
-            weights[at] = weight
+        slots.dst[at] = column
+        if slots.is_weighted:
+            slots.weights[at] = weight
         if row != before:
-            src[at] = row
+            slots.src[at] = row
             cuda.atomic.or_(board, cuda.threadIdx.x, np.uint32(1) << np.uint32(target))
     d_sync_warp()
     return gap
@@ -125,29 +126,25 @@ def d_write_leaf_rows(src, offsets, base, changed, far_rows):
 
 
 @device
-def d_read_key(places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number):
+def d_read_key(new, is_weighted, begin, num_keys, number):
     """Return place, source, destination and weight of a leaf's key; behind the last, of that; for no keys, of any."""
     at = np.uint64(begin + min(number, max(num_keys - np.int32(1), np.int32(0))))
-    key, weight = np.uint64(keys[at]) if by_key else at, 0
+    key, weight = np.uint64(new.numbers[at]) if new.by_number else at, 0
     if is_weighted:
-        weight = new_weights[key]
-    return places[at], new_src[key], new_dst[key], weight
+        weight = new.weights[key]
+    return new.places[at], new.src[key], new.dst[key], weight
 
 
 @device
-def d_shift_keys(
-    src, dst, weights, is_weighted, valid, offsets, board, places, keys, by_key, new_src, new_dst, new_weights, leaf,
-    word, begin, num_keys, far_rows,
-):  # fmt: skip
+def d_shift_keys(slots, new, board, leaf, word, begin, num_keys):
     """Each lane inserts its keys, ascending, into a leaf of its own, leaf 0 for none; all lanes of the warp call.
 
     Parameters
     ----------
+    slots : Slots
+    new : NewKeys
+        The lane's are ``num_keys`` from ``begin`` on.
     board : shared uint32 array with an entry a thread of the block
-    places : array
-        The slots that keys go before: ``num_keys`` from ``begin`` on.
-    keys : array
-        If ``by_key``, for each place the key's number in the new columns; else that is the place's own number.
     word : uint32
         The slots of the leaf that have an element.
 
@@ -158,27 +155,21 @@ def d_shift_keys(
     """
     filled, number = np.uint32(0), np.int32(0)
     board[cuda.threadIdx.x] = 0
-    place, row, column, weight = d_read_key(
-        places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number
-    )
+    place, row, column, weight = d_read_key(new, slots.is_weighted, begin, num_keys, number)
     while d_ballot(number < num_keys) != 0:
         wanted, this_row, this_column, this_weight = number < num_keys, row, column, weight
         this_place = d_move_place(np.int32(np.int64(place) - (np.int64(leaf) << 5)), filled)
         number = np.int32(number + np.int32(1))
-        place, row, column, weight = d_read_key(
-            places, keys, by_key, new_src, new_dst, new_weights, is_weighted, begin, num_keys, number
-        )
-        gap = d_shift_in(
-            src, dst, weights, is_weighted, board, leaf, word, this_place, this_row, this_column, this_weight, wanted
-        )
+        place, row, column, weight = d_read_key(new, slots.is_weighted, begin, num_keys, number)
+        gap = d_shift_in(slots, board, leaf, word, this_place, this_row, this_column, this_weight, wanted)
         if wanted:
             word = np.uint32(word | np.uint32(1) << np.uint32(gap))
             if gap >= this_place:
                 filled = np.uint32(filled | np.uint32(1) << np.uint32(gap))
     changed = board[cuda.threadIdx.x]
     if num_keys > 0:
-        valid[leaf] = word
-    return d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
+        slots.valid[leaf] = word
+    return d_write_leaf_rows(slots.src, slots.offsets, np.uint64(leaf) << np.uint64(5), changed, slots.far_rows)
 
 
 @kernel
@@ -192,16 +183,14 @@ def k_shift_leaves(
     a leaf, which that kernel skips. Precondition: there is a key.
     """
     board = cuda.shared.array(THREADS, np.uint32)
-    is_weighted, lane = weights.shape[0] > 0, d_lane()
+    slots = Slots(src, dst, weights, weights.shape[0] > 0, valid, offsets, far_rows)
+    new, lane = NewKeys(places, keys, True, new_src, new_dst, new_weights), d_lane()
     for base in range(cuda.grid(1) - lane, granted[WINDOWS], cuda.gridsize(1)):
         window = min(base + lane, granted[WINDOWS] - 1)
         is_leaf = (base + lane == window) & (end[window] - first[window] == 1)
         leaf = np.int64(first[window]) if is_leaf else np.int64(0)
         num_keys = np.int32(high[window] - low[window]) if is_leaf else np.int32(0)
         begin = np.int64(low[window]) if is_leaf else np.int64(0)
-        has_moved = d_shift_keys(
-            src, dst, weights, is_weighted, valid, offsets, board, places, keys, True, new_src, new_dst, new_weights,
-            leaf, np.uint32(valid[leaf]), begin, num_keys, far_rows,
-        )  # fmt: skip
+        has_moved = d_shift_keys(slots, new, board, leaf, np.uint32(valid[leaf]), begin, num_keys)
         if is_leaf and not has_moved:
             end[window] = leaf
