@@ -20,6 +20,7 @@ from dynstore.cuda.compiler import cuda, device, kernel, prepare
 from dynstore.cuda.warp import d_lane, d_sum_lanes
 from dynstore.stores.gpma.cuda.respread import d_respread
 from dynstore.stores.pma.cuda.delete import find_present
+from dynstore.stores.pma.cuda.records import Columns
 from dynstore.stores.pma.cuda.redistribute import k_set_located
 from dynstore.stores.pma.cuda.segment_offsets import d_fill_edge_rows
 from dynstore.stores.table.cuda.search import d_find_edge, d_find_lower_bound
@@ -132,7 +133,8 @@ def k_try_segments(
                 other += 32
             count = d_sum_lanes(count)
             if height == top or count + 1 <= limit * ((end - first) * 32):
-                d_respread(src, dst, weights, valid, offsets, first * 32, end * 32, new_src, new_dst, new_weights, i)
+                edges, new_keys = Columns(src, dst, weights), Columns(new_src, new_dst, new_weights)
+                d_respread(edges, valid, offsets, first * 32, end * 32, new_keys, i)
                 if d_lane() == 0:
                     heights[i] = height
             elif d_lane() == 0:

@@ -50,13 +50,13 @@ def d_count_below(src, dst, first, count, row, key):
 
 
 @device
-def d_respread(src, dst, weights, valid, offsets, first, end, new_src, new_dst, new_weights, i):
-    """Redistribute the edges in the slots [first, end) with key ``i`` among them; all lanes of a warp call.
+def d_respread(edges, valid, offsets, first, end, new_keys, i):
+    """Redistribute the edges in the slots [first, end) with the i-th new key among them; all lanes of a warp call.
 
     First the edges move to the left without gaps. Then each slot, from the right, takes its element, which is never to
     the right of it. Row offsets inside are written; those at the edges are left to the caller.
     """
-    new_row, new_column = new_src[i], new_dst[i]
+    (src, dst, weights), new_row, new_column = edges, new_keys.src[i], new_keys.dst[i]
     count = d_pack_left(src, dst, weights, valid, first, end)
     rank = d_count_below(src, dst, first, count, new_row, new_column)
     count, size, base = count + 1, end - first, end - WARP
@@ -78,7 +78,7 @@ def d_respread(src, dst, weights, valid, offsets, first, end, new_src, new_dst, 
         src[slot] = row
         dst[slot] = column
         if weights.shape[0] > 0:
-            weight = new_weights[i] if element == rank else weights[origin]
+            weight = new_keys.weights[i] if element == rank else weights[origin]
             d_sync_warp()
             weights[slot] = weight
         word = d_ballot(element != previous)

@@ -114,7 +114,7 @@ MARKED, CLAIMED, COVERED = range(HEAP_ROWS)
 
 
 class Leaves(NamedTuple):
-    """What tells the elements of each leaf with its keys.
+    """The arrays from which the elements of each leaf, with its keys, are counted.
 
     Attributes
     ----------

@@ -6,7 +6,14 @@ import numpy as np
 
 from dynstore.cuda.compiler import cuda, kernel
 from dynstore.cuda.warp import d_lane
-from dynstore.stores.lpma.cuda.layout import d_base_of, d_find_key, d_in_order_slot, d_physical_of, d_word_of
+from dynstore.stores.lpma.cuda.layout import (
+    SearchedLevels,
+    d_base_of,
+    d_find_key,
+    d_in_order_slot,
+    d_physical_of,
+    d_word_of,
+)
 from dynstore.stores.lpma.levels import DST, FIRST_DST, FIRST_SRC, SRC, STAMP, VALID, WEIGHT
 from dynstore.stores.table.slots import PRESENT
 
@@ -26,7 +33,8 @@ def k_look_up(ids, words, weights, table, depth, starts, weighted, edge_src, edg
     """One thread owns one edge: write its slot in order, whether it is there, and its weight, 0 if absent."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
-        place, present = d_find_key(ids, words, table, depth, starts, np.int64(edge_src[i]), edge_dst[i])
+        levels = SearchedLevels(ids, words, table, depth, starts)
+        place, present = d_find_key(levels, np.int64(edge_src[i]), edge_dst[i])
         positions[i] = place
         there[i] = present
         if weighted:
@@ -56,7 +64,8 @@ def k_clear_keys(ids, words, table, depth, starts, edge_src, edge_dst, stamp):
     """One thread owns one edge: if it is there, clear its bit (atomic and)."""
     i = cuda.grid(1)
     if i < edge_src.shape[0]:
-        place, present = d_find_key(ids, words, table, depth, starts, np.int64(edge_src[i]), edge_dst[i])
+        levels = SearchedLevels(ids, words, table, depth, starts)
+        place, present = d_find_key(levels, np.int64(edge_src[i]), edge_dst[i])
         if present:
             p = d_physical_of(place >> 5, depth)
             cuda.atomic.and_(words, d_base_of(table, VALID, p) + p, ~(np.uint32(1) << np.uint32(place & 31)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
     from dynstore.stores.lpma.levels import Levels
+    from dynstore.typing import Array
 
 __all__ = [
     "AllMemory",
+    "SearchedLevels",
     "d_base_of",
     "d_find_key",
     "d_first_source",
@@ -51,6 +53,16 @@ class AllMemory:
 
     def __setitem__(self, item: Any, value: Any) -> None:
         self._host[item] = value
+
+
+class SearchedLevels(NamedTuple):
+    """What a search for edges reads: memory as ids and as words, the table of levels, their number, the rows."""
+
+    ids: Array
+    words: Array
+    table: Array
+    depth: Any
+    starts: Array
 
 
 @cache
@@ -125,8 +137,9 @@ def d_last_source(ids, table, p):
 
 
 @device
-def d_find_key(ids, words, table, depth, starts, row, key):
+def d_find_key(levels, row, key):
     """Return the first slot in order of a row whose destination is not below ``key``, and whether its edge is there."""
+    ids, words, table, depth, starts = levels
     if row >= starts.shape[0] - 1:
         return np.int64(32) << depth, False
     begin, end = d_in_order_slot(starts[row], depth), d_in_order_slot(starts[row + 1], depth)

@@ -17,7 +17,7 @@ from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sync_grid, read_totals
 from dynstore.cuda.warp import d_lane, d_shuffle
-from dynstore.stores.lpma.cuda.layout import d_find_key, d_physical_of, d_word_of, memory_of
+from dynstore.stores.lpma.cuda.layout import SearchedLevels, d_find_key, d_physical_of, d_word_of, memory_of
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_list_keys
 from dynstore.stores.pma.cuda.records import Items, KeyLists, Limits, WindowArrays
 from dynstore.stores.pma.cuda.row_offsets import FAR_START, far_rows_size
@@ -72,13 +72,13 @@ class Planned:
 
 
 @device
-def d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, count, positions, states, control, board):
+def d_locate_in_levels(levels, edge_src, edge_dst, count, positions, states, control, board):
     """Find each key's lower bound inside its row, and whether it is there; add up the counts of both states."""
     first, end = d_chunk(count)
     absent, present, loops = np.int64(0), np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
         row = np.int64(edge_src[i])
-        position, there = d_find_key(ids, words, table, depth, starts, row, edge_dst[i])
+        position, there = d_find_key(levels, row, edge_dst[i])
         positions[i] = position
         states[i] = PRESENT if there else ABSENT
         absent += not there
@@ -228,7 +228,8 @@ def k_plan_levels(
     keys, places = work[:size], work[size : 2 * size]
     leaves, none = work[2 * size : 3 * size], work[3 * size : 4 * size]
     lists = KeyLists(keys, places, leaves, none)
-    d_locate_in_levels(ids, words, table, depth, starts, edge_src, edge_dst, count, positions, states, control, board)
+    levels = SearchedLevels(ids, words, table, depth, starts)
+    d_locate_in_levels(levels, edge_src, edge_dst, count, positions, states, control, board)
     d_sync_grid(control, waits + 1)
     growth = d_find_growth(num_edges + control[ABSENT], depth, high) if inserting else np.int64(0)
     top, num_items, change = depth + growth, control[ABSENT if inserting else PRESENT], 1 if inserting else -1

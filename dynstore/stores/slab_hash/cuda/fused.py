@@ -12,6 +12,8 @@ insertion met keys or a deletion missed some: then all edges are claimed in a ta
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 
 from dynstore.cuda.block import d_claim
@@ -41,7 +43,19 @@ from dynstore.stores.slab_hash.cuda.probe import (
 from dynstore.stores.slab_hash.cuda.write import d_add_degree, d_flush_rows, d_list_emptied
 from dynstore.stores.slab_hash.slabs import BUCKETS, EMPTY, END, FIRST, FREE, HEAD_WORDS, LOCKED, TOMBSTONE, USED
 
-__all__ = ["CONTROL_WORDS", "REFUSED", "REPEATED", "REPEATED_LOOPS", "k_delete_batch", "k_insert_batch"]
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = [
+    "CONTROL_WORDS",
+    "REFUSED",
+    "REPEATED",
+    "REPEATED_LOOPS",
+    "BatchEdges",
+    "SlabArrays",
+    "k_delete_batch",
+    "k_insert_batch",
+]
 
 # Entries of `control`, int64, all 0 at first. First the totals of a plan (see ``plan.py``): in an insertion KEYS counts
 # edges that were entered or met, FOUND those that were met; in a deletion all edges, and those deleted. REPEATED must
@@ -67,6 +81,36 @@ UNWRITTEN, MET, WRITTEN = -1, 0, -2
 WAS_TOMBSTONE, WAS_CLEAN = 1, 2
 
 
+class SlabArrays(NamedTuple):
+    """The arrays of the store (``slabs.py``), and the sizes of a slab.
+
+    Attributes
+    ----------
+    slabs, heads, dirty : array
+    unused : array
+        The stack of freed slabs.
+    state : array
+    words, keys : int
+        Words and keys of a slab.
+    """
+
+    slabs: Array
+    heads: Array
+    dirty: Array
+    unused: Array
+    state: Array
+    words: Any
+    keys: Any
+
+
+class BatchEdges(NamedTuple):
+    """The edges of a batch; those behind the columns' end are the same edges mirrored (``d_edge``)."""
+
+    src: Array
+    dst: Array
+    num_edges: Any
+
+
 @device
 def d_count_lanes(board, row, counted):
     """Add the number of lanes with ``counted`` to one of the block's counts (atomic)."""
@@ -88,23 +132,24 @@ def d_leave_counts(board, control):
 
 
 @device
-def d_find_chain(slabs, heads, words, keys, row, key):
+def d_find_chain(arrays, row, key):
     """Return the base slab of an edge's chain, END for none. Loads the slab, and waits for it."""
-    first, buckets = d_read_head(heads, row)
+    first, buckets = d_read_head(arrays.heads, row)
     base = first + d_find_bucket(key, buckets)
-    touched = d_touch_slab(slabs, words, keys, base)
+    touched = d_touch_slab(arrays.slabs, arrays.words, arrays.keys, base)
     if min(min(touched[0], touched[1]), min(touched[2], touched[3])) < TOMBSTONE:  # never true for keys
         base = np.int64(END)
     return base
 
 
 @device
-def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control, turn, board):
+def d_hang_slabs(arrays, row, last, wanted, control, turn, board):
     """Lanes with ``wanted`` link a new slab to the end of their chain; return it, and its number among all linked.
 
     The link is in the ``last`` slab, or for END in the row's head. A lane that comes late gets the slab that is there,
     or END while another thread is linking it, and the number -1.
     """
+    slabs, heads, unused, words = arrays.slabs, arrays.heads, arrays.unused, arrays.words
     at, slab = HEAD_WORDS * row + FIRST if last == END else last * words + words - 1, np.int64(END)
     if wanted:
         if last == END:
@@ -112,7 +157,7 @@ def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control,
         else:
             slab = np.int64(cuda.atomic.cas(slabs, at, END, LOCKED))
     is_new = wanted and slab == END
-    taken, popped = d_take_slabs(unused, state, is_new)
+    taken, popped = d_take_slabs(unused, arrays.state, is_new)
     d_count_lanes(board, POPPED, popped)
     d_count_lanes(board, FRESH, is_new and not popped)
     if is_new and taken >= unused.shape[0]:
@@ -133,15 +178,13 @@ def d_hang_slabs(slabs, heads, unused, state, words, row, last, wanted, control,
 
 
 @device
-def d_enter_keys(
-    slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, row, key, wanted, counts_loops, hung, control,
-    turn, board,
-):  # fmt: skip
+def d_enter_keys(arrays, reuse, max_chain, row, key, wanted, counts_loops, hung, control, turn, board):
     """Lanes of the warp enter their keys; return each key's code for ``places``, UNWRITTEN for one that is left."""
+    slabs, words, keys = arrays.slabs, arrays.words, arrays.keys
     base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
     if wanted:
-        clean = dirty[row] == 0
-        base = d_find_chain(slabs, heads, words, keys, row, key)
+        clean = arrays.dirty[row] == 0
+        base = d_find_chain(arrays, row, key)
     place, target, spare, _, length, last = d_probe_chains(slabs, words, keys, reuse, key, base)
     if place >= 0:
         code = np.int64(MET)
@@ -157,9 +200,7 @@ def d_enter_keys(
     if lacks and length >= max_chain:
         lacks, control[BAD + turn] = False, 1
     if d_ballot(lacks) != 0:
-        slab, index = d_hang_slabs(
-            slabs, heads, unused, state, words, row, last, lacks and rank == 0, control, turn, board
-        )
+        slab, index = d_hang_slabs(arrays, row, last, lacks and rank == 0, control, turn, board)
         same_end = last == d_shuffle(last, leader)
         slab_there = d_shuffle(slab, leader)
         if rank > 0 and same_end:
@@ -183,42 +224,42 @@ def d_enter_keys(
         hung[index] = -1 - row if last == END else last * words + words - 1
     entered = code <= WRITTEN
     if entered and clean:
-        dirty[row] = 1
+        arrays.dirty[row] = 1
         code -= WAS_CLEAN
-    d_add_degree(heads, row, 1, entered)
+    d_add_degree(arrays.heads, row, 1, entered)
     d_tally(board, code != UNWRITTEN, counts_loops and code != UNWRITTEN and row == key, code == MET, False)
     return code
 
 
 @device
-def d_claim_edges(src, dst, count, counts_loops, table, board):
-    """Count the edges that repeat another one of the batch: each is claimed in a table of zeros."""
-    mask, lane = np.int64(table.shape[0]) - 1, d_lane()
+def d_claim_edges(edges, counts_loops, claims, board):
+    """Count the edges that repeat another one of the batch: each is claimed in ``claims``, a table of zeros."""
+    mask, lane, count = np.int64(claims.shape[0]) - 1, d_lane(), edges.num_edges
     for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
         row, key, there, repeated = np.int64(0), np.int64(0), base + lane < count, False
         if there:
-            row, key, _ = d_edge(src, dst, base + lane)
+            row, key, _ = d_edge(edges.src, edges.dst, base + lane)
         edge = (row << 32) | key
         first = d_shuffle(edge, 0)
         repeated = there and lane > 0 and edge == first
         if there and not repeated:
             slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
-            repeated = not d_end_claim(table, mask, edge, slot, d_try_claim(table, edge, slot))
+            repeated = not d_end_claim(claims, mask, edge, slot, d_try_claim(claims, edge, slot))
         d_count_lanes(board, REPEATED, repeated)
         d_count_lanes(board, REPEATED_LOOPS, repeated and counts_loops and row == key)
 
 
 @device
-def d_end_update(src, dst, count, repeats, counts_loops, table, control, mailbox, ticket, waits, board):
+def d_end_update(edges, repeats, counts_loops, claims, control, mailbox, ticket, waits, board):
     """Count repeated edges if ``repeats``, and post the totals; ``waits``: the number of grid waits so far."""
     if not repeats:
         if cuda.grid(1) == 0:
             d_post_totals(control, mailbox, ticket)
         return
-    for slot in range(cuda.grid(1), table.shape[0], cuda.gridsize(1)):
-        table[slot] = 0
+    for slot in range(cuda.grid(1), claims.shape[0], cuda.gridsize(1)):
+        claims[slot] = 0
     d_sync_grid(control, waits + 1)
-    d_claim_edges(src, dst, count, counts_loops, table, board)
+    d_claim_edges(edges, counts_loops, claims, board)
     d_leave_counts(board, control)
     d_post_when_last(control, mailbox, ticket, DONE)
 
@@ -233,21 +274,21 @@ def d_refuse_update(state, control, mailbox, ticket):
 
 
 @device
-def d_take_back(slabs, heads, dirty, src, dst, count, places, deleted):
+def d_take_back(arrays, edges, places, deleted):
     """Roll back the writes of the edges: restore the keys if they were ``deleted``, else remove them."""
     lane = d_lane()
-    for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
+    for base in range(np.int64(cuda.grid(1)) - lane, edges.num_edges, cuda.gridsize(1)):
         t, row, code = base + lane, np.int64(0), np.int64(UNWRITTEN)
-        if t < count:
+        if t < edges.num_edges:
             code = places[t]
         written = code <= WRITTEN
         if written:
-            row, key, _ = d_edge(src, dst, t)
+            row, key, _ = d_edge(edges.src, edges.dst, t)
             bits = WRITTEN - code
-            slabs[bits >> 2] = key if deleted else EMPTY - (bits & WAS_TOMBSTONE)
+            arrays.slabs[bits >> 2] = key if deleted else EMPTY - (bits & WAS_TOMBSTONE)
             if bits & WAS_CLEAN != 0:
-                dirty[row] = 0
-        d_add_degree(heads, row, 1 if deleted else -1, written)
+                arrays.dirty[row] = 0
+        d_add_degree(arrays.heads, row, 1 if deleted else -1, written)
 
 
 @device
@@ -272,6 +313,8 @@ def k_insert_batch(
     Everything is rolled back if an id is above ``last_id`` or below 0, a chain would get longer than ``max_chain``,
     slabs run out, or a turn leaves too many edges. ``following`` is the next update's control, cleared here.
     """
+    arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
+    edges = BatchEdges(src, dst, count)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:
@@ -294,9 +337,8 @@ def k_insert_batch(
                 if not known:
                     control[BAD + turn] = 1
             code = d_enter_keys(
-                slabs, heads, dirty, unused, state, words, keys, reuse, max_chain, np.int32(row), np.int32(key), known,
-                counts_loops, hung, control, turn, board,
-            )  # fmt: skip
+                arrays, reuse, max_chain, np.int32(row), np.int32(key), known, counts_loops, hung, control, turn, board
+            )
             if is_there:
                 places[t] = code
             is_left = known and code == UNWRITTEN
@@ -313,13 +355,13 @@ def k_insert_batch(
         refused = bool(is_bad or crowded or (turn == TURNS and left > 0))
         num_left = left
     if refused:
-        d_take_back(slabs, heads, dirty, src, dst, count, places, False)
+        d_take_back(arrays, edges, places, False)
         d_take_down(slabs, heads, hung, control)
         if cuda.grid(1) == 0:
             d_refuse_update(state, control, mailbox, ticket)
     else:
         has_met = repeats and control[FOUND] > 0
-        d_end_update(src, dst, count, has_met, counts_loops, table, control, mailbox, ticket, turn, board)
+        d_end_update(edges, has_met, counts_loops, table, control, mailbox, ticket, turn, board)
 
 
 @kernel
@@ -332,6 +374,8 @@ def k_delete_batch(
     Everything is rolled back if an id is above ``last_id`` or below 0. Otherwise rows that have lost their last edge,
     listed for ``d_flush_rows``, are emptied. ``following`` as in :func:`k_insert_batch`.
     """
+    arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
+    edges = BatchEdges(src, dst, count)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:
@@ -352,7 +396,7 @@ def k_delete_batch(
                 control[BAD] = 1
         if known:
             clean = row < dirty.shape[0] and dirty[row] == 0
-            chain = d_find_chain(slabs, heads, words, keys, row, key)
+            chain = d_find_chain(arrays, row, key)
         place, _, _, _, _, _ = d_probe_chains(slabs, words, keys, 0, key, chain)
         code = np.int64(UNWRITTEN)
         if place >= 0 and np.int64(cuda.atomic.cas(slabs, place, key, TOMBSTONE)) == key:
@@ -370,10 +414,10 @@ def k_delete_batch(
     d_leave_counts(board, control)
     d_sync_grid(control, 1)
     if control[BAD] != 0:  # the same in all threads, like all conditions from here on
-        d_take_back(slabs, heads, dirty, src, dst, count, places, True)
+        d_take_back(arrays, edges, places, True)
         if cuda.grid(1) == 0:
             d_refuse_update(state, control, mailbox, ticket)
     else:
         has_missed = repeats and control[FOUND] < control[KEYS]
-        d_end_update(src, dst, count, has_missed, counts_loops, table, control, mailbox, ticket, 1, board)
+        d_end_update(edges, has_missed, counts_loops, table, control, mailbox, ticket, 1, board)
         d_flush_rows(slabs, heads, unused, state, words, emptied, control)
