@@ -160,25 +160,25 @@ def test_kernels_run_on_cupys_current_stream():
 
 
 class FakeCuda:
-    """What ``cupy.cuda`` is asked for; notes what the GPU is told, and how many events are made."""
+    """A stand-in for ``cupy.cuda``: records launches and waits, and counts the events made."""
 
     def __init__(self):
-        self.told, self.events = [], 0
-        self.runtime = SimpleNamespace(deviceSynchronize=lambda: self.told.append("host waits"))
+        self.calls, self.events = [], 0
+        self.runtime = SimpleNamespace(deviceSynchronize=lambda: self.calls.append("host waits"))
 
     def Event(self, disable_timing):  # noqa: N802
         self.events += 1
-        return SimpleNamespace(record=lambda stream: self.told.append(f"event on {stream.ptr}"))
+        return SimpleNamespace(record=lambda stream: self.calls.append(f"event on {stream.ptr}"))
 
     def stream(self, handle):
-        return SimpleNamespace(ptr=handle, wait_event=lambda event: self.told.append(f"{handle} waits"))
+        return SimpleNamespace(ptr=handle, wait_event=lambda event: self.calls.append(f"{handle} waits"))
 
 
 @pytest.fixture
 def fake(monkeypatch):
     fake = FakeCuda()
     monkeypatch.setattr(
-        launch, "start_entry", lambda entry, blocks, threads, handle, values: fake.told.append(f"start on {handle}")
+        launch, "start_entry", lambda entry, blocks, threads, handle, values: fake.calls.append(f"start on {handle}")
     )
     return fake
 
@@ -191,14 +191,14 @@ def test_resident_kernels_of_one_stream_cost_nothing_more(fake):
     order = ResidentOrder(fake)
     for _ in range(3):
         start(order, fake.stream(0))
-    assert (fake.told, fake.events) == (["start on 0"] * 3, 0)
+    assert (fake.calls, fake.events) == (["start on 0"] * 3, 0)
 
 
 def test_resident_kernels_of_two_streams_run_one_after_another(fake):
     order = ResidentOrder(fake)
     for handle in (5, 5, 7, 7, 5):
         start(order, fake.stream(handle))
-    assert fake.told == [
+    assert fake.calls == [
         *("start on 5", "start on 5", "host waits", "start on 7", "event on 7"),
         *("start on 7", "event on 7", "5 waits", "start on 5", "event on 5"),
     ]
@@ -212,7 +212,7 @@ def test_threads_share_a_stream_but_not_its_handle_where_each_has_its_own(fake):
             order = ResidentOrder(fake)
             start(order, fake.stream(handle))
             another.submit(start, order, fake.stream(handle)).result()
-    assert fake.told == ["start on 0", "start on 0", "start on 2", "host waits", "start on 2", "event on 2"]
+    assert fake.calls == ["start on 0", "start on 0", "start on 2", "host waits", "start on 2", "event on 2"]
 
 
 def test_a_thread_that_gets_the_number_of_one_that_ended_has_another_stream(fake):
@@ -222,7 +222,7 @@ def test_a_thread_that_gets_the_number_of_one_that_ended_has_another_stream(fake
         thread = Thread(target=start, args=(order, fake.stream(launch.PER_THREAD_STREAM)))
         thread.start()
         thread.join()
-    assert [told for told in fake.told if "wait" in told] == ["host waits", *18 * ["2 waits"]]
+    assert [call for call in fake.calls if "wait" in call] == ["host waits", *18 * ["2 waits"]]
 
 
 def test_the_last_stream_is_kept_so_that_no_other_one_has_its_handle(fake):
@@ -239,7 +239,7 @@ def test_a_kernel_that_does_not_start_leaves_the_order_usable(fake, monkeypatch)
         with pytest.raises(ZeroDivisionError):
             start(order, fake.stream(7))
     start(order, fake.stream(5))
-    assert fake.told == ["start on 5", "host waits", "5 waits", "start on 5", "event on 5"]
+    assert fake.calls == ["start on 5", "host waits", "5 waits", "start on 5", "event on 5"]
 
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs DYNSTORE_TEST_DEVICES=cuda")

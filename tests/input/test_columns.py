@@ -50,7 +50,7 @@ def test_columns_that_kernels_take_are_taken_as_they_are(device: Backend) -> Non
     assert columns.dst is dst
     assert columns.weights is None
     assert columns.max_id is None
-    assert read(device, src, dst, np.ones(2)).src.tolist() == [3, 4]  # weights that nobody wants
+    assert read(device, src, dst, np.ones(2)).src.tolist() == [3, 4]  # weights that are not wanted
 
 
 def test_columns_with_gaps_are_copied(device: Backend) -> None:

@@ -71,7 +71,7 @@ def test_a_few_new_vertices_need_no_plan(twins, insert_into_both, directed):
 
 @pytest.mark.parametrize("directed", [True, False])
 def test_ids_that_are_new_need_no_plan_either(twins, insert_into_both, directed):
-    """As where an id is a number, but that strangers are told by the table."""
+    """As without renumbering, but the table of ids finds the new vertices."""
     graph, twin = twins(directed=directed, renumber=True)
     for src, dst, looked_at in (([3, 10**6], [1, 3], True), ([10**5, 4], [1, 10**7], False), ([3], [5], False)):
         report, started = insert_into_both(graph, twin, src, dst)

@@ -322,7 +322,7 @@ def test_a_leaf_is_left_too_empty_by_a_deletion_of_its_first_slot(device, tiles,
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 def test_updates_of_undirected_graphs(device, tiles, compare, rng, dtype):
-    """Edges are mirrored, self-loops are not, and each is told once."""
+    """Edges are mirrored, self-loops are not, and each is counted once."""
     most = int((14 * tiles.TILE_SLOTS) ** 0.5)
     hub, rest = np.array([np.full(most, 9), np.arange(most)]), rng.integers(0, most, (2, tiles.TILE_SLOTS))
     edges = np.c_[hub, rest].astype(dtype)

@@ -65,7 +65,7 @@ def test_a_deletion_that_empties_leaves_packs_them(device):
 
 
 def test_a_deletion_that_empties_leaves_is_planned_from_what_was_found(device, launches):
-    """Its edges are looked for once, and nobody looks at their ids; edges that are not there have them looked at."""
+    """Its edges are located once, and their ids are not checked; if edges are missing, the ids are checked."""
     graph, (rows, columns) = on_device(np.divmod(np.arange(1600, dtype=np.int32), 40), device)
     launches.clear()
     report = graph.delete_edges((rows[700:400:-1], columns[700:400:-1]))

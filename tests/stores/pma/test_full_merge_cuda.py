@@ -86,7 +86,7 @@ def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypat
 
 @pytest.mark.parametrize(("directed", "dtype"), [(True, np.int32), (False, np.int64)])
 def test_in_edges_grow_with_their_out_edges(device, directed, dtype):
-    """Both are to be merged, from a batch that nobody has looked at, in which some edges are named twice."""
+    """Both are to be merged, from a batch that is not checked yet, in which some edges stand twice."""
     graphs = [DynamicGraph(device=name, directed=directed, vertex_dtype=dtype) for name in (device, "cpu")]
     src, dst = np.divmod(7 * np.arange(900, dtype=dtype), 90)
     for first, end in ((0, 600), (600, 606), (606, 900)):

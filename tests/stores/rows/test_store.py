@@ -1,4 +1,4 @@
-"""Stores of rows: which of them a packed table has to read again, however long nobody has asked for one."""
+"""Stores of rows: which of them a packed table has to read again, however long ago one was read."""
 
 from __future__ import annotations
 

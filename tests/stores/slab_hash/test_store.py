@@ -89,7 +89,7 @@ def check_slabs(graph):
     stack = table.unused[:free].tolist()
     assert sorted(taken + stack) == list(range(int(table.state[USED]))), "a slab is lost, or in two chains"
     assert (slabs[stack] == EMPTY).all(), "a slab on the stack is not clean"
-    assert (slabs[int(table.state[USED]) :] == EMPTY).all(), "a slab that nobody took is not clean"
+    assert (slabs[int(table.state[USED]) :] == EMPTY).all(), "a free slab is not clean"
     return table
 
 

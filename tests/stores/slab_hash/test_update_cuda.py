@@ -45,7 +45,7 @@ def state_of(graph):
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_ordinary_updates_are_written_before_the_host_looks(device, directed, weighted, launches, reads):
-    """No read-back, and nobody looks at the ids before; edges to insert must have no weights for that."""
+    """Nothing is read back, and ids are not checked before; this holds for insertions without weights."""
     graph, src, dst = make(device, directed, weighted=weighted)
     batch = on_device(graph, np.r_[src[:20], 3, 3, 9], np.r_[dst[:20], 39, 39, 9])
     if not weighted:
