@@ -145,7 +145,8 @@ class Updates(Orientations, Tracked):
                 if isinstance(outcome, Refused):
                     batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
                     outcome = self._plan(operation, batch)
-                    change = None if outcome.out.appended else self._read_change(batch, True)
+                    if not outcome.out.appended:
+                        change = self._read_change(batch, True)
                 return self._finish_insertion(outcome, batch, columns, naming, change)
 
     def _delete(self, request: Request) -> UpdateReport:
