@@ -11,8 +11,8 @@ from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta, DeltaLog
     from dynstore.graph import DynamicGraph
+    from dynstore.graph.delta import Delta, DeltaLog
 
 __all__ = ["Answer", "Monitor", "track"]
 

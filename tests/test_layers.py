@@ -20,7 +20,7 @@ FOLDERS = {
 }
 MAX_LINES = 450
 MAX_FILES = 20  # of a folder, `__init__.py` not counted
-CROWDED = ("", "benchmarks")  # the package itself, and what measures it
+CROWDED = ("benchmarks",)  # what measures the package
 
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
@@ -36,11 +36,11 @@ LAYERS = [
     ("stores.base",),
     ("stores.pma", "stores.rows"),
     ("stores",),
-    ("delta", "queries"),
-    ("orientations",),
-    ("tracked",),
-    ("updates",),
-    ("conversions", "graph"),
+    ("graph.delta", "graph.queries"),
+    ("graph.orientations",),
+    ("graph.tracked",),
+    ("graph.updates",),
+    ("graph.conversions", "graph.dynamic", "graph"),
     ("io", "datasets"),
     ("algorithms",),
     ("adapters",),
@@ -92,7 +92,7 @@ AT_IMPORT = {
 
 
 # module -> the higher layer that it may name in a string, to be imported when a method is called
-BY_NAME = {"conversions": "adapters", "tracked": "algorithms", "stores": "stores"}
+BY_NAME = {"graph.conversions": "adapters", "graph.tracked": "algorithms", "stores": "stores"}
 # layer whose types the layers below may name: they are handed a backend, and import none
 HANDED_DOWN = "backend"
 
@@ -277,9 +277,9 @@ def test_no_module_has_the_name_of_what_it_exports() -> None:
         ("graph", "import algorithms", "import dynstore.algorithms"),
         ("graph", "import_module('dynstore.adapters.arrow')", "graph is below adapters, and may not name it"),
         ("graph", "import_module(f'dynstore.adapters.{name}')", "graph is below adapters, and may not name it"),
-        ("conversions", "import_module('dynstore.algorithms')", "conversions is below algorithms"),
-        ("conversions", "from dynstore.adapters import tables", "conversions is below adapters"),
-        ("tracked", "import_module('dynstore.adapters.arrow')", "tracked is below adapters"),
+        ("graph.conversions", "import_module('dynstore.algorithms')", "graph.conversions is below algorithms"),
+        ("graph.conversions", "from dynstore.adapters import tables", "graph.conversions is below adapters"),
+        ("graph.tracked", "import_module('dynstore.adapters.arrow')", "graph.tracked is below adapters"),
         ("graph", "def f():\n    import cudf", "graph must not name cudf"),
         ("adapters.networkx_info", "def f():\n    import networkx", "adapters.networkx_info must not name networkx"),
         ("stores.merge.store", "def f():\n    import cupy", "stores.merge.store must not name cupy"),
@@ -311,8 +311,8 @@ def test_the_rule_sees(module: str, source: str, message: str) -> None:
         ("stores.merge.cpu", "from numba import njit"),
         ("stores.pma.cpu.windows", "from numba import njit"),
         ("cuda.compiler", "from numba import cuda"),
-        ("conversions", "import_module('dynstore.adapters.tables.arrow')"),
-        ("tracked", "import_module('dynstore.algorithms.tracking')"),
+        ("graph.conversions", "import_module('dynstore.adapters.tables.arrow')"),
+        ("graph.tracked", "import_module('dynstore.algorithms.tracking')"),
         ("adapters.tables.arrow", "import_module('dynstore.algorithms')"),
         ("stores.merge.cuda", "from dynstore.cuda.compiler import cuda"),
         ("stores.gpma_plus.cuda.x", "from dynstore.stores.pma.cuda import windows"),

@@ -12,9 +12,9 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.batches.make import make_batch
 from dynstore.errors import InputError
+from dynstore.graph.updates import Deletion, Growth, Insertion
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.testing.invariants import check_graph, live_edges
-from dynstore.updates import Deletion, Growth, Insertion
 from tests.conftest import DEVICES
 
 DEVICE = DEVICES[-1]

@@ -8,7 +8,7 @@ from dynstore.algorithms.community.api import chosen_counts, read_chosen
 from dynstore.algorithms.tracking import Answer
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
 __all__ = ["TriangleAnswer"]

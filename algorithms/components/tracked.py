@@ -12,7 +12,7 @@ from dynstore.algorithms.traversal.api import search_hops
 from dynstore.algorithms.traversal.tracked import grow, too_many
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
 __all__ = ["ComponentAnswer"]

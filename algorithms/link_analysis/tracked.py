@@ -19,7 +19,7 @@ from dynstore.algorithms.traversal.tracked import grow
 from dynstore.errors import FailedToConvergeError, InputError
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
 __all__ = ["PagerankAnswer"]

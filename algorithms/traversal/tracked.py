@@ -11,7 +11,7 @@ from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, se
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
 __all__ = ["BfsAnswer", "PathAnswer", "SsspAnswer", "grow", "too_many"]

@@ -127,7 +127,7 @@ def test_a_copy_is_not_followed(device: str, name: str) -> None:
 def test_large_changes_are_not_kept(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = wheel(device)
     monitor = graph.track("triangle_count")
-    monkeypatch.setattr("dynstore.tracked.MIN_KEPT", 10)
+    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 10)
     graph.insert_edges(([1, 2], [4, 5]))
     graph.insert_edges(([1, 2], [5, 6]))
     check(monitor, graph, "incremental")

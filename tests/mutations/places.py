@@ -199,7 +199,7 @@ HOST_KERNELS = [
 HOST_CODE = [
     Mutation(
         "snapshot-outlives-its-version",
-        "dynstore/updates.py",
+        "dynstore/graph/updates.py",
         "lease.ended_by = lease.version + 1\n        self._lease = Lease(lease.ended_by)",
         "self._lease = Lease(lease.version + 1)",
         ("tests/test_snapshot.py", f"{CONTRACT}::TestGpmaPlusOnCpu"),
@@ -213,7 +213,7 @@ HOST_CODE = [
     ),
     Mutation(
         "update-that-failed-is-in-the-in-edges",
-        "dynstore/updates.py",
+        "dynstore/graph/updates.py",
         "self._forget_in_edges()",
         "pass",
         (f"{STORES}/test_orientations.py",),
@@ -234,7 +234,7 @@ HOST_CODE = [
     ),
     Mutation(
         "interrupt-stops-a-reordering",
-        "dynstore/graph.py",
+        "dynstore/graph/dynamic.py",
         "with Uninterrupted():\n            self._out, self._in = out, into",
         "if True:\n            self._out, self._in = out, into",
         (f"{STORES}/test_interrupts.py",),
@@ -248,7 +248,7 @@ HOST_CODE = [
     ),
     Mutation(
         "answer-forgets-how-an-edge-began",
-        "dynstore/delta.py",
+        "dynstore/graph/delta.py",
         "backwards = changes[::-1]",
         "backwards = changes",
         (f"{ALGORITHMS}/test_tracking.py",),

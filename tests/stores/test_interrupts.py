@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import dynstore.updates
+import dynstore.graph.updates
 from dynstore.interrupts import Uninterrupted
 from dynstore.testing.pair import Pair
 
@@ -98,7 +98,7 @@ def test_ctrl_c_before_an_update_has_its_version(
     pair = Pair(device="cpu", renumber=True, reuse_ids=True, transposed=transposed)
     pair.insert([3, 3, 4, 5], [4, 5, 5, 6])
     pair.insert([9, 9, 9, 9], [3, 4, 5, 6])
-    assert interrupt(monkeypatch, pair, dynstore.updates, "Lease", method, *args) == 1
+    assert interrupt(monkeypatch, pair, dynstore.graph.updates, "Lease", method, *args) == 1
 
 
 def test_an_interrupt_is_handled_once_at_the_end_of_the_outermost_block() -> None:

@@ -12,7 +12,7 @@ from dynstore.cuda.warp import d_ballot, d_lane
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

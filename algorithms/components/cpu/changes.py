@@ -11,7 +11,7 @@ from dynstore.algorithms.components.cpu.labels import d_find_root
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

@@ -11,7 +11,7 @@ from dynstore.cuda.compiler import cuda, kernel
 from dynstore.cuda.warp import d_lane
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

@@ -10,7 +10,7 @@ from numba import njit
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

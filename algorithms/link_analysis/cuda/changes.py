@@ -15,7 +15,7 @@ from dynstore.cuda.compiler import SIMULATED, cuda, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

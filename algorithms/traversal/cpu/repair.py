@@ -21,7 +21,7 @@ from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.algorithms.traversal.cpu.search import d_sift_down, d_sift_up
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

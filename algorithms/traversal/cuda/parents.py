@@ -15,7 +15,7 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane
 
 if TYPE_CHECKING:
-    from dynstore.delta import Delta
+    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore.conversions import Conversions
 from dynstore.errors import InputError, MissingDependencyError
+from dynstore.graph.conversions import Conversions
 from tests.adapters.graphs import edges_of, every_id, every_kind, gapped_graph, named_graph, named_rows, rows_of
 
 pl: Any

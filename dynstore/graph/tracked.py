@@ -10,7 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from dynstore.delta import Change, Delta, DeltaLog, net_delta, read_change
+from dynstore.graph.delta import Change, Delta, DeltaLog, net_delta, read_change
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

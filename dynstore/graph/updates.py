@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import UnsortedBatch
+from dynstore.graph.orientations import Orientations
+from dynstore.graph.tracked import Tracked
 from dynstore.input.columns import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.orientations import Orientations
 from dynstore.snapshot import Lease
 from dynstore.stores.base import Reason, Refused
-from dynstore.tracked import Tracked
 from dynstore.typing import UpdateReport
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.batches.sorted import Batch
-    from dynstore.delta import Change
+    from dynstore.graph.delta import Change
     from dynstore.ids.base import IdPlan, Names
     from dynstore.input.columns import EdgeColumns
     from dynstore.stores.base import Plan, Store

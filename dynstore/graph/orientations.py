@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.batches.sorted import EdgeBatch
+from dynstore.graph.queries import Queries
 from dynstore.interrupts import MemoryChecked
-from dynstore.queries import Queries
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store

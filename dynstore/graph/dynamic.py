@@ -11,8 +11,9 @@ from dynstore.backend import Backend, get_backend
 from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
-from dynstore.conversions import Conversions
 from dynstore.errors import InputError, unknown_name
+from dynstore.graph.conversions import Conversions
+from dynstore.graph.updates import Deletion, Growth, Plans, Request, Updates
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
 from dynstore.input.columns import has_weights
@@ -21,7 +22,6 @@ from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Store
 from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
-from dynstore.updates import Deletion, Growth, Plans, Request, Updates
 
 __all__ = ["DynamicGraph"]
 

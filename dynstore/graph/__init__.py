@@ -1,0 +1,5 @@
+"""The public graph: one file a part of its methods."""
+
+from dynstore.graph.dynamic import DynamicGraph
+
+__all__ = ["DynamicGraph"]
