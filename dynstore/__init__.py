@@ -11,7 +11,9 @@ __all__ = [
     "DynamicGraph",
     "GapCSR",
     "ReorderReport",
+    "SlideReport",
     "UpdateReport",
+    "Window",
     "__version__",
     "algorithms",
     "betweenness_centrality",
@@ -30,7 +32,9 @@ _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
     "ReorderReport": "dynstore.typing",
+    "SlideReport": "dynstore.windows.window",
     "UpdateReport": "dynstore.typing",
+    "Window": "dynstore.windows.window",
     "betweenness_centrality": "dynstore.algorithms",
     "bfs": "dynstore.algorithms",
     "explain": "dynstore.adapters.explanation",
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport
+    from dynstore.windows.window import SlideReport, Window
 
 
 def __getattr__(name: str) -> Any:

@@ -25,7 +25,7 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: G.insert_edges(NUMBERED, None, "b"), InputTypeError, "insert_edges: source is None; wanted the name"),
     (lambda G: G.delete_edges(NUMBERED, "a", 1), InputTypeError, "delete_edges: destination is 1; wanted the name"),
     (lambda G: G.insert_edges(TWICE), InputError, "insert_edges: the frame has 2 columns `source`; wanted one"),
-    (lambda G: G.insert_edges([(0, 1)]), InputTypeError, "insert_edges: edges is a list; wanted a pandas, pyarrow"),
+    (lambda G: G.insert_edges([0, 1]), InputTypeError, "insert_edges: edges is a list; wanted a pandas, pyarrow"),
     (lambda G: G.insert_edges(None), InputTypeError, "insert_edges: edges is a NoneType; wanted"),
     (lambda G: G.insert_edges(([0.5], [1])), InputTypeError, "`src` is float64; vertex ids must be integers"),
     (lambda G: G.insert_edges(([1, -1], [1, 1])), InputError, "`src` has -1 at row 1; vertex ids must not be"),
@@ -76,6 +76,7 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: store_of(nx.path_graph(3)), InputTypeError, "G is a networkx.classes.graph.Graph; wanted a graph that"),
     (lambda G: store_of(None), InputTypeError, "G is a NoneType; wanted a graph that was converted"),
     (lambda G: DynamicGraph(device="gpu"), InputError, "known: 'auto', 'cpu', 'cuda'. A GPU is 'cuda'"),
+    (lambda G: DynamicGraph(direted=False), InputError, "unknown option 'direted'; known: .*Did you mean 'directed'"),
     (lambda G: DynamicGraph(store="GPMA+"), InputError, r"unknown store 'GPMA\+'.*Did you mean 'gpma\+'"),
     (lambda G: read_events(None), InputTypeError, "read_events: path is a NoneType; wanted a str or a path"),  # type: ignore[arg-type]
 ]
@@ -104,7 +105,7 @@ def test_weights_are_for_weighted_graphs() -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     graph = DynamicGraph(weighted=True, device="cpu")
-    graph.insert_edges(([0, 1, 2], [1, 2, 3]))
+    graph.insert_edges(([0, 1, 2], [1, 2, 3]), default_weight=1.0)
     assert dynstore.bfs(graph, 0, depth_limit=np.int8(1))["distance"].tolist()[:2] == [0, 1]
     assert dynstore.sssp(graph, 0, cutoff=np.float32(1.5))["distance"].tolist()[:2] == [0.0, 1.0]
     ranks = dynstore.pagerank(graph, alpha=np.float32(0.5), max_iter=np.int64(50))

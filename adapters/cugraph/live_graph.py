@@ -75,13 +75,14 @@ class LiveGraph(LiveViews):
         destination: str | None = None,
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
     ) -> UpdateReport:
         """Insert a batch, see :meth:`dynstore.DynamicGraph.insert_edges`; a frame's columns default to the graph's."""
         names = self._columns
         if weight is None and names.weight is not None and names.weight in getattr(edges, "columns", ()):
             weight = names.weight
         return self.dynamic_graph.insert_edges(
-            edges, source or names.source, destination or names.destination, weight, on_duplicate
+            edges, source or names.source, destination or names.destination, weight, on_duplicate, default_weight
         )
 
     def delete_edges(self, edges: Any, source: str | None = None, destination: str | None = None) -> UpdateReport:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.adapters.libraries import require
-from dynstore.adapters.tables.columns import gapped_columns, kept_ids, to_host
-from dynstore.input.columns import GAPS_MARK
+from dynstore.adapters.tables.columns import describe_origin, gapped_columns, kept_ids, to_host
+from dynstore.input.forms import GAPS_MARK
+from dynstore.input.origin import MARK
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -33,7 +34,8 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
         Without gaps the vertices are plain ids.
         With gaps, it has one chunk a column, is marked so that ``insert_edges`` skips the gaps, and keeps a pin. While
         it or anything made from it without a copy lives, the graph's next update writes to other memory, which costs
-        one copy of the graph. The table never changes.
+        one copy of the graph. The table never changes. Its metadata say how the graph was made, so that ``from_edges``
+        of the table makes an equal graph (:mod:`dynstore.input.origin`).
 
     Raises
     ------
@@ -42,7 +44,8 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
     """
     pyarrow = require("to_arrow", "pyarrow")
     if compact:
-        return pyarrow.table({name: pyarrow.array(to_host(G, array)) for name, array in G.edge_columns().items()})
+        packed = {name: pyarrow.array(to_host(G, array)) for name, array in G.edge_columns().items()}
+        return pyarrow.table(packed, metadata={MARK: describe_origin(G)})
     columns, valid, num_gaps = gapped_columns(G)
     bits = pyarrow.py_buffer(to_host(G, valid)) if num_gaps else None
     arrays = {}
@@ -54,7 +57,7 @@ def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
         names = kept_ids(G, "pyarrow", lambda: pyarrow.array(to_host(G, G.vertex_ids())))
         for name in ("source", "destination"):
             arrays[name] = pyarrow.DictionaryArray.from_arrays(arrays[name], names, safe=False)
-    return pyarrow.table(arrays, metadata={GAPS_MARK: "1"})
+    return pyarrow.table(arrays, metadata={GAPS_MARK: "1", MARK: describe_origin(G)})
 
 
 def to_polars(G: DynamicGraph) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from dynstore.input.origin import MARK, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["GappedColumns", "gapped_columns", "kept_ids", "to_host", "to_pandas"]
+__all__ = ["GappedColumns", "describe_origin", "gapped_columns", "kept_ids", "to_host", "to_pandas"]
 
 _Ids = TypeVar("_Ids")
 
@@ -64,7 +67,7 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
         Makes them from ``G.vertex_ids()``. The result must not refer to the graph, and must not be written to.
     """
     # If numbers are reused, an update may change a number's id without changing V.
-    version = G.version if getattr(G.ids, "reuse_ids", False) else None
+    version = G.version if G.ids.reuse_ids else None
     key = (G.ids.epoch, G.number_of_vertices(), version)
     kept = _kept.setdefault(G, {})
     if library not in kept or kept[library][0] != key:
@@ -77,11 +80,21 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
 def to_pandas(G: DynamicGraph) -> Any:
     """Return a new pandas frame ``source, destination[, weight]``, wherever the graph is.
 
-    The rows are those of :meth:`dynstore.DynamicGraph.edge_table`: no gaps, an undirected edge once.
+    The rows are those of :meth:`dynstore.DynamicGraph.edge_table`: no gaps, an undirected edge once. Its ``attrs`` say
+    how the graph was made, so that ``from_edges`` of the frame makes an equal one (:mod:`dynstore.input.origin`).
     """
     import pandas
 
-    return pandas.DataFrame({name: to_host(G, array) for name, array in G.edge_columns().items()})
+    frame = pandas.DataFrame({name: to_host(G, array) for name, array in G.edge_columns().items()})
+    frame.attrs[MARK] = describe_origin(G)
+    return frame
+
+
+def describe_origin(G: DynamicGraph) -> str:
+    """Return the mark of a graph's tables, as JSON; see :mod:`dynstore.input.origin`."""
+    values = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name
+    num_vertices = 0 if G.is_renumbered() else G.number_of_vertices()
+    return json.dumps({**dict(zip(OPTIONS, values, strict=True)), "num_vertices": num_vertices})
 
 
 def to_host(G: DynamicGraph, array: Array) -> np.ndarray:

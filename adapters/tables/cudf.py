@@ -13,7 +13,7 @@ import numpy as np
 from dynstore.adapters.libraries import require
 from dynstore.adapters.tables.columns import gapped_columns, kept_ids
 from dynstore.errors import InputError, LimitError
-from dynstore.input.columns import GAPS_MARK
+from dynstore.input.forms import GAPS_MARK
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:

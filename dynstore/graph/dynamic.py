@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields
+from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
-from dynstore.arguments import check_count, check_dtype, check_flag
+from dynstore.arguments import check_count, check_dtype, check_flag, check_number
 from dynstore.backend import Backend, get_backend
 from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
-from dynstore.graph.updates import Deletion, Growth, Plans, Request, Updates
+from dynstore.graph.exchanges import ON_DUPLICATE, Exchanges
+from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
-from dynstore.input.columns import has_weights
+from dynstore.input.forms import brings_weights, find_weight, open_edges
+from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
@@ -28,10 +34,9 @@ __all__ = ["DynamicGraph"]
 CALLER = "DynamicGraph"
 VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
-ON_DUPLICATE = ("replace", "add", "append")
 
 
-class DynamicGraph(Conversions, Updates):
+class DynamicGraph(Conversions, Exchanges):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -105,6 +110,7 @@ class DynamicGraph(Conversions, Updates):
         self.store_name, store_options = resolve_strategy(chosen, store_options)
         with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)
+            _check_options(make, store_options)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
         self._in: Store | None = None
         self._store_options = store_options
@@ -112,6 +118,8 @@ class DynamicGraph(Conversions, Updates):
         # Whether the last edges brought new ids. If so, the next ones are validated before they are inserted, not
         # after.
         self._expects_new_ids = False
+        self._ignored_weights = False
+        self._window = None
         self._lease = Lease(0)
         self._views: dict[bool, GapCSR] = {}
         self._logs = set()
@@ -124,12 +132,50 @@ class DynamicGraph(Conversions, Updates):
         destination: str = "destination",
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
         **graph_options: Any,
     ) -> DynamicGraph:
-        """Make a graph and insert the edges; by default it is weighted if the edges have weights."""
-        graph_options.setdefault("weighted", has_weights(edges, weight))
-        graph = cls(**graph_options)
-        graph.insert_edges(edges, source, destination, weight, on_duplicate)
+        """Make a graph and insert the edges.
+
+        Parameters
+        ----------
+        edges : DynamicGraph, frame, tuple or list
+            Another graph, or what :meth:`insert_edges` takes. A graph, and a table that a graph has made, bring their
+            own options and isolated vertices: the new graph equals that graph. Tables cannot bring the isolated
+            vertices of graphs with ``renumber=True``, and polars frames bring edges only.
+        source, destination, weight, on_duplicate, default_weight
+            As for :meth:`insert_edges`.
+        **graph_options
+            Those of :class:`DynamicGraph`. By default the graph is weighted if the edges have weights.
+
+        Returns
+        -------
+        DynamicGraph
+
+        Raises
+        ------
+        InputError
+            For bad input.
+
+        Examples
+        --------
+        >>> G = DynamicGraph.from_edges([("ann", "bob"), ("bob", "cid")], renumber=True, device="cpu")
+        >>> G.has_edges([("ann", "bob"), ("ann", "cid")]).tolist()
+        [True, False]
+        """
+        if isinstance(edges, DynamicGraph):
+            return edges._remade(graph_options, default_weight)
+        edges = open_edges("from_edges", edges)
+        origin = read_origin(edges)
+        options: dict[str, Any] = {**origin.options, **graph_options}
+        brought = default_weight is not None or brings_weights(edges, find_weight(edges, (source, destination, weight)))
+        options.setdefault("weighted", brought)
+        graph = cls(**options)
+        graph.insert_edges(
+            edges, source, destination, weight, on_duplicate, default_weight if graph._weighted else None
+        )
+        if origin.num_vertices and not graph.is_renumbered():
+            graph.insert_vertices([origin.num_vertices - 1])
         return graph
 
     def __repr__(self) -> str:
@@ -138,6 +184,40 @@ class DynamicGraph(Conversions, Updates):
             f"DynamicGraph({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
             f"store={self.store_name!r}, device={self.device!r}, version={self.version})"
         )
+
+    def _options(self) -> dict[str, Any]:
+        """Return the arguments that make an empty graph like this one."""
+        return {
+            "directed": self._directed,
+            "weighted": self._weighted,
+            "store": self.store_name,
+            "device": self.device,
+            "vertex_dtype": self.vertex_dtype.name,
+            "weight_dtype": self.weight_dtype.name,
+            "max_vertices": self.ids.max_vertices,
+            "renumber": self.ids.renumbered,
+            "reuse_ids": self.ids.reuse_ids,
+            **self._store_options,
+        }
+
+    def _remade(self, given: dict[str, Any], default_weight: float | None) -> DynamicGraph:
+        """Return an equal graph made with other options."""
+        own = self._options()
+        if {**own, **given} == own:
+            return self.copy()
+        graph = type(self)(**{**own, **given})
+        columns = self.edge_columns()
+        if not graph._weighted:
+            columns.pop("weight", None)
+        host = graph.backend.name != self.backend.name
+        arrays = [self._on_host(array) if host else array for array in columns.values()]
+        graph.insert_edges(tuple(arrays), default_weight=default_weight)
+        ids = self.vertex_ids()
+        graph.insert_vertices(self._on_host(ids) if host else ids)
+        return graph
+
+    def _on_host(self, array: Any) -> np.ndarray:
+        return array if isinstance(array, np.ndarray) else self.backend.to_host(array)
 
     # ------------------------------------------------------------------ updates
 
@@ -148,19 +228,26 @@ class DynamicGraph(Conversions, Updates):
         destination: str = "destination",
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
     ) -> UpdateReport:
         """Insert a batch of edges.
 
         Parameters
         ----------
-        edges : frame or tuple
-            A pandas, pyarrow, polars or cuDF frame, or ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists.
+        edges : frame, tuple or list
+            - a pandas, pyarrow, polars or cuDF frame, or any Arrow stream;
+            - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
+            - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
         source, destination, weight : str
-            The frame's columns. A weighted graph given no weights takes 1.
+            The frame's columns. Where no weight is named, a column called ``weight`` is used. An unweighted graph
+            ignores that column.
         on_duplicate : {"replace", "add", "append"}
             What to do with an edge that is there, or twice in the batch: the last weight wins, or all weights
             are summed. An edge that was deleted starts from nothing. With "append" (``store="lpma"``, weighted
             graphs) they are summed too, and an edge is there if and only if its sum is above 0.
+        default_weight : float, optional
+            The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
+            unweighted graph does not use it.
 
         Returns
         -------
@@ -169,7 +256,7 @@ class DynamicGraph(Conversions, Updates):
         Raises
         ------
         InputError
-            For bad input; the graph is unchanged.
+            For bad input, such as weights for an unweighted graph or none for a weighted one; the graph is unchanged.
         OutOfMemoryError
             When memory runs out; the graph is unchanged.
         """
@@ -181,17 +268,16 @@ class DynamicGraph(Conversions, Updates):
                 f"insert_edges: on_duplicate is 'append', the graph is {kind} in store {self.store_name!r}; "
                 "wanted a weighted graph in store 'lpma'"
             )
-        if not self._weighted and has_weights(edges, weight):
-            raise InputError(
-                "insert_edges: weights were given, but the graph is unweighted; make it with weighted=True"
-            )
+        if default_weight is not None:
+            default_weight = check_number("insert_edges", "default_weight", default_weight)
         weight_dtype = self.weight_dtype if self._weighted else None
-        return self._insert(Request("insert_edges", edges, (source, destination, weight), weight_dtype), on_duplicate)
+        request = Request("insert_edges", edges, (source, destination, weight), weight_dtype)
+        return self._insert(request, on_duplicate, default_weight)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Delete a batch of edges; those that are not there are counted, not an error.
 
-        Weights in a tuple are ignored. See :meth:`insert_edges` for the parameters.
+        Weights are ignored. See :meth:`insert_edges` for the parameters.
         """
         return self._delete(Request("delete_edges", edges, (source, destination, None), None))
 
@@ -218,6 +304,9 @@ class DynamicGraph(Conversions, Updates):
         xp = self.backend.xp
         with MemoryChecked("delete_vertices"):
             numbers, forget = self.ids.plan_deletion("delete_vertices", ids, self.number_of_vertices())
+            window = self.window()
+            if window is not None and self.ids.reuse_ids:
+                forget = _both(forget, window.plan_forget(numbers))
             gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
             gone[numbers] = True
             slots = self._out.slots
@@ -257,22 +346,28 @@ class DynamicGraph(Conversions, Updates):
             view, xp = self.snapshot().compact(), self.backend.xp
             degrees = xp.diff(view.offsets) + xp.bincount(view.indices, minlength=self.number_of_vertices())
             order = self.ids.plan_order(degrees)
+            window = self.window()
             if order.edge_drift <= limit:
                 return ReorderReport(order.vertex_drift, order.edge_drift, moved=0)
             columns = sort_unique(self.backend, order.ranks[view.sources], order.ranks[view.indices], view.weights)
             batch = EdgeBatch(*columns)
             out = self._store_of(batch)
             into = None if self._in is None else self._store_of(batch.transposed(self.backend))
+            follow = None if window is None else window.plan_renumber(order.ranks)
         with Uninterrupted():
             self._out, self._in = out, into
             order.commit()
+            if follow is not None:
+                follow()
             self._end_version(None)
         return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
 
     def clear(self) -> None:
         """Remove all edges and all vertices."""
         with MemoryChecked("clear"):
-            plan, forget = self._out.plan_clear(), self.ids.plan_clear()
+            plan, forget, window = self._out.plan_clear(), self.ids.plan_clear(), self.window()
+            if window is not None:
+                forget = _both(forget, window.plan_clear())
         with Uninterrupted():
             self._in = None
             self._commit(Plans(plan, None), forget, None)
@@ -289,4 +384,24 @@ class DynamicGraph(Conversions, Updates):
         twin._lease = Lease(self.version)
         twin._views = {}
         twin._logs = set()
+        twin._window = None
         return twin
+
+
+def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
+    """Return two commits as one."""
+
+    def commit() -> None:
+        first()
+        second()
+
+    return commit
+
+
+def _check_options(store: type[Store], given: dict[str, Any]) -> None:
+    """Refuse a misspelt option of the graph; the store refuses all others that it does not have."""
+    of_store = {field.name for field in fields(store.Options)}
+    of_graph = [name for name in signature(DynamicGraph).parameters if name != "store_options"]
+    for name in given.keys() - of_store:
+        if get_close_matches(name, of_graph, n=1, cutoff=0.75):
+            raise unknown_name(CALLER, "option", name, of_graph)

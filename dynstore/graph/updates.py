@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import UnsortedBatch
+from dynstore.errors import InputError
 from dynstore.graph.orientations import Orientations
 from dynstore.graph.tracked import Tracked
-from dynstore.input.columns import bring_columns
+from dynstore.input.forms import bring_columns, brings_weights, find_weight
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import Lease
 from dynstore.stores.base import Reason, Refused
@@ -122,20 +123,24 @@ class Updates(Orientations, Tracked):
     _num_edges: int
     # Whether the last edges brought new ids: the next ones are then validated before they are attempted.
     _expects_new_ids: bool
+    # Whether a column of weights was ignored, which is logged once.
+    _ignored_weights: bool
 
     # ------------------------------------------------------------------ the two transactions
 
-    def _insert(self, request: Request, on_duplicate: OnDuplicate) -> UpdateReport:
+    def _insert(self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None) -> UpdateReport:
         with MemoryChecked(request.caller):
-            request = request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+            request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns, naming = self.ids.plan_edges(*request, before, not speculates or self._expects_new_ids)
-            batch = self._batch(columns, on_duplicate)
+            batch = self._batch(columns, on_duplicate, default_weight)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
                 if isinstance(outcome, Refused) and columns.max_id is None:
-                    columns, naming, batch = self._validate(outcome.batch, request, before, on_duplicate)
+                    columns, naming, batch = self._validate(
+                        outcome.batch, request, before, on_duplicate, default_weight
+                    )
                     operation = Insertion(naming.num_vertices, on_duplicate)
                     outcome = Refused(outcome.reason, batch)
                     if naming.num_vertices > before and outcome.reason is Reason.INVALID:
@@ -151,7 +156,7 @@ class Updates(Orientations, Tracked):
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller):
-            request = request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+            request = self._opened(request)
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns = self.ids.find_edges(*request, before, not speculates)
             batch = self._batch(columns, "replace", weighted=False)
@@ -176,15 +181,55 @@ class Updates(Orientations, Tracked):
         both = self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
         return both and not self._logs
 
-    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate, weighted: bool = True) -> Batch:
+    def _opened(self, request: Request) -> Request:
+        return request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+
+    def with_weights(self, request: Request) -> Request:
+        """Return an opened request to insert edges that names the column of weights which is read, if any.
+
+        Raises
+        ------
+        InputError
+            For weights that the graph cannot hold.
+        """
+        source, destination, named = request.names
+        weight = find_weight(request.edges, request.names)
+        if not self._weighted:
+            if brings_weights(request.edges, named):
+                raise InputError(
+                    f"{request.caller}: weights were given, but the graph is unweighted; make it with weighted=True"
+                )
+            if weight is not None and not self._ignored_weights:
+                _log.info("%s: the graph is unweighted, so the column `%s` is ignored", request.caller, weight)
+                self._ignored_weights = True
+            weight = None
+        return request._replace(names=(source, destination, weight))
+
+    def _batch(
+        self,
+        columns: EdgeColumns,
+        on_duplicate: OnDuplicate,
+        default_weight: float | None = None,
+        weighted: bool = True,
+    ) -> Batch:
         weights = columns.weights if weighted else None
         if weights is None and weighted and self._weighted:
+            if default_weight is None and len(columns.src):
+                raise InputError(
+                    "insert_edges: the graph is weighted, and the edges have no weights; name their column "
+                    "(weight=...), pass (src, dst, weights), or give default_weight=1.0"
+                )
             weights = self.backend.empty(len(columns.src), self.weight_dtype)
-            weights.fill(1)
+            weights.fill(1.0 if default_weight is None else default_weight)
         return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
 
     def _validate(
-        self, batch: Batch, request: Request, num_vertices: int, on_duplicate: OnDuplicate
+        self,
+        batch: Batch,
+        request: Request,
+        num_vertices: int,
+        on_duplicate: OnDuplicate,
+        default_weight: float | None,
     ) -> tuple[EdgeColumns, IdPlan, Batch]:
         """Validate ids and weights that were not validated; return the batch with the ids' numbers.
 
@@ -195,7 +240,7 @@ class Updates(Orientations, Tracked):
         reading = *request, num_vertices
         if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
             columns, naming = self.ids.plan_edges(*reading)
-            return columns, naming, self._batch(columns, on_duplicate)
+            return columns, naming, self._batch(columns, on_duplicate, default_weight)
         if not self.ids.renumbered:  # ids are numbers
             bounds = batch.find_bounds(sorting=batch.needs_order or self._out.num_edges == 0)
             return *self.ids.plan_edges(*reading, bounds=bounds), batch

@@ -48,11 +48,14 @@ class IdPlan:
     arrange : callable or None
         For the first edges of an empty graph: gets the batch under the numbers given so far, and returns it under its
         final numbers.
+    ranks : array, shape (V,), or None
+        What :attr:`arrange` has found: the final number of each number given so far.
     """
 
     num_vertices: int
     commit: Callable[[], None] = _nothing
     arrange: Callable[[Batch], EdgeBatch] | None = None
+    ranks: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,15 @@ class VertexIds(ABC):
     ----------
     renumbered : bool
         Whether ids and numbers differ.
+    reuse_ids : bool
+        Whether a new id may take over the number of a deleted vertex.
     epoch : int
         Changes when all numbers may mean other vertices than before: by reordering and clearing. It does not change
         when a new id takes over one number.
     """
 
     renumbered: bool
+    reuse_ids: bool = False
     epoch: int = 0
 
     def __init__(self, backend: Backend, dtype: np.dtype, max_vertices: int | None) -> None:
@@ -254,7 +260,7 @@ class DenseIds(VertexIds):
             limit = max(MIN_MAX_VERTICES, MAX_VERTICES_FACTOR * num_vertices)
         if max_id >= max(limit, num_vertices):
             raise LimitError(
-                f"{caller}: id {max_id} would make rows for all {max_id + 1} ids up to it; "
-                f"max_vertices is {limit}, set it higher to allow that"
+                f"{caller}: id {max_id} would make rows for all {max_id + 1} ids up to it; max_vertices is {limit}. "
+                "Set it higher, or make the graph with renumber=True, which makes rows only for ids that occur"
             )
         return IdPlan(max(num_vertices, max_id + 1))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError
-from dynstore.input.columns import read_integers, read_weights, split_columns
+from dynstore.input.columns import read_integers, read_weights
+from dynstore.input.forms import split_columns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -87,7 +88,11 @@ def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
         return None
     if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
         column = column.to_arrow()
+    if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
+        column = getattr(column, "array", column).__arrow_array__()
     kind = str(getattr(column, "type", ""))
+    if kind == "string_view":  # pyarrow makes no NumPy array of these
+        column = column.cast("large_string")
     if kind.startswith("dictionary"):
         return _read_arrow_categories(caller, backend, name, column)
     if kind in ("string", "large_string", "string_view"):
@@ -122,7 +127,7 @@ def _read_arrow_categories(caller: str, backend: Backend, name: str, column: Any
             if not column.num_chunks:
                 return None
             column = column.chunk(0)
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = column.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)  # unsigned ones have no -1
     return _categories(caller, backend, name, codes, column.dictionary)
 
 

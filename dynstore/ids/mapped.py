@@ -159,7 +159,7 @@ class MappedIds(VertexIds):
             write()
             self._table = table
 
-        plan.commit = commit
+        plan.commit, plan.ranks = commit, ranks
         columns = sort_unique(backend, ranks[edges.src], ranks[edges.dst], edges.weights)
         return EdgeBatch(*columns, edges.num_loops)
 

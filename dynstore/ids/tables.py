@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.backend import get_backend
+from dynstore.errors import InputError
 from dynstore.ids.columns import StringKeys
 from dynstore.ids.hash_table import REMOVED, HashTable
 from dynstore.input.columns import read_column
@@ -261,7 +262,10 @@ class StringTable(IdTable):
         return numbers
 
     def match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
-        columns = [self._look_up_rows(part, dtype) for part in parts]
+        try:
+            columns = [self._look_up_rows(part, dtype) for part in parts]
+        except UnicodeEncodeError as error:
+            raise InputError(f"{caller}: {error.object!r} is no id: UTF-8 has no bytes for it") from error
         unknown = [column < 0 for column in columns]
         rows = [part.rows(self.backend.to_host(mask)) for part, mask in zip(parts, unknown, strict=True)]
         new, codes = _rank_strings(np.concatenate(rows))

@@ -1,45 +1,39 @@
-"""All input: frames, arrays and lists become checked arrays of one device.
-
-Nothing is imported to recognise a type: an object can only be a polars frame if polars is loaded already.
-"""
+"""The columns of edges and vertices become checked arrays of one device."""
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError, type_name
+from dynstore.errors import InputError, InputTypeError, LimitError, type_name
+from dynstore.input.forms import is_frame, split_columns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
 __all__ = [
-    "GAPS_MARK",
     "Bounds",
     "EdgeColumns",
     "as_signed",
-    "bring_columns",
-    "has_weights",
-    "open_stream",
     "read_column",
     "read_edges",
     "read_ids",
     "read_integers",
+    "read_numbers",
     "read_weights",
-    "split_columns",
 ]
 
-FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
-# Marks a table of to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
-GAPS_MARK = "dynstore.gaps"
 # kDLCPU and kDLCUDAHost
 DLPACK_HOST = (1, 3)
 Bounds = tuple[int, ...]
+STRINGS = ". A graph made with renumber=True takes strings as ids"
+WIDER = (
+    '. A graph made with renumber=True takes any integers; one with vertex_dtype="int64" makes a row for every id '
+    "up to the highest"
+)
 
 
 @dataclass(slots=True)
@@ -153,11 +147,6 @@ def read_weights(
     return weights
 
 
-def has_weights(edges: Any, weight: str | None) -> bool:
-    """Whether the caller brought weights: a third item of a tuple, or a column's name."""
-    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
-
-
 def read_ids(caller: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) -> tuple[Array, int]:
     """Read vertex ids: an array, a list, a series or one integer; return them and the highest (-1 for none)."""
     if np.isscalar(ids):
@@ -165,104 +154,6 @@ def read_ids(caller: str, backend: Backend, ids: Any, vertex_dtype: np.dtype) ->
             raise InputTypeError(f"{caller}: got {ids!r}; a vertex is an integer")
         ids = [int(ids)]
     return read_column(caller, backend, "ids", ids, vertex_dtype)
-
-
-def _is_frame(edges: Any) -> bool:
-    for module, name in FRAMES:
-        loaded = sys.modules.get(module)
-        if loaded is not None and isinstance(edges, getattr(loaded, name)):
-            return True
-    return False
-
-
-def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
-    """Return the columns of a frame or a tuple by name, each as it came; refuse all else."""
-    if isinstance(edges, tuple):
-        if len(edges) not in (2, 3):
-            raise InputError(
-                f"{caller}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
-            )
-        if names[2] is not None:
-            raise InputError(
-                f"{caller}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
-            )
-        columns = [("src", edges[0]), ("dst", edges[1])]
-        return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
-    edges = open_stream(caller, edges)
-    if not _is_frame(edges):
-        raise InputTypeError(
-            f"{caller}: edges is a {type_name(edges)}; wanted a pandas, pyarrow, polars or cuDF frame, "
-            "or a tuple (src, dst[, weights])"
-        )
-    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
-        if not isinstance(name, str) and (name is not None or argument != "weight"):
-            raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
-    known = [str(name) for name in (edges.column_names if hasattr(edges, "column_names") else edges.columns)]
-    wanted = [name for name in names if name is not None]
-    missing = [name for name in dict.fromkeys(wanted) if name not in known]
-    if missing:
-        guess = get_close_matches(missing[0], known, n=1, cutoff=0.5)
-        hint = f". Did you mean {guess[0]!r}?" if guess else ""
-        raise InputError(
-            f"{caller}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}{hint}"
-        )
-    for name in wanted:
-        if known.count(name) > 1:
-            raise InputError(f"{caller}: the frame has {known.count(name)} columns `{name}`; wanted one")
-    edges = _without_gaps(edges, wanted)
-    return [(name, edges[name]) for name in wanted]
-
-
-def open_stream(caller: str, edges: Any) -> Any:
-    """Return an Arrow stream, which may be readable only once, as a pyarrow table; return all else as it is."""
-    if isinstance(edges, tuple) or _is_frame(edges) or not hasattr(edges, "__arrow_c_stream__"):
-        return edges
-    try:
-        import pyarrow
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{caller}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
-        ) from error
-    try:
-        reader = pyarrow.RecordBatchReader.from_stream(edges)
-    except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
-        return edges
-    return reader.read_all()
-
-
-def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
-    """Return edges that may be read twice: a stream is read, and NumPy's integer ids in a tuple are copied to the GPU.
-
-    All else is returned as it is, even if it is no column; see :func:`open_stream`.
-    """
-    if not isinstance(edges, tuple):
-        return open_stream(caller, edges)
-    hosted = [column for column in edges[:2] if type(column) is np.ndarray]
-    if not backend.on_gpu or not hosted:
-        return edges
-    return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
-
-
-def _bring(backend: Backend, column: Any) -> Any:
-    usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
-    return backend.asarray(column) if usual else column
-
-
-def _without_gaps(edges: Any, wanted: list[str]) -> Any:
-    """Drop the rows of a table made by dynstore that are null in all wanted columns; other tables stay as they are."""
-    if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
-        if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
-            return edges
-        import pyarrow.compute
-
-        held = None
-        for name in wanted:
-            valid = pyarrow.compute.is_valid(edges[name])
-            held = valid if held is None else pyarrow.compute.or_(held, valid)
-        return edges.filter(held)
-    if getattr(edges, "attrs", {}).get(GAPS_MARK) and hasattr(edges, "to_arrow"):  # cuDF; pandas has attrs, too
-        return edges[list(dict.fromkeys(wanted))].dropna(how="all")
-    return edges
 
 
 def _same_length(caller: str, name: str, array: Array, other_name: str, other: Array) -> None:
@@ -276,24 +167,46 @@ def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Bring one column to the device in its own dtype, refusing nulls."""
     if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iuf":
         return column
+    if is_frame(column):
+        raise InputTypeError(f"{caller}: `{name}` is a {type_name(column)}; wanted one column")
     column = _open_dlpack(column)
+    try:
+        array = _read_array(caller, backend, name, column)
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # each library has its own
+        raise InputTypeError(f"{caller}: `{name}` cannot be read as an array: {error}") from error
+    if array.ndim != 1:
+        raise InputError(f"{caller}: `{name}` has {array.ndim} dimensions; wanted one")
+    # Values that are no numbers stay on the host: the caller refuses them, and a GPU has no such arrays.
+    return backend.asarray(array) if array.dtype.kind in "biuf" else array
+
+
+def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
+    """Return a column of any library as an array, refusing nulls; floats may be NaN."""
     if hasattr(column, "null_count"):  # pyarrow (a number), polars (a method), cuDF (a number)
         nulls = column.null_count() if callable(column.null_count) else column.null_count
         if nulls:
             raise InputError(f"{caller}: column `{name}` has {nulls} nulls; wanted none")
-        column = column.values if hasattr(column, "__cuda_array_interface__") else column.to_numpy()
-    elif hasattr(column, "isna"):  # pandas
-        if column.isna().any() and column.dtype.kind != "f":
-            row = int(np.argmax(np.asarray(column.isna())))
-            raise InputError(f"{caller}: column `{name}` has a null at row {row}; wanted none")
+        if hasattr(column, "__cuda_array_interface__"):
+            return backend.asarray(column.values)
+        # Only pyarrow's arrays need to be told that booleans and decimals may be copied.
+        return column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column.to_numpy()
+    if hasattr(column, "__cuda_array_interface__"):
+        return backend.asarray(column)
+    if hasattr(column, "isna"):  # pandas
+        _refuse_null(caller, name, column.isna() if column.dtype.kind != "f" else None)
         column = column.to_numpy(dtype=getattr(column.dtype, "numpy_dtype", None))
-    column = (
-        backend.asarray(column) if hasattr(column, "__cuda_array_interface__") else _host_array(caller, name, column)
-    )
-    if column.ndim != 1:
-        raise InputError(f"{caller}: `{name}` has {column.ndim} dimensions; wanted one")
-    # Values that are no numbers stay on the host: the caller refuses them, and a GPU has no such arrays.
-    return backend.asarray(column) if column.dtype.kind in "biuf" else column
+    if isinstance(column, np.ma.MaskedArray):
+        _refuse_null(caller, name, np.ma.getmaskarray(column))
+        column = column.data
+    return np.asarray(column)
+
+
+def _refuse_null(caller: str, name: str, null: Any) -> None:
+    """Refuse a column of which some rows are null, bool, shape (B,); None if there cannot be any."""
+    if null is not None and null.any():
+        raise InputError(f"{caller}: column `{name}` has a null at row {int(np.argmax(np.asarray(null)))}; wanted none")
 
 
 def _open_dlpack(column: Any) -> Any:
@@ -308,27 +221,21 @@ def _open_dlpack(column: Any) -> Any:
     return cupy.from_dlpack(column)
 
 
-def _host_array(caller: str, name: str, column: Any) -> np.ndarray:
-    try:
-        array = np.asarray(column)
-    except (ValueError, TypeError) as error:
-        raise InputTypeError(f"{caller}: `{name}` cannot be read as an array: {error}") from error
-    if array.dtype == object and array.size:
-        _refuse_objects(caller, name, array)
-    return array
-
-
-def _refuse_objects(caller: str, name: str, array: np.ndarray) -> None:
-    for row, item in enumerate(array.ravel().tolist()):
+def _as_numbers(caller: str, name: str, array: Array, hint: str) -> Array:
+    """Return an array of Python objects as one of numbers; refuse objects that are no numbers."""
+    if array.dtype.kind not in "OUST":
+        return array
+    for row, item in enumerate(array.tolist()):
         if item is None:
             raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
-        if not isinstance(item, int | float) or isinstance(item, bool):
+        if not isinstance(item, int | float | np.integer | np.floating) or isinstance(item, bool):
+            text = hint if isinstance(item, str) else ""
             raise InputTypeError(
-                f"{caller}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number"
+                f"{caller}: `{name}` has {item!r} ({type(item).__name__}) at row {row}; wanted a number{text}"
             )
-        if isinstance(item, int) and abs(item) >= 2**63:
+        if not isinstance(item, float | np.floating) and abs(int(item)) >= 2**63:
             raise LimitError(f"{caller}: `{name}` has {item} at row {row}; wanted at most {2**63 - 1}")
-    raise InputTypeError(f"{caller}: `{name}` mixes types; wanted integers")
+    return np.array(array.tolist())
 
 
 def read_column(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> tuple[Array, int]:
@@ -343,7 +250,21 @@ def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Arra
     if array.size == 0:
         return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
-        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; vertex ids must be integers")
+        array = backend.asarray(_as_numbers(caller, name, array, STRINGS))
+    if array.dtype.kind not in "iu":
+        null = backend.xp.isnan(array) if array.dtype.kind == "f" else array[:0]
+        found = f", and NaN at row {int(null.argmax())}, which is a null" if bool(null.any()) else ""
+        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}{found}; vertex ids must be integers")
+    return array
+
+
+def read_numbers(caller: str, backend: Backend, name: str, column: Any) -> Array:
+    """Read one column of integers or floats, in its own dtype; floats may be NaN."""
+    array = _to_array(caller, backend, name, column)
+    if array.dtype.kind not in "iuf":
+        array = backend.asarray(_as_numbers(caller, name, array, ""))
+    if array.dtype.kind not in "iuf":
+        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; wanted numbers")
     return array
 
 
@@ -363,17 +284,15 @@ def _check_ids(
         raise InputError(f"{caller}: `{name}` has {int(array[row])} at row {row}; vertex ids must not be negative")
     if highest > limit:
         row = int(backend.xp.argmax(array > limit))
-        more = '; vertex_dtype="int64" takes larger ones' if np.dtype(dtype).itemsize == 4 else ""
+        more = WIDER if np.dtype(dtype).itemsize == 4 else ""
         raise LimitError(f"{caller}: `{name}` has {int(array[row])} at row {row}; {dtype} ids go to {limit}{more}")
     return backend.xp.ascontiguousarray(array, dtype=dtype), highest if array.shape[0] else -1
 
 
 def _weights(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype, validate: bool) -> Array:
-    array = _to_array(caller, backend, name, column)
+    array = read_numbers(caller, backend, name, column)
     if array.shape[0] == 0:
         return backend.empty(0, dtype)
-    if array.dtype.kind not in "iuf":
-        raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; weights must be numbers")
     xp = backend.xp
     with np.errstate(over="ignore"):
         weights = xp.ascontiguousarray(array, dtype=dtype)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import OutOfMemoryError
 from dynstore.testing.invariants import host_arrays
+from dynstore.testing.model import weigh
 
 if TYPE_CHECKING:
     import pytest
@@ -121,7 +122,7 @@ def _fail_in_turn(
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, faulty)
             try:
-                report = getattr(graph, method)(*args, **kwargs)
+                report = getattr(graph, method)(*args, **weigh(method, kwargs))
             except OutOfMemoryError:
                 report = None
                 failed = True

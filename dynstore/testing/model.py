@@ -18,12 +18,17 @@ from dynstore.typing import UpdateReport
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["ModelGraph"]
+__all__ = ["ModelGraph", "weigh"]
 
 # An integer or, with renumber=True, also a string.
 Id = Any
 Edge = tuple[Id, Id]
 MIN_MAX_VERTICES = 1 << 24
+
+
+def weigh(method: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an update by which edges without weights have the weight 1."""
+    return {"default_weight": 1.0, **kwargs} if method == "insert_edges" else kwargs
 
 
 class ModelGraph:
@@ -74,6 +79,7 @@ class ModelGraph:
         destination: str = "destination",
         weight: str | None = None,
         on_duplicate: str = "replace",
+        default_weight: float = 1.0,
     ) -> UpdateReport:
         """Store every row's edge once; see :meth:`dynstore.DynamicGraph.insert_edges`."""
         if on_duplicate not in ("replace", "add"):
@@ -82,7 +88,7 @@ class ModelGraph:
         if weights is not None and not self.weighted:
             raise InputError("model: weights for an unweighted graph")
         rows = self._ids(sources), self._ids(destinations)
-        values = [1.0] * len(rows[0]) if weights is None else self._weights(weights)
+        values = [default_weight] * len(rows[0]) if weights is None else self._weights(weights)
         if not len(rows[0]) == len(rows[1]) == len(values):
             raise InputError("model: columns of different lengths")
         named = [*rows[0], *rows[1]]

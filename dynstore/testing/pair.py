@@ -11,7 +11,7 @@ import pytest
 from dynstore.errors import DynstoreError
 from dynstore.graph import DynamicGraph
 from dynstore.testing.invariants import check_against_model, check_report, host_arrays
-from dynstore.testing.model import ModelGraph
+from dynstore.testing.model import ModelGraph, weigh
 from dynstore.typing import ReorderReport
 
 if TYPE_CHECKING:
@@ -52,7 +52,11 @@ class Pair:
         check_against_model(self.graph, self.model, transposed=self.transposed)
 
     def update(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Call ``method`` of both, compare reports and contents, and return the graph's report."""
+        """Call ``method`` of both, compare reports and contents, and return the graph's report.
+
+        Edges without weights have the weight 1, unless the arguments say otherwise.
+        """
+        kwargs = weigh(method, kwargs)
         before = self.graph.number_of_edges()
         report = getattr(self.graph, method)(*args, **kwargs)
         self.follow(report, before, method, *args, **kwargs)
@@ -62,7 +66,7 @@ class Pair:
         self, report: UpdateReport | ReorderReport | None, before: int, method: str, *args: Any, **kwargs: Any
     ) -> None:
         """Repeat on the model an update of the graph, which had ``before`` edges and returned ``report``; compare."""
-        wanted = getattr(self.model, method)(*args, **kwargs)
+        wanted = getattr(self.model, method)(*args, **weigh(method, kwargs))
         if isinstance(report, ReorderReport):
             self.check()
             return
@@ -154,7 +158,7 @@ class Pair:
         lease = self.graph.snapshot()
         before = host_arrays(lease)
         with pytest.raises(error, match=match) as caught:
-            getattr(self.graph, method)(*args, **kwargs)
+            getattr(self.graph, method)(*args, **weigh(method, kwargs))
         assert isinstance(caught.value, DynstoreError), f"{caught.value!r} is not one of dynstore's errors"
         self.unchanged(lease, before)
         return str(caught.value)

@@ -33,7 +33,7 @@ def gapped_graph(device: str = "cpu", **options: Any) -> dynstore.DynamicGraph:
     weights = (np.arange(400) % 32) / 8
     graph.insert_edges((src, dst, weights) if graph.is_weighted() else (src, dst))
     graph.delete_edges((src[::3], dst[::3]))
-    graph.insert_edges(([7, 39], [7, 0]))
+    graph.insert_edges(([7, 39], [7, 0]), default_weight=1.0)
     return graph
 
 

@@ -128,11 +128,11 @@ def test_large_changes_are_not_kept(device: str, monkeypatch: pytest.MonkeyPatch
     graph = wheel(device)
     monitor = graph.track("triangle_count")
     monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 10)
-    graph.insert_edges(([1, 2], [4, 5]))
-    graph.insert_edges(([1, 2], [5, 6]))
+    graph.insert_edges(([1, 2], [4, 5]), default_weight=1.0)
+    graph.insert_edges(([1, 2], [5, 6]), default_weight=1.0)
     check(monitor, graph, "incremental")
     for _ in range(3):
-        graph.insert_edges(([1, 2], [5, 6]))
+        graph.insert_edges(([1, 2], [5, 6]), default_weight=1.0)
     assert not monitor._log.changes
     check(monitor, graph, "recomputed")
 

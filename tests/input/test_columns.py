@@ -11,7 +11,8 @@ import pytest
 
 from dynstore.backend import Backend
 from dynstore.errors import InputError, InputTypeError
-from dynstore.input.columns import bring_columns, read_edges
+from dynstore.input.columns import read_edges
+from dynstore.input.forms import bring_columns
 
 
 def test_integer_columns_of_the_host_are_brought_once() -> None:

@@ -23,7 +23,7 @@ def twins(device):
     def make(**options):
         columns = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
         graph = DynamicGraph(device=device, merge_cost=0.0, **options)
-        graph.insert_edges(tuple(map(graph.backend.asarray, columns)))
+        graph.insert_edges(tuple(map(graph.backend.asarray, columns)), default_weight=1.0)
         twin = graph.copy()
         logs.append(twin.follow())
         return graph, twin

@@ -25,7 +25,9 @@ def export(graph, transposed):
 @pytest.mark.parametrize("options", [{}, {"renumber": True}, {"weighted": True}, {"vertex_dtype": np.int64}], ids=str)
 def test_slots_are_those_that_planned_updates_write(device, exported, options):
     """Whichever orientation has to be planned; also of a hub, of new vertices, and of edges that are not there."""
-    graph = DynamicGraph.from_edges((SRC, DST), device=device, merge_cost=0.0, **options)
+    graph = DynamicGraph.from_edges(
+        (SRC, DST), device=device, merge_cost=0.0, default_weight=1.0, **{"weighted": False, **options}
+    )
     graph.snapshot(transposed=True)
     twin = graph.copy()
     log = twin.follow()  # its updates are planned
@@ -38,7 +40,8 @@ def test_slots_are_those_that_planned_updates_write(device, exported, options):
         ("delete_edges", HUB),
     ):  # fmt: skip
         held = None if exported is None else export(graph, exported)
-        assert getattr(graph, method)(batch) == getattr(twin, method)(batch)
+        given = {"default_weight": 1.0} if method == "insert_edges" else {}
+        assert getattr(graph, method)(batch, **given) == getattr(twin, method)(batch, **given)
         del held
         check_graph(graph, transposed=True)
         for transposed in (False, True):

@@ -168,7 +168,10 @@ def test_updates_through_the_live_graph(rapids: SimpleNamespace) -> None:
     live = as_cugraph(graph, "a", "b", "w")
     assert live.insert_edges(pd.DataFrame({"a": [0, 1], "b": [1, 2], "w": [2.0, 3.0]})).inserted == 2
     assert live.insert_edges(([5], [6], [1.0])).inserted == 1
-    assert live.insert_edges(pd.DataFrame({"x": [1], "y": [2]}), "x", "y", on_duplicate="add").replaced == 1
+    assert (
+        live.insert_edges(pd.DataFrame({"x": [1], "y": [2]}), "x", "y", on_duplicate="add", default_weight=1.0).replaced
+        == 1
+    )
     assert live.delete_edges(pd.DataFrame({"a": [0], "b": [1]})).deleted == 1
     assert live.version == graph.version == 4
     assert live.dynamic_graph is graph

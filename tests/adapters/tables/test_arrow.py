@@ -132,7 +132,7 @@ def test_ids_of_the_users_own_are_a_dictionary_over_the_stores_numbers(
         again.insert_edges(edges, weight="weight" if weighted else None)
         assert named_rows(*(column.to_pylist() for column in again.to_arrow(compact=True).columns)) == wanted
     numbers = graph.snapshot().indices.copy()
-    graph.insert_edges(packed.slice(0, 1).select(["source", "destination"]))
+    graph.insert_edges(packed.slice(0, 1).select(["source", "destination"]), default_weight=1.0)
     assert [column.to_pylist() for column in table.drop_null().columns] == columns
     assert _address(graph.snapshot().indices) != data.address
     np.testing.assert_array_equal(graph.snapshot().indices, numbers)

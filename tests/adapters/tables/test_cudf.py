@@ -19,7 +19,7 @@ import pytest
 import dynstore
 from dynstore.adapters.tables import cudf as adapter
 from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
-from dynstore.input.columns import GAPS_MARK
+from dynstore.input.forms import GAPS_MARK
 from tests.adapters.graphs import (
     KINDS,
     Edges,

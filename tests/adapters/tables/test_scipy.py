@@ -39,7 +39,7 @@ def test_the_matrix_is_the_adjacency_matrix(device: str, options: dict[str, Any]
     assert checked.has_canonical_format
     assert checked.has_sorted_indices
     matrix.data[:] = -1
-    graph.insert_edges(([0], [1]))
+    graph.insert_edges(([0], [1]), default_weight=1.0)
     assert (matrix.data == -1).all(), "the matrix is a copy"
     assert not np.any(_dense(graph) == -1)
 

@@ -109,10 +109,10 @@ def test_a_batch_costs_a_fifth_of_a_run(directed: bool) -> None:
     graph = dynstore.DynamicGraph(directed=directed, device="cpu")
     twin = dynstore.DynamicGraph(directed=directed, device="cpu", **EXACT)  # ranks in float64
     for each in (graph, twin):
-        each.insert_edges((events.src[:first], events.dst[:first]))
+        each.insert_edges((events.src[:first], events.dst[:first]), default_weight=1.0)
     monitor = graph.track("pagerank", tol=1.6e-7)
     for each in (graph, twin):
-        each.insert_edges((events.src[first:], events.dst[first:]))
+        each.insert_edges((events.src[first:], events.dst[first:]), default_weight=1.0)
         each.delete_edges((events.src[:1250], events.dst[:1250]))
     got = monitor.result()
     assert monitor.path == "incremental"

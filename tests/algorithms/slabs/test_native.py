@@ -50,9 +50,9 @@ def churned(device: str, rng: np.random.Generator, directed: bool, **options: An
         src, dst = (rng.integers(0, num_vertices, size) for _ in range(2))
         src[: size // 4] = src[: size // 4] ** 2 // num_vertices  # some are of higher degree, loops are among them
         for each in (graph, twin):
-            each.insert_edges((src, dst))
+            each.insert_edges((src, dst), default_weight=1.0)
             each.delete_edges((src[::3], dst[::3]))
-            each.insert_edges(hub)
+            each.insert_edges(hub, default_weight=1.0)
             each.insert_vertices([num_vertices + 3])
     for each in (graph, twin):  # of edges that are there, last: an insertion may rehash every row that has tombstones
         each.delete_edges((hub[0][:num_vertices:3], hub[1][:num_vertices:3]))
@@ -145,7 +145,7 @@ def test_ranks(backend_name: str, rng: np.random.Generator, without_slots: None,
 @pytest.mark.parametrize("options", [{"directed": True}, {"directed": False, "weighted": True}], ids=str)
 def test_ranks_of_other_graphs_are_of_slots(options: dict[str, Any]) -> None:
     graph = make("cpu", **options)
-    graph.insert_edges(([0, 1, 2], [1, 2, 0]))
+    graph.insert_edges(([0, 1, 2], [1, 2, 0]), default_weight=1.0)
     dynstore.pagerank(graph)
     assert dynstore.explain(graph).copied == "nothing: kernels read the store's slots"
     assert not graph._out._stale

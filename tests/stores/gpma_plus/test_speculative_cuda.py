@@ -14,6 +14,7 @@ from dynstore.stores.gpma_plus.store import GPMAPlusStore
 from dynstore.stores.pma.cuda import locate
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
+from dynstore.testing.model import weigh
 from dynstore.testing.pair import same_arrays
 
 WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
@@ -29,7 +30,14 @@ def twins(device):
 
     def make(dtype=np.int32, **options):
         edges = np.divmod(40 * np.arange(1200, dtype=dtype), 400)
-        graph = DynamicGraph.from_edges(edges, device=device, merge_cost=0.0, vertex_dtype=dtype, **options)
+        graph = DynamicGraph.from_edges(
+            edges,
+            device=device,
+            merge_cost=0.0,
+            vertex_dtype=dtype,
+            default_weight=1.0,
+            **{"weighted": False, **options},
+        )
         twin = graph.copy()
         logs.append(twin.follow())
         return graph, twin
@@ -46,6 +54,7 @@ def update_both(launches):
 
     def update(graph, twin, method, edges, **options):
         launches.clear()
+        options = weigh(method, options)
         report = getattr(graph, method)(edges, **options)
         started = launches.copy()
         assert report == getattr(twin, method)(edges, **options)

@@ -49,7 +49,7 @@ def test_memory_stays_within_its_bounds(weighted, vertex_dtype):
     alive = list(zip(src.tolist(), dst.tolist(), strict=True))
     for step in range(40):
         if step < 20:
-            graph.insert_edges(random_batch(rng, 3000, 3000))
+            graph.insert_edges(random_batch(rng, 3000, 3000), default_weight=1.0)
         else:
             chosen = rng.permutation(len(alive))[:4000]
             gone = [alive[i] for i in chosen]

@@ -123,7 +123,7 @@ def test_nothing_is_reserved_unless_asked_for():
     pool = graph._out._blocks.pool
     assert graph.memory_usage()["free_blocks"] == 1 << 20
     src, dst = np.divmod(np.arange(10_000), 100)
-    assert not graph.insert_edges((src, dst)).grown
+    assert not graph.insert_edges((src, dst), default_weight=1.0).grown
     usage = graph.memory_usage()
     assert usage["blocks"] + usage["free_blocks"] == 1 << 20
     assert graph._out._blocks.pool is pool

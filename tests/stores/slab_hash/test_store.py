@@ -153,7 +153,7 @@ def test_larger_batches_leave_the_edges_that_they_should(backend_name, rng, dire
 )
 def test_keys_of_a_slab(vertex_dtype, weight_dtype, keys):
     graph = make(vertex_dtype=vertex_dtype, weighted=weight_dtype is not None, weight_dtype=weight_dtype or "float32")
-    graph.insert_edges((np.zeros(keys, int), np.arange(keys)))
+    graph.insert_edges((np.zeros(keys, int), np.arange(keys)), default_weight=1.0)
     assert table_of(graph).keys == keys
     assert table_of(graph).slabs.itemsize * table_of(graph).words == 128
 

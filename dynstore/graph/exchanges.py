@@ -1,0 +1,225 @@
+"""Updates that delete and insert in one version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dynstore.arguments import check_number
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.errors import OutOfMemoryError, unknown_name
+from dynstore.graph.delta import read_change
+from dynstore.graph.updates import Deletion, Insertion, Plans, Request, Updates
+from dynstore.interrupts import MemoryChecked, Uninterrupted
+from dynstore.stores.base import Reason, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from weakref import ref
+
+    from dynstore.batches.sorted import Batch
+    from dynstore.graph.delta import Change
+    from dynstore.ids.base import IdPlan
+    from dynstore.input.columns import EdgeColumns
+    from dynstore.typing import Array, OnDuplicate, UpdateReport
+
+__all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
+
+ON_DUPLICATE = ("replace", "add", "append")
+
+
+class Window(Protocol):
+    """What a graph calls when the numbers of its vertices change; see :class:`dynstore.Window`.
+
+    Each method plans, may raise, and returns a commit that cannot fail.
+    """
+
+    def plan_renumber(self, ranks: Array) -> Callable[[], None]: ...
+
+    def plan_forget(self, numbers: Array) -> Callable[[], None]: ...
+
+    def plan_clear(self) -> Callable[[], None]: ...
+
+
+class Exchanges(Updates):
+    """The part of :class:`dynstore.DynamicGraph` that deletes and inserts at once."""
+
+    _window: ref[Window] | None
+
+    def update(
+        self,
+        insert: Any = None,
+        delete: Any = None,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
+    ) -> UpdateReport:
+        """Delete a batch of edges and insert another as one version.
+
+        An edge in both batches is deleted first, so it is there afterwards with the weight of the insertion.
+
+        Parameters
+        ----------
+        insert, delete : frame, tuple or list, optional
+            The two batches, each as :meth:`insert_edges` takes it.
+        source, destination, weight : str
+            The columns of both frames.
+        on_duplicate : {"replace", "add"}
+            See :meth:`insert_edges`.
+        default_weight : float, optional
+            See :meth:`insert_edges`.
+
+        Returns
+        -------
+        UpdateReport
+            The sums of both.
+
+        Raises
+        ------
+        InputError
+            For bad input in either batch; the graph is unchanged.
+        OutOfMemoryError
+            When memory runs out; the graph is unchanged.
+
+        Examples
+        --------
+        >>> G = DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+        >>> report = G.update(insert=[(2, 3)], delete=[(0, 1)])
+        >>> report.inserted, report.deleted, G.version
+        (1, 1, 2)
+        """
+        if on_duplicate not in ON_DUPLICATE[:2]:
+            raise unknown_name("update", "on_duplicate", on_duplicate, ON_DUPLICATE[:2])
+        if default_weight is not None:
+            default_weight = check_number("update", "default_weight", default_weight)
+        weight_dtype = self.weight_dtype if self._weighted else None
+        nothing: Any = ([], [], []) if self._weighted else ([], [])
+        with MemoryChecked("update"):
+            request = Request(
+                "update", nothing if insert is None else insert, (source, destination, weight), weight_dtype
+            )
+            arriving = self.with_weights(self._opened(request))
+            request = Request("update", nothing if delete is None else delete, (source, destination, None), None)
+            leaving = self._opened(request)
+            columns, naming = self.ids.plan_edges(*arriving, self.number_of_vertices())
+            found = self.ids.find_edges(*leaving, self.number_of_vertices())
+        return self.exchange_numbers("update", found, columns, naming, on_duplicate, default_weight)
+
+    def exchange_numbers(
+        self,
+        caller: str,
+        leaving: EdgeColumns,
+        arriving: EdgeColumns,
+        naming: IdPlan,
+        on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
+        follow: Callable[[IdPlan], Callable[[], None]] | None = None,
+    ) -> UpdateReport:
+        """Delete edges, then insert others, as one version. Ids and weights are validated already.
+
+        If the insertion fails, the deletion is taken back.
+
+        Parameters
+        ----------
+        leaving, arriving : EdgeColumns
+            Numbers of rows.
+        naming : IdPlan
+            What the arriving edges do to the ids.
+        follow : callable, optional
+            Plans what else the update does, and returns its commit. It is called before the insertion, and may raise.
+        """
+        with MemoryChecked(caller):
+            gone = self._batch(leaving, "replace", weighted=False).materialized()
+            batch = self._batch(arriving, on_duplicate, default_weight)
+            num_gone = gone.num_edges(self._directed)
+            change = read_change(self._out, gone, False)
+            with Uninterrupted():
+                deletion = self._commit_deletion(gone)
+                deleted = 0 if deletion is None else self._found_edges(deletion.out)
+                try:
+                    if naming.arrange is not None:
+                        batch = naming.arrange(batch)
+                    finish = None if follow is None else follow(naming)
+                    plans, batch, arrival = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
+                except BaseException:
+                    if deletion is not None:
+                        self._take_back(change, deleted)
+                    raise
+                if self._logs and deletion is not None:
+                    self._record(change)
+                self._num_edges -= deleted
+                report = self._finish_insertion(plans, batch, arriving, naming, arrival)
+                if finish is not None:
+                    finish()
+        return report._replace(
+            deleted=deleted,
+            absent=num_gone - deleted,
+            duplicates=report.duplicates + len(leaving.src) - num_gone,
+            grown=report.grown or (deletion is not None and deletion.out.grown),
+        )
+
+    def _planned_insertion(
+        self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate
+    ) -> tuple[Plans, Batch, Change | None]:
+        """Attempt or plan an insertion; nothing fails after that."""
+        operation, change = Insertion(num_vertices, on_duplicate), None
+        speculates = self._supports_speculation
+        outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
+        if isinstance(outcome, Refused):
+            batch = outcome.batch
+            outcome = self._plan(operation, batch)
+            change = self._read_change(batch, True)
+        batch.count_edges()  # may still fail here
+        return outcome, batch, change
+
+    def has_numbers(self, src: Array, dst: Array) -> Array:
+        """Return whether edges between rows of these numbers are there, bool, shape (B,)."""
+        return self._out.look_up(src, dst)[0]
+
+    # ------------------------------------------------------------------ the window over this graph
+
+    def window(self) -> Window | None:
+        """Return the :class:`dynstore.Window` that fills this graph, if there is one."""
+        return None if self._window is None else self._window()
+
+    def attach_window(self, window: ref[Window]) -> None:
+        """Have a window follow what happens to the numbers of vertices."""
+        self._window = window
+
+    def _commit_deletion(self, batch: EdgeBatch) -> Plans | None:
+        """Delete a batch in both orientations, without ending the version; None if it is empty."""
+        if not len(batch):
+            return None
+        outcome = self._attempt(Deletion(), batch) if self._supports_speculation else None
+        plans = outcome if isinstance(outcome, Plans) else self._plan(Deletion(), batch)
+        for plan in plans:
+            if plan is not None:
+                plan.commit()
+        return plans
+
+    def _take_back(self, change: Change, deleted: int) -> None:
+        """Insert again what a deletion of this version has removed; snapshots of the version become invalid.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If there is no memory for that either. The deletion then stays, as a version of its own.
+        """
+        for view in self._views.values():
+            view.end()
+        self._views = {}
+        there = change.before
+        weights = None if change.weights is None else change.weights[there]
+        batch = EdgeBatch(change.src[there], change.dst[there], weights)
+        try:
+            plans = self._plan(Insertion(self._out.num_vertices, "replace"), batch)
+        except MemoryError as error:
+            self._num_edges -= deleted
+            self._end_version(change)
+            raise OutOfMemoryError(
+                "update: memory ran out twice; the deletions are made, the insertions are not"
+            ) from error
+        for plan in plans:
+            if plan is not None:
+                plan.commit()

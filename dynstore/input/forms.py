@@ -1,0 +1,241 @@
+"""The forms in which edges come: frames, Arrow streams, tuples of columns, and lists of pairs or triples.
+
+Nothing is imported to recognise a type: an object can only be a polars frame if polars is loaded already.
+"""
+
+from __future__ import annotations
+
+import sys
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError, MissingDependencyError, type_name
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+
+__all__ = [
+    "GAPS_MARK",
+    "bring_columns",
+    "brings_weights",
+    "column_names",
+    "find_weight",
+    "is_frame",
+    "open_edges",
+    "split_columns",
+    "take_rows",
+]
+
+FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
+# Marks a table of to_cudf (in attrs) or to_arrow (in the schema's metadata) whose null rows are gaps.
+GAPS_MARK = "dynstore.gaps"
+# The column of weights of a frame where none is named.
+WEIGHT = "weight"
+# What frames from elsewhere often call their columns.
+USUAL_NAMES = (("src", "dst"), ("from", "to"), ("u", "v"), ("start", "end"))
+FORMS = (
+    "a pandas, pyarrow, polars or cuDF frame, columns as a tuple (src, dst[, weights]) of arrays or lists, "
+    "or a list of tuples (src, dst[, weight])"
+)
+
+
+def open_edges(caller: str, edges: Any) -> Any:
+    """Return edges as a frame or a tuple of columns, which may be read twice.
+
+    A list or tuple of pairs or triples becomes a tuple of columns. An Arrow stream, which may be readable only once,
+    becomes a pyarrow table. All else is returned as it is, even if it is no edges; :func:`split_columns` refuses it.
+
+    Raises
+    ------
+    InputError
+        For rows that are not all pairs or all triples, and for tuples that can be read as rows and as columns.
+    """
+    kind = type(edges)
+    if kind is tuple and edges and type(edges[0]) is not tuple:
+        return edges
+    if isinstance(edges, list | tuple):
+        return _open_rows(caller, edges)
+    if not hasattr(edges, "__arrow_c_stream__") or is_frame(edges):
+        return edges
+    try:
+        import pyarrow
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{caller}: reading a {type_name(edges)} needs pyarrow: pip install 'dynstore[arrow]'"
+        ) from error
+    try:
+        reader = pyarrow.RecordBatchReader.from_stream(edges)
+    except (pyarrow.ArrowInvalid, TypeError):  # a stream of single columns, such as a series
+        return edges
+    return reader.read_all()
+
+
+def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...]) -> Any:
+    """Return pairs or triples as columns; return a tuple of columns as it is."""
+    if not rows:
+        return ([], []) if isinstance(rows, list) else rows
+    if not isinstance(rows[0], tuple):
+        if isinstance(rows, list) and isinstance(rows[0], list):
+            raise InputTypeError(
+                f"{caller}: edges is a list of lists; write [(0, 1), (2, 3)] for pairs, ([0, 2], [1, 3]) for columns"
+            )
+        return rows
+    width = len(rows[0])
+    for place, row in enumerate(rows):
+        if not isinstance(row, tuple) or len(row) != width or width not in (2, 3):
+            got = f"{len(row)} items" if isinstance(row, tuple) else f"a {type_name(row)}"
+            raise InputTypeError(
+                f"{caller}: edges has {got} at row {place}; wanted all pairs (src, dst) or all triples "
+                "(src, dst, weight). Columns are arrays or lists: ([0, 2], [1, 3])"
+            )
+    if isinstance(rows, tuple) and len(rows) == width:
+        example = "[(0, 1), (2, 3)]" if width == 2 else "[(0, 1, 0.5), ...]"
+        raise InputError(
+            f"{caller}: a tuple of {width} tuples of {width} items could be rows or columns; write a list for rows, "
+            f"such as {example}, and lists or arrays for columns, such as ([0, 2], [1, 3])"
+        )
+    return tuple([row[item] for row in rows] for item in range(width))
+
+
+def find_weight(edges: Any, names: tuple[str, str, str | None]) -> str | None:
+    """Return the name of the column of weights: the given one, or "weight" if the frame has it for no other use."""
+    if names[2] is not None or type(edges) is tuple:
+        return names[2]
+    return WEIGHT if WEIGHT not in names and WEIGHT in column_names(edges) else None
+
+
+def brings_weights(edges: Any, weight: str | None) -> bool:
+    """Return whether edges have weights: a third column of a tuple, or a column's name."""
+    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
+
+
+def column_names(edges: Any) -> list[Any]:
+    """Return the names of a frame's columns, as they are; none for all else."""
+    if not is_frame(edges):
+        return []
+    return list(edges.column_names if hasattr(edges, "column_names") else edges.columns)
+
+
+def is_frame(edges: Any) -> bool:
+    """Return whether an object is a frame or table of a library that dynstore reads."""
+    for module, name in FRAMES:
+        loaded = sys.modules.get(module)
+        if loaded is not None and isinstance(edges, getattr(loaded, name)):
+            return True
+    return False
+
+
+def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
+    """Return the columns of edges by name, each as it came; refuse what is no edges."""
+    edges = open_edges(caller, edges)
+    if isinstance(edges, tuple):
+        if len(edges) not in (2, 3):
+            raise InputError(
+                f"{caller}: a tuple of edges has {len(edges)} items; wanted (src, dst) or (src, dst, weights)"
+            )
+        if names[2] is not None:
+            raise InputError(
+                f"{caller}: weight={names[2]!r} names a column, but edges is a tuple; pass (src, dst, weights)"
+            )
+        columns = [("src", edges[0]), ("dst", edges[1])]
+        return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
+    if not is_frame(edges):
+        raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}")
+    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
+        if not isinstance(name, str) and (name is not None or argument != "weight"):
+            raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
+    wanted = [name for name in names if name is not None]
+    _check_names(caller, column_names(edges), wanted)
+    edges = _without_gaps(edges, wanted)
+    return [(name, edges[name]) for name in wanted]
+
+
+def _check_names(caller: str, labels: list[Any], wanted: list[str]) -> None:
+    """Refuse names that are not among a frame's labels, or that two columns have."""
+    missing = [name for name in dict.fromkeys(wanted) if name not in labels]
+    if missing:
+        known = [str(label) for label in labels]
+        raise InputError(
+            f"{caller}: columns not found: {', '.join(missing)}; the frame has {', '.join(known) or 'none'}"
+            + _hint(missing, labels)
+        )
+    for name in wanted:
+        if labels.count(name) > 1:
+            raise InputError(f"{caller}: the frame has {labels.count(name)} columns `{name}`; wanted one")
+
+
+def _hint(missing: list[str], labels: list[Any]) -> str:
+    """Return what the caller may have meant."""
+    for label in labels:
+        if not isinstance(label, str) and str(label) in missing:
+            return f". {label!r} is no string: name columns by strings, as frame.rename(columns=str) does"
+    for first, second in USUAL_NAMES:
+        if len(missing) == 2 and first in labels and second in labels:
+            return f". Say source={first!r}, destination={second!r}"
+    guess = get_close_matches(missing[0], [label for label in labels if isinstance(label, str)], n=1, cutoff=0.5)
+    return f". Did you mean {guess[0]!r}?" if guess else ". Name the columns: source=..., destination=..."
+
+
+def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
+    """Return edges opened (:func:`open_edges`); NumPy's integer ids in a tuple are copied to the GPU."""
+    edges = open_edges(caller, edges)
+    if not isinstance(edges, tuple):
+        return edges
+    hosted = [column for column in edges[:2] if type(column) is np.ndarray]
+    if not backend.on_gpu or not hosted:
+        return edges
+    return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
+
+
+def _bring(backend: Backend, column: Any) -> Any:
+    usual = type(column) is np.ndarray and column.ndim == 1 and column.shape[0] and column.dtype.kind in "iu"
+    return backend.asarray(column) if usual else column
+
+
+def take_rows(columns: tuple[Any, ...], rows: Any) -> tuple[Any, ...]:
+    """Return some rows of columns of any kind.
+
+    Parameters
+    ----------
+    columns : tuple
+        As :func:`split_columns` returns them, without their names.
+    rows : array, shape (N,), int64
+        Numbers of rows, of NumPy or CuPy.
+    """
+    host = rows if isinstance(rows, np.ndarray) else rows.get()
+    return tuple(_take(column, host if _is_on_host(column) else rows) for column in columns)
+
+
+def _take(column: Any, rows: Any) -> Any:
+    if isinstance(column, list | tuple):
+        return [column[row] for row in rows.tolist()]
+    if hasattr(column, "iloc"):  # pandas, cuDF
+        return column.iloc[rows]
+    if hasattr(column, "null_count") and hasattr(column, "take"):  # pyarrow
+        return column.take(rows)
+    if hasattr(column, "__getitem__"):  # NumPy, CuPy, polars
+        return column[rows]
+    return np.from_dlpack(column)[rows]
+
+
+def _is_on_host(column: Any) -> bool:
+    return not hasattr(column, "__cuda_array_interface__") and not type(column).__module__.startswith("cudf.")
+
+
+def _without_gaps(edges: Any, wanted: list[str]) -> Any:
+    """Drop the rows of a table made by dynstore that are null in all wanted columns; other tables stay as they are."""
+    if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
+        if GAPS_MARK.encode() not in (edges.schema.metadata or {}):
+            return edges
+        import pyarrow.compute
+
+        held = None
+        for name in wanted:
+            valid = pyarrow.compute.is_valid(edges[name])
+            held = valid if held is None else pyarrow.compute.or_(held, valid)
+        return edges.filter(held)
+    if getattr(edges, "attrs", {}).get(GAPS_MARK) and hasattr(edges, "to_arrow"):  # cuDF; pandas has attrs, too
+        return edges[list(dict.fromkeys(wanted))].dropna(how="all")
+    return edges

@@ -1,0 +1,92 @@
+"""Columns of times: numbers, or date-times, which become nanoseconds."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError, InputTypeError
+from dynstore.input.columns import read_numbers
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["read_span", "read_times"]
+
+
+def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[Array, bool]:
+    """Read a column of times.
+
+    Returns
+    -------
+    times : array, shape (B,), int64 or float64
+        Date-times are nanoseconds since 1970, in UTC where they have a time zone.
+    dated : bool
+        Whether they are date-times.
+
+    Raises
+    ------
+    InputError
+        For nulls, and for what is neither a number nor a date-time.
+    """
+    dates = _read_dates(caller, name, column)
+    if dates is not None:
+        return backend.asarray(dates), True
+    times = read_numbers(caller, backend, name, column)
+    if times.dtype == np.uint64 and times.shape[0] and int(times.max()) >= 2**63:
+        raise InputError(f"{caller}: `{name}` has {int(times.max())}; times go to {2**63 - 1}")
+    if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):
+        raise InputError(f"{caller}: `{name}` has a null at row {int(backend.xp.isnan(times).argmax())}; wanted none")
+    return times.astype(np.float64 if times.dtype.kind == "f" else np.int64), False
+
+
+def _read_dates(caller: str, name: str, column: Any) -> np.ndarray | None:
+    """Return date-times of any library as nanoseconds, int64; None for all other columns."""
+    import pandas
+
+    if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
+        column = column.array.__arrow_array__()
+    if type(column).__module__.startswith(("cudf.", "polars.")) and str(column.dtype).lower().startswith("date"):
+        column = column.to_arrow()
+    if str(getattr(column, "type", "")).startswith(("timestamp", "date")):
+        column = column.to_pandas()
+    first = column[0] if isinstance(column, list | tuple) and len(column) else None
+    kind = np.dtype("M8[ns]") if isinstance(first, datetime.date | np.datetime64) else getattr(column, "dtype", None)
+    if not (getattr(kind, "kind", "") == "M" or isinstance(first, datetime.date)):
+        return None
+    try:
+        dates = pandas.DatetimeIndex(column).as_unit("ns")
+    except (ValueError, TypeError) as error:
+        raise InputTypeError(f"{caller}: `{name}` cannot be read as date-times: {error}") from error
+    if dates.hasnans:
+        raise InputError(f"{caller}: `{name}` has a null at row {int(np.argmax(dates.isna()))}; wanted none")
+    return np.asarray(dates.asi8, np.int64)
+
+
+def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
+    """Read a length of time: a positive number, or a string such as "1h" or a timedelta, which become nanoseconds.
+
+    Returns
+    -------
+    length : int or float
+    dated : bool
+        Whether it is a length of date-times.
+    """
+    import pandas
+
+    if isinstance(value, str | datetime.timedelta | np.timedelta64):
+        try:
+            span = pandas.Timedelta(value).as_unit("ns").value
+        except ValueError as error:
+            raise InputError(f"{caller}: {name} is {value!r}; wanted a length of time, such as '1h'") from error
+        dated = True
+    elif isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
+        span, dated = value.item() if isinstance(value, np.generic) else value, False
+    else:
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number, or a length of time such as '1h'")
+    if not span > 0 or span == float("inf"):
+        raise InputError(f"{caller}: {name} is {value!r}; wanted more than 0")
+    return span, dated

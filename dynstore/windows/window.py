@@ -1,0 +1,408 @@
+"""A graph of the newest rows of a stream: new rows come in, old rows leave, in one version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from dynstore.arguments import check_number
+from dynstore.errors import InputError, InputTypeError, LimitError, type_name, unknown_name
+from dynstore.graph import DynamicGraph
+from dynstore.graph.updates import Request
+from dynstore.input.columns import EdgeColumns
+from dynstore.input.forms import bring_columns
+from dynstore.interrupts import MemoryChecked, Uninterrupted
+from dynstore.windows.horizon import BY, Selection, make_horizon
+from dynstore.windows.pairs import Pairs
+from dynstore.windows.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.ids.base import IdPlan
+    from dynstore.typing import Array, UpdateReport
+
+__all__ = ["SlideReport", "Window"]
+
+CALLER = "Window"
+KEEP = ("latest", "count", "sum")
+HALF = 32
+LOW = (1 << HALF) - 1
+
+
+class SlideReport(NamedTuple):
+    """What one slide did.
+
+    Attributes
+    ----------
+    entered : int
+        Rows that came into the window.
+    left : int
+        Rows that left it, among them rows of the batch that the window is too short for.
+    late : int
+        Rows of the batch that were too old to enter; only with ``by="time"``.
+    rows : int
+        Rows in the window now.
+    update : UpdateReport
+        What the slide did to the graph.
+    """
+
+    entered: int
+    left: int
+    late: int
+    rows: int
+    update: UpdateReport
+
+
+class Window:
+    """The newest rows of a stream of edges, as a graph.
+
+    :meth:`slide` brings rows in and takes out those that have become too old, as one version of the graph. A pair of
+    vertices may occur in many rows. Its edge is there as long as one of these rows is in the window.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        A graph without edges; the window fills it. Any ids, any store, directed or not.
+    length : int, float, str or timedelta
+        With ``by="count"``, the number of rows. With ``by="time"``, a length of time in the unit of the time column, or
+        for date-times a string such as "1h" or a timedelta.
+    by : {"count", "time"}
+        What makes a row leave. "count": more than ``length`` newer rows. "time": a time of at most the newest time
+        minus ``length``. Rows may come late: those still inside the window are placed by their time.
+    keep : {"latest", "count", "sum"}
+        The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
+        "sum" need a weighted graph. Sums are kept in float64; they are exact for whole numbers below 2**53.
+    step : int, float, str or timedelta, optional
+        Let rows leave in multiples of this only: of rows, or of time (then the bound is a multiple of ``step``).
+
+    Raises
+    ------
+    InputError
+        For a graph that has edges or another window, and for arguments that do not fit.
+
+    Notes
+    -----
+    An edge that is deleted by hand stays out until a row names its pair again. A row that is later than all others of
+    its pair is not needed for that, but with ``keep="latest"`` an earlier one does not change the edge.
+
+    The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
+    ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 8 more with ``keep="sum"``,
+    and 8 more with ``by="time"`` and ``keep="latest"`` in a weighted graph, in a table of two to four times as many
+    slots.
+
+    Examples
+    --------
+    >>> G = DynamicGraph(device="cpu")
+    >>> window = Window(G, 3)
+    >>> window.slide([(0, 1), (0, 1), (1, 2)]).update.inserted
+    2
+    >>> window.slide([(2, 3)]).update.deleted  # one of the two rows (0, 1) is left
+    0
+    >>> window.slide([(3, 4)]).update.deleted
+    1
+    """
+
+    def __init__(
+        self,
+        G: DynamicGraph,
+        length: Any,
+        by: Literal["count", "time"] = "count",
+        keep: Literal["latest", "count", "sum"] = "latest",
+        step: Any = None,
+    ) -> None:
+        if not isinstance(G, DynamicGraph):
+            raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+        if by not in BY:
+            raise unknown_name(CALLER, "by", by, BY)
+        if keep not in KEEP:
+            raise unknown_name(CALLER, "keep", keep, KEEP)
+        if keep != "latest" and not G.is_weighted():
+            raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
+        if G.number_of_edges():
+            raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
+        if G.window() is not None:
+            raise InputError(f"{CALLER}: the graph has another window; wanted one without")
+        self.graph, self.by, self.keep, self.length, self.step = G, by, keep, length, step
+        self._horizon = make_horizon(by, length, step)
+        self._newest: int | float | None = None
+        self._pairs: Pairs | None = None  # both are made by the first rows, whose times have a dtype
+        self._rows: Rows | None = None
+        self._version = G.version  # the graph's, after the last slide
+        self._changed = False  # whether the graph was changed otherwise since
+        G.attach_window(ref(self))
+
+    def __len__(self) -> int:
+        return 0 if self._rows is None else self._rows.size
+
+    def __repr__(self) -> str:
+        step = "" if self.step is None else f", step={self.step!r}"
+        return f"Window({len(self)} rows, length={self.length!r}, by={self.by!r}, keep={self.keep!r}{step})"
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return the bytes of the window's rows and pairs, and in "total"; the graph's own come on top."""
+        rows = 0 if self._rows is None else self._rows.nbytes
+        pairs = 0 if self._pairs is None else self._pairs.nbytes
+        return {"rows": rows, "pairs": pairs, "total": rows + pairs}
+
+    # ------------------------------------------------------------------ sliding
+
+    def slide(
+        self,
+        edges: Any,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        time: Any = None,
+        default_weight: float | None = None,
+    ) -> SlideReport:
+        """Bring rows in, and take out those that have become too old.
+
+        Parameters
+        ----------
+        edges : frame, tuple or list
+            As for :meth:`DynamicGraph.insert_edges`. An empty batch is allowed.
+        source, destination, weight : str
+            The frame's columns, as for :meth:`DynamicGraph.insert_edges`. With ``keep="count"`` there are no weights.
+        time : str or array, shape (B,)
+            With ``by="time"``: the frame's column of times, "time" by default, or the times themselves. Numbers, or
+            date-times where the window's length is one of date-times.
+        default_weight : float, optional
+            The weight of rows without weights.
+
+        Returns
+        -------
+        SlideReport
+
+        Raises
+        ------
+        InputError
+            For bad input; the graph and the window are unchanged.
+        OutOfMemoryError
+            When memory runs out; the graph and the window are unchanged.
+        """
+        if self.keep == "count" and (weight is not None or default_weight is not None):
+            raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")
+        if default_weight is not None:
+            default_weight = check_number("slide", "default_weight", default_weight)
+        with MemoryChecked("slide"):
+            G = self.graph
+            edges = bring_columns("slide", G.backend, edges)
+            names = self._names(edges, source, destination, weight)
+            kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
+            chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
+            weight_dtype = G.weight_dtype if self._reads_weights else None
+            columns = chosen.columns if self._reads_weights else chosen.columns[:2]
+            numbers, naming = G.ids.plan_edges(
+                "slide", columns, ("src", "dst", None), weight_dtype, G.number_of_vertices(), True
+            )
+            with Uninterrupted():
+                return self._slide(numbers, naming, chosen, default_weight)
+
+    @property
+    def _reads_weights(self) -> bool:
+        return self.keep == "sum" or (self.keep == "latest" and self.graph.is_weighted())
+
+    def _names(self, edges: Any, source: str, destination: str, weight: str | None) -> tuple[str, str, str | None]:
+        """Return the columns that are read; refuse weights as ``insert_edges`` does."""
+        if self.keep == "count":
+            return source, destination, None
+        return self.graph.with_weights(Request("slide", edges, (source, destination, weight), None)).names
+
+    def _slide(
+        self,
+        numbers: EdgeColumns,
+        naming: IdPlan,
+        chosen: Selection,
+        default_weight: float | None,
+    ) -> SlideReport:
+        """Slide by rows that all enter, under the graph's numbers."""
+        times, newest = chosen.times, chosen.newest
+        G, xp = self.graph, self.graph.backend.xp
+        self._changed |= G.version != self._version
+        weights = self._weights(numbers, default_weight)
+        keys = self._keys(numbers.src, numbers.dst, naming.num_vertices)
+        pairs, rows = self._prepared(int(keys.shape[0]), None if times is None else times.dtype)
+        old = chosen.leaving
+        leaving = rows.column("slots", 0, old)
+        slots, first = pairs.enter(keys)
+        new: dict[str, Array] = {"slots": slots}
+        if times is not None:
+            new["times"] = times
+        if self.keep == "sum":
+            new["weights"] = weights
+        try:
+            last = pairs.leave(leaving)
+            saved = pairs.save(xp.concatenate((slots, leaving)))
+            try:
+                gone = leaving[last]
+                if self.keep == "sum":
+                    pairs.add(slots, weights, 1)
+                    pairs.add(leaving, rows.column("weights", 0, old), -1)
+                    pairs.drop_sums(gone)
+                changed, changed_weights = self._arrivals(pairs, slots, first, leaving, times, weights)
+                report = G.exchange_numbers(
+                    "slide",
+                    self._columns(pairs.keys[gone]),
+                    self._columns(pairs.keys[changed], changed_weights),
+                    naming,
+                    follow=lambda plan: self._plan_rows(new, old, newest, plan.ranks),
+                )
+            except BaseException:
+                pairs.restore(saved)
+                pairs.readmit(leaving)
+                raise
+        except BaseException:
+            pairs.leave(slots)
+            raise
+        return SlideReport(int(slots.shape[0]), old + chosen.skipped, chosen.late, len(self), report)
+
+    def _plan_rows(
+        self, new: dict[str, Array], old: int, newest: int | float | None, ranks: Array | None
+    ) -> Callable[[], None]:
+        """Plan the rows and the table after a slide; ``ranks``: the new number of each vertex, or None."""
+        pairs, rows = self._pairs, self._rows
+        assert pairs is not None
+        assert rows is not None
+        planned = rows.plan_append(new)
+        if ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
+            pairs, places = pairs.remade(self._renumbered(ranks), 0)
+            planned["slots"] = places[planned["slots"]]
+
+        def commit() -> None:
+            rows.drop(old)
+            rows.append(planned, int(new["slots"].shape[0]))
+            self._pairs, self._newest, self._version = pairs, newest, self.graph.version
+
+        return commit
+
+    def _arrivals(
+        self, pairs: Pairs, slots: Array, first: Array, leaving: Array, times: Array | None, weights: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Return the slots of pairs whose edge is to be inserted, or gets another weight, and the weights."""
+        if self.keep == "latest":
+            if weights is None:
+                return (slots if self._changed else slots[first]), None
+            if times is not None:
+                newest = pairs.see(slots, times)
+                return slots[newest], weights[newest]
+            return slots, weights
+        xp = self.graph.backend.xp
+        left = leaving[leaving >= 0]
+        left = left[pairs.counts[left] > 0]
+        if self._changed:  # an edge that was deleted by hand stays out
+            left = left[self.graph.has_numbers(*self._ends(pairs.keys[left]))]
+        chosen = xp.concatenate((slots, left))
+        return chosen, (pairs.counts if pairs.sums is None else pairs.sums)[chosen].astype(self.graph.weight_dtype)
+
+    # ------------------------------------------------------------------ rows as numbers
+
+    def _weights(self, numbers: EdgeColumns, default: float | None) -> Array | None:
+        """Return the rows' weights, None where the window keeps none."""
+        if not self._reads_weights:
+            return None
+        backend, weights = self.graph.backend, numbers.weights
+        if weights is None:
+            if default is None and len(numbers.src):
+                raise InputError(
+                    "slide: the graph is weighted, and the edges have no weights; name their column (weight=...), "
+                    "pass (src, dst, weights), or give default_weight=1.0"
+                )
+            weights = backend.empty(len(numbers.src), self.graph.weight_dtype)
+            weights.fill(1.0 if default is None else default)
+        if self.keep == "sum":
+            if bool(backend.xp.isinf(weights).any()):
+                row = int(backend.xp.isinf(weights).argmax())
+                raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
+            weights = weights.astype(np.float64)
+        return weights
+
+    def _keys(self, src: Array, dst: Array, num_vertices: int) -> Array:
+        """Return pairs of numbers as 64-bit keys; of an undirected pair, the lower number comes first."""
+        if num_vertices > LOW // 2:
+            raise LimitError(f"slide: {num_vertices} vertices; a graph with a window has at most {LOW // 2}")
+        if not self.graph.is_directed():
+            src, dst = self.graph.backend.xp.minimum(src, dst), self.graph.backend.xp.maximum(src, dst)
+        keys: Array = (src.astype(np.int64) << HALF) | dst
+        return keys
+
+    def _ends(self, keys: Array) -> tuple[Array, Array]:
+        dtype = self.graph.vertex_dtype
+        return (keys >> HALF).astype(dtype), (keys & LOW).astype(dtype)
+
+    def _columns(self, keys: Array, weights: Array | None = None) -> EdgeColumns:
+        return EdgeColumns(*self._ends(keys), weights, -1)
+
+    def _prepared(self, more: int, times: Any) -> tuple[Pairs, Rows]:
+        """Return the table and the queue, with room in the table for ``more`` rows."""
+        backend = self.graph.backend
+        if self._rows is None:
+            dtypes: dict[str, Any] = {"slots": np.int32}
+            if times is not None:
+                dtypes["times"] = times
+            if self.keep == "sum":
+                dtypes["weights"] = np.float64
+            self._rows = Rows(backend, dtypes)
+        if self._pairs is None:
+            latest = times if self._reads_weights and self.keep == "latest" else None
+            self._pairs = Pairs.allocate(backend, more, self.keep == "sum", latest)
+        elif not self._pairs.takes(more):
+            self._pairs, places = self._pairs.remade(self._pairs.keys, more)
+            self._rows.replace_slots(places)
+        return self._pairs, self._rows
+
+    # ------------------------------------------------------------------ what else happens to the graph
+
+    def plan_renumber(self, ranks: Array) -> Callable[[], None]:
+        """Plan for vertices that get other numbers: ``ranks`` has the new number of each, shape (V,)."""
+        return _nothing if self._pairs is None else self._plan_keys(self._renumbered(ranks))
+
+    def _renumbered(self, ranks: Array) -> Array:
+        """Return the table's keys under other numbers."""
+        assert self._pairs is not None
+        xp, keys = self.graph.backend.xp, self._pairs.keys
+        there = keys >= 0
+        src, dst = self._ends(xp.where(there, keys, 0))
+        return xp.where(there, self._keys(ranks[src], ranks[dst], int(ranks.shape[0])), keys)
+
+    def plan_forget(self, numbers: Array) -> Callable[[], None]:
+        """Plan for deleted vertices whose numbers other ids may get: their rows count no more."""
+        if self._pairs is None:
+            return _nothing
+        xp, keys = self.graph.backend.xp, self._pairs.keys
+        gone = self.graph.backend.zeros(self.graph.number_of_vertices(), np.bool_)
+        gone[numbers] = True
+        there = keys >= 0
+        src, dst = self._ends(xp.where(there, keys, 0))
+        return self._plan_keys(xp.where(there & ~(gone[src] | gone[dst]), keys, -1))
+
+    def plan_clear(self) -> Callable[[], None]:
+        """Plan for a graph that loses all edges and vertices: the window loses all rows."""
+
+        def commit() -> None:
+            self._pairs = self._rows = None
+
+        return commit
+
+    def _plan_keys(self, keys: Array) -> Callable[[], None]:
+        """Plan to give the table's pairs other keys."""
+        pairs, rows = self._pairs, self._rows
+        assert pairs is not None
+        assert rows is not None
+        fresh, places = pairs.remade(keys, 0)
+        slots = rows.column("slots")
+        moved = self.graph.backend.xp.where(slots >= 0, places[slots], -1)
+
+        def commit() -> None:
+            slots[:] = moved
+            self._pairs = fresh
+            if not self._changed and self._version == self.graph.version:
+                self._version += 1  # this is no change of edges
+
+        return commit
+
+
+def _nothing() -> None:
+    pass

@@ -1,0 +1,146 @@
+"""Deletions and insertions in one version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph
+from dynstore.errors import InputError, LimitError, OutOfMemoryError, StaleSnapshotError
+from dynstore.stores import STORES
+from dynstore.stores.base import Plan, Store
+from dynstore.testing.invariants import check_graph, named_edges
+from tests.conftest import DEVICES
+
+
+def expected(before: dict[Any, float], insert: Any, delete: Any, add: bool, directed: bool) -> dict[Any, float]:
+    """Return the edges after a deletion and then an insertion."""
+    edges = dict(before)
+    both = (lambda u, v: {(u, v)}) if directed else (lambda u, v: {(u, v), (v, u)})
+    for u, v in zip(*delete, strict=True):
+        for pair in both(u, v):
+            edges.pop(pair, None)
+    for u, v, w in zip(*insert, strict=True):
+        for pair in both(u, v):
+            edges[pair] = w + (edges.get(pair, 0.0) if add else 0.0)
+    return edges
+
+
+def stores_of(device: str) -> list[str]:
+    return [name for name in sorted(STORES) if device == "cpu" or name not in ("adjlists", "pma")]
+
+
+CASES = [(device, store) for device in DEVICES for store in stores_of(device)]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize(("device", "store"), CASES)
+def test_it_is_a_deletion_and_then_an_insertion(device: str, store: str, directed: bool) -> None:
+    rng = np.random.default_rng(7)
+    G = DynamicGraph(directed=directed, weighted=True, store=store, device=device)
+    edges: dict[Any, float] = {}
+    for step in range(4 if device == "cpu" else 2):
+        insert = (*rng.integers(0, 12 + step, (2, 30)).tolist(), np.arange(30.0).tolist())
+        delete = rng.integers(0, 14, (2, 20)).tolist()
+        if step == 1:
+            G.predecessors(0)  # in-edges from here on
+        add = step == 2
+        report = G.update(insert, tuple(delete), on_duplicate="add" if add else "replace")
+        found = len({frozenset(pair) if not directed else pair for pair in zip(*delete, strict=True) if pair in edges})
+        assert report.deleted == found
+        edges = expected(edges, insert, delete, add, directed)
+        assert named_edges(G) == edges
+        assert G.version == step + 1
+        assert G.number_of_edges() == len({frozenset(pair) for pair in edges} if not directed else edges)
+        check_graph(G, transposed=True)
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+def test_new_vertices_come_with_it(renumber: bool) -> None:
+    G = DynamicGraph(renumber=renumber, device="cpu")
+    report = G.update(insert=[(0, 1), (1, 2)])
+    assert (report.inserted, report.deleted, G.version) == (2, 0, 1)
+    report = G.update(insert=[(2, 7), (2, 7)], delete=[(0, 1), (0, 1), (5, 5)])
+    assert (report.inserted, report.deleted, report.absent, report.duplicates) == (1, 1, 1, 2)
+    assert sorted(zip(*G.edge_columns().values(), strict=True)) == [(1, 2), (2, 7)]
+    assert G.update().inserted == 0
+    assert G.version == 3
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge"])
+def test_followed_answers_see_both(store: str) -> None:
+    import dynstore
+
+    rng = np.random.default_rng(2)
+    G = DynamicGraph(directed=False, store=store, device="cpu")
+    G.insert_edges(tuple(rng.integers(0, 60, (2, 400))))
+    monitor = G.track("triangle_count")
+    for _ in range(5):
+        G.update(tuple(rng.integers(0, 60, (2, 9))), tuple(rng.integers(0, 60, (2, 60))))
+        np.testing.assert_array_equal(monitor.result()["counts"], dynstore.triangle_count(G)["counts"])
+
+
+@pytest.mark.parametrize(
+    ("insert", "delete", "error"),
+    [
+        (([0, -1], [1, 2]), ([0], [1]), InputError),
+        (([0], [1]), ([0], [-1]), InputError),
+        (([0], [10**9]), ([0], [1]), LimitError),
+        (([0], [1], [1.0]), ([0], [1]), InputError),
+    ],
+)
+def test_bad_input_changes_nothing(insert: Any, delete: Any, error: type) -> None:
+    G = DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+    with pytest.raises(error, match="update: "):
+        G.update(insert, delete)
+    assert G.version == 1
+    assert len(named_edges(G)) == 2
+    with pytest.raises(InputError, match="unknown on_duplicate 'append'"):
+        G.update([(0, 1)], on_duplicate="append")
+
+
+class Failing:
+    """Plans of insertions that run out of memory, a number of times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: type[Store], times: int) -> None:
+        self.left, self.plan = times, kind.plan_insert
+        monkeypatch.setattr(kind, "plan_insert", lambda store, *batch: self.planned(store, *batch))
+
+    def planned(self, store: Store, *batch: Any) -> Plan:
+        if self.left:
+            self.left -= 1
+            raise MemoryError("no memory")
+        return self.plan(store, *batch)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("store", sorted(STORES))
+def test_a_failed_insertion_takes_the_deletion_back(
+    store: str, directed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(3)
+    G = DynamicGraph(directed=directed, weighted=True, store=store, device="cpu")
+    G.insert_edges((*rng.integers(0, 30, (2, 200)), np.arange(200.0)))
+    G.predecessors(0)
+    monitor, before, snapshot = G.track("pagerank"), named_edges(G), G.snapshot()
+    Failing(monkeypatch, type(G._out), 1)
+    with pytest.raises(OutOfMemoryError, match=r"update: memory ran out .no memory.; the graph is as it was"):
+        G.update(([0, 1], [2, 3], [1.0, 1.0]), (np.arange(30), np.arange(30)[::-1]))
+    assert (named_edges(G), G.version) == (before, 1)
+    check_graph(G, transposed=True)
+    with pytest.raises(StaleSnapshotError):
+        snapshot.offsets  # noqa: B018
+    G.update(delete=(np.arange(30), np.arange(30)[::-1]))
+    assert monitor.result()["pagerank"].sum() == pytest.approx(1.0)
+    check_graph(G, transposed=True)
+
+
+def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    G = DynamicGraph.from_edges([(0, 1), (1, 2), (2, 0)], store="merge", device="cpu")
+    Failing(monkeypatch, type(G._out), 2)
+    with pytest.raises(OutOfMemoryError, match="the deletions are made, the insertions are not"):
+        G.update([(1, 0)], [(0, 1)])
+    assert (len(named_edges(G)), G.number_of_edges(), G.version) == (2, 2, 2)
+    check_graph(G)

@@ -1,0 +1,313 @@
+"""Sliding windows: the graph holds the window's pairs after every slide, whatever the stream."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dynstore
+from dynstore import DynamicGraph, Window
+from dynstore.errors import InputError, InputTypeError, LimitError, OutOfMemoryError
+from dynstore.stores import STORES
+from dynstore.testing.invariants import check_graph, named_edges
+from tests.conftest import DEVICES
+from tests.windows.model import WindowModel
+
+HOST_ONLY = ("adjlists", "pma")
+NAMES = np.array([f"v{number:02d}" for number in range(60)], dtype=object)
+
+
+def batch_of(rng: np.random.Generator, size: int, clock: int, names: bool = False, late: int = 0) -> pd.DataFrame:
+    """Rows whose pairs repeat, and whose times go back by up to ``late``."""
+    src, dst = rng.integers(0, 12, (2, size)) * 3
+    time = clock + np.arange(size) // 2 - rng.integers(0, late + 1, size)
+    frame = pd.DataFrame({"source": src, "destination": dst, "weight": rng.integers(1, 9, size), "time": time})
+    return frame.assign(source=NAMES[src], destination=NAMES[dst]) if names else frame
+
+
+class Pair:
+    """A window and its model, slid together."""
+
+    def __init__(self, length: Any, by: str = "count", keep: str = "latest", step: Any = None, **options: Any) -> None:
+        self.G = DynamicGraph(**{"device": "cpu", **options})
+        self.window = Window(self.G, length, by, keep, step)  # type: ignore[arg-type]
+        self.model = WindowModel(length, by, keep, step, self.G.is_directed(), self.G.is_weighted())
+
+    def slide(self, frame: pd.DataFrame) -> dynstore.SlideReport:
+        columns = ["source", "destination", "weight", "time"]
+        if not self.G.is_weighted() or self.window.keep == "count":
+            frame = frame.drop(columns="weight").assign(weight=1.0)[columns]
+        version = self.G.version
+        given = {"time": "time"} if self.window.by == "time" else {}
+        report = self.window.slide(frame if self.G.is_weighted() else frame.drop(columns="weight"), **given)
+        self.model.slide(frame[columns].itertuples(index=False, name=None))
+        assert named_edges(self.G) == pytest.approx(self.model.edges())
+        assert len(self.window) == report.rows == len(self.model.rows)
+        assert report.late == self.model.late
+        assert self.G.version == version + 1
+        return report
+
+
+CASES = [("cpu", store) for store in sorted(STORES)] + [
+    (device, store) for device in DEVICES if device != "cpu" for store in ("gpma+", "merge", "slab_hash", "lpma")
+]
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize(("device", "store"), CASES)
+def test_any_store(device: str, store: str, directed: bool) -> None:
+    rng, late = np.random.default_rng(1), 3
+    pair = Pair(40, "time", "latest", directed=directed, weighted=True, store=store, device=device)
+    for step in range(12 if device == "cpu" else 4):
+        pair.slide(batch_of(rng, 1 + 11 * (step % 4), 12 * step, late=late))
+        check_graph(pair.G, transposed=step % 2 == 1)
+
+
+@pytest.mark.parametrize("keep", ["latest", "count", "sum"])
+@pytest.mark.parametrize(("by", "step"), [("count", None), ("count", 7), ("time", None), ("time", 6)])
+@pytest.mark.parametrize("names", [False, True])
+def test_any_rule(keep: str, by: str, step: Any, names: bool) -> None:
+    rng = np.random.default_rng(2)
+    pairs = [Pair(30, by, keep, step, directed=directed, weighted=True, renumber=names) for directed in (True, False)]
+    for number, size in enumerate((1, 9, 0, 20, 35, 3, 80, 5, 5, 12, 40, 2)):
+        frame = batch_of(rng, size, 9 * number, names, late=6)
+        for pair in pairs:
+            pair.slide(frame)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("keep", ["count", "sum"])
+def test_counts_and_sums_on_every_device(device: str, keep: str) -> None:
+    rng = np.random.default_rng(3)
+    pair = Pair(20, "count", keep, directed=False, weighted=True, device=device)
+    for size in (15, 12, 3, 30):
+        pair.slide(batch_of(rng, size, 0))
+
+
+@pytest.mark.parametrize("names", [False, True])
+def test_an_unweighted_graph_holds_the_pairs(names: bool) -> None:
+    rng = np.random.default_rng(4)
+    pair = Pair(50, renumber=names)
+    for step in range(30):
+        report = pair.slide(batch_of(rng, 5 + step % 7, step, names))
+        assert report.update.replaced == 0  # known pairs are not inserted again
+    assert pair.window.memory_usage()["total"] == sum(list(pair.window.memory_usage().values())[:2])
+
+
+def test_the_loop_that_it_replaces_loses_edges() -> None:
+    """Deleting the oldest rows and inserting the newest ones is wrong where pairs repeat."""
+    stream = dynstore.datasets.load("mathoverflow")
+    src, dst = np.asarray(stream.src)[:40_000], np.asarray(stream.dst)[:40_000]
+    length, step = 8_000, 2_000
+    right, loop = DynamicGraph(device="cpu"), DynamicGraph(device="cpu")
+    window = Window(right, length)
+    for high in range(step, src.shape[0] + 1, step):
+        window.slide((src[high - step : high], dst[high - step : high]))
+        low = max(high - length, 0)
+        if low:
+            loop.delete_edges((src[low - step : low], dst[low - step : low]))
+        loop.insert_edges((src[high - step : high], dst[high - step : high]))
+        truth = set(zip(src[low:high].tolist(), dst[low:high].tolist(), strict=True))
+        assert set(named_edges(right)) == truth
+    assert set(named_edges(loop)) < truth
+
+
+def test_date_times_of_every_library() -> None:
+    times = pd.date_range("2026-01-01", periods=6, freq="20min")
+    frame = pd.DataFrame({"source": range(6), "destination": range(1, 7), "time": times})
+    forms: list[Any] = [
+        frame,
+        pl.from_pandas(frame),
+        pa.Table.from_pandas(frame),
+        frame.assign(time=times.tz_localize("Europe/Berlin")),
+        frame.convert_dtypes(dtype_backend="pyarrow"),
+    ]
+    for length in ("1h", datetime.timedelta(hours=1), np.timedelta64(60, "m"), pd.Timedelta("1h")):
+        for form in forms:
+            G = DynamicGraph(device="cpu")
+            window = Window(G, length, by="time")
+            assert window.slide(form).late == 3
+            assert sorted(named_edges(G)) == [(3, 4), (4, 5), (5, 6)]
+    G = DynamicGraph(device="cpu")
+    Window(G, "1h", "time").slide(([0, 1], [1, 2]), time=[datetime.datetime(2026, 1, 1), datetime.datetime(2026, 1, 2)])
+    assert sorted(named_edges(G)) == [(1, 2)]
+
+
+def test_times_may_be_an_array_or_another_column() -> None:
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 2.5, by="time")
+    assert window.slide([(0, 1), (1, 2)], time=[1, 2]).entered == 2
+    assert window.slide(pd.DataFrame({"source": [2], "destination": [3], "at": [4]}), time="at").left == 1
+    assert sorted(named_edges(G)) == [(1, 2), (2, 3)]
+
+
+def test_steps_let_rows_leave_together() -> None:
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 4, step=3)
+    left = [window.slide([(n, n + 1)]).left for n in range(12)]
+    assert left == [0, 0, 0, 0, 0, 0, 3, 0, 0, 3, 0, 0]
+
+
+def test_an_edge_deleted_by_hand_stays_out_until_it_occurs_again() -> None:
+    rng = np.random.default_rng(5)
+    for keep in ("latest", "count", "sum"):
+        pair = Pair(30, keep=keep, weighted=True)
+        for step in range(25):
+            pair.slide(batch_of(rng, 6, step))
+            if step % 3 == 0:
+                src, dst = (column.tolist() for column in list(pair.G.edge_columns().values())[:2])
+                chosen = int(rng.integers(0, len(src)))
+                pair.G.delete_edges(([src[chosen]], [dst[chosen]]))
+                pair.model.delete((src[chosen], dst[chosen]))
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 3)
+    window.slide([(0, 1), (1, 2)])
+    G.delete_edges([(0, 1)])
+    window.slide([(0, 1)])
+    assert G.has_edges([(0, 1)]).all()
+
+
+def test_vertices_may_be_reordered_deleted_and_cleared() -> None:
+    rng = np.random.default_rng(6)
+    pair = Pair(40, keep="count", weighted=True, renumber=True)
+    for step in range(12):
+        pair.slide(batch_of(rng, 9, step, names=True))
+        if step % 3 == 1:
+            pair.G.reorder()
+    pair.G.clear()
+    pair.model.rows.clear()
+    for step in range(4):
+        pair.slide(batch_of(rng, 30, step, names=True))
+
+
+def test_a_number_that_gets_another_id_does_not_inherit_its_rows() -> None:
+    G = DynamicGraph(renumber=True, reuse_ids=True, device="cpu")
+    window = Window(G, 4)
+    window.slide([("a", "b"), ("b", "c")])
+    G.delete_vertices(["a"])
+    window.slide([("z", "b")])  # takes the number of a
+    window.slide([("x", "y"), ("x", "w")])  # (a, b) leaves
+    assert G.has_edges([("z", "b")]).all()
+    assert G.number_of_edges() == 4
+    window.slide([("p", "q"), ("p", "r")])
+    assert not G.has_edges([("z", "b"), ("b", "c")]).any()
+
+
+def test_a_slide_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(7)
+    for keep in ("latest", "sum"):
+        pair = Pair(40, "time", keep, weighted=True, store="merge", renumber=True)
+        for step in range(10):
+            pair.slide(batch_of(rng, 9, 10 * step, names=True, late=4))
+            state = named_edges(pair.G), pair.G.version, len(pair.window)
+            with monkeypatch.context() as patch:
+                kind, left = type(pair.G._out), [MemoryError("none left")]
+                plan = kind.plan_insert
+
+                def plan_once(*batch: Any, plan: Any = plan, left: Any = left) -> Any:
+                    if left:
+                        raise left.pop()
+                    return plan(*batch)
+
+                patch.setattr(kind, "plan_insert", plan_once)
+                with pytest.raises(OutOfMemoryError, match="slide: memory ran out"):
+                    pair.window.slide(batch_of(rng, 3, 10 * step + 30, names=True))
+            with pytest.raises(InputError):
+                pair.window.slide(([1.5], ["v"], [1.0]), time=[10 * step])
+            assert (named_edges(pair.G), pair.G.version, len(pair.window)) == state
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda G: Window(None, 3), InputTypeError, "Window: G is a NoneType; wanted a dynstore.DynamicGraph"),
+        (lambda G: Window(G, 3, by="rows"), InputError, "unknown by 'rows'; known: 'count', 'time'"),
+        (lambda G: Window(G, 3, keep="mean"), InputError, "unknown keep 'mean'; known: 'count', 'latest', 'sum'"),
+        (lambda G: Window(G, 3, keep="sum"), InputError, "keep='sum' needs a weighted graph"),
+        (lambda G: Window(G, 0), InputError, "Window: length is 0; wanted 1 or more"),
+        (lambda G: Window(G, None), InputTypeError, "Window: length is None; wanted a number of rows"),
+        (lambda G: Window(G, 2.5), InputTypeError, "Window: length is 2.5; wanted an integer"),
+        (lambda G: Window(G, "1h"), InputTypeError, "Window: length is '1h'; wanted an integer"),
+        (lambda G: Window(G, "an hour", by="time"), InputError, "length is 'an hour'; wanted a length of time"),
+        (lambda G: Window(G, -1, by="time"), InputError, "length is -1; wanted more than 0"),
+        (lambda G: Window(G, [1], by="time"), InputTypeError, r"length is \[1\]; wanted a number, or a length of time"),
+        (lambda G: Window(G, "1h", by="time", step=5), InputError, "step is 5, length is '1h'; wanted two numbers"),
+        (lambda G: (G.insert_edges([(0, 1)]), Window(G, 3)), InputError, "the graph has 1 edges; wanted one without"),
+        (lambda G: [Window(G, 3), Window(G, 3)], InputError, "the graph has another window"),
+    ],
+)
+def test_wrong_windows_are_refused(make: Any, error: type, message: str) -> None:
+    with pytest.raises(error, match=message):
+        make(DynamicGraph(device="cpu"))
+
+
+DAY = pd.Timestamp("2026-01-01")
+
+
+@pytest.mark.parametrize(
+    ("options", "edges", "given", "error", "message"),
+    [
+        ({}, [(0, 1, 2.0)], {}, InputError, "slide: weights were given, but the graph is unweighted"),
+        ({}, [(0, 1)], {"time": [3]}, InputError, "time was given, but the window is by='count'"),
+        ({"by": "time"}, [(0, 1)], {}, InputError, "edges is no frame; pass time=<array of times>"),
+        ({"by": "time"}, [(0, 1)], {"time": [3, 4]}, InputError, "`time` has 2 items, the edges have 1"),
+        ({"by": "time"}, [(0, 1)], {"time": [DAY]}, InputTypeError, "`time` must hold numbers"),
+        ({"by": "time", "length": "1h"}, [(0, 1)], {"time": [3]}, InputTypeError, "`time` must hold date-times"),
+        ({"by": "time"}, [(0, 1)], {"time": [None]}, InputError, "`time` has a null at row 0"),
+        ({"by": "time"}, [(0, 1)], {"time": [float("nan")]}, InputError, "`time` has a null at row 0"),
+        ({"by": "time", "length": "1h"}, [(0, 1)], {"time": pd.Series([pd.NaT])}, InputError, "a null at row 0"),
+        ({"by": "time"}, [(0, 1)], {"time": ["x"]}, InputTypeError, r"`time` has 'x' \(str\) at row 0"),
+        ({"by": "time"}, pd.DataFrame({"source": [0], "destination": [1]}), {}, InputError, "columns not found: time"),
+        ({"weighted": True}, [(0, 1)], {}, InputError, r"have no weights.*default_weight=1\.0"),
+        ({"weighted": True, "keep": "count"}, [(0, 1)], {"default_weight": 1}, InputError, "keep='count' counts rows"),
+        ({"weighted": True, "keep": "sum"}, [(0, 1, np.inf)], {}, InputError, "the weight of row 0 is infinite"),
+        ({}, [(0, 10**9)], {}, LimitError, "slide: id 1000000000 would make rows"),
+        ({}, 7, {}, InputTypeError, "slide: edges is a int; wanted a pandas"),
+    ],
+)
+def test_wrong_slides_change_nothing(
+    options: dict[str, Any], edges: Any, given: Any, error: type, message: str
+) -> None:
+    weighted = options.pop("weighted", False)
+    G = DynamicGraph(weighted=weighted, device="cpu")
+    window = Window(G, **{"length": 5, **options})
+    with pytest.raises(error, match=message):
+        window.slide(edges, **given)
+    assert (len(window), G.version, G.number_of_vertices()) == (0, 0, 0)
+
+
+def test_integer_times_stay_exact() -> None:
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 10, by="time")
+    window.slide([(0, 1)], time=[2**60])
+    window.slide([(1, 2)], time=[2**60 + 9])
+    assert G.number_of_edges() == 2
+    window.slide([(2, 3)], time=[2**60 + 10])
+    assert sorted(named_edges(G)) == [(1, 2), (2, 3)]
+    with pytest.raises(InputTypeError, match="`time` is float64; the times before were integers"):
+        window.slide([(3, 4)], time=[1.5])
+
+
+def test_a_window_does_not_keep_its_graph_from_another() -> None:
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 3)
+    window.slide([(0, 1)])
+    twin = G.copy()
+    G.clear()
+    del window
+    assert Window(G, 3).slide([(0, 1)]).entered == 1
+    assert twin.number_of_edges() == 1
+    assert twin.window() is None
+
+
+def test_int64_rows() -> None:
+    rng = np.random.default_rng(9)
+    pair = Pair(25, "count", "count", weighted=True, vertex_dtype="int64", directed=False)
+    for step in range(8):
+        pair.slide(batch_of(rng, 9, step))
