@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from dynstore.adapters.libraries import require
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.tracked import TrackedGraph
-from dynstore.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from networkx import Graph as _Base
@@ -60,6 +60,11 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
         super().__init__(incoming_graph_data, **attr)
+        self._follow_anew()
+
+    def _follow_anew(self) -> None:
+        """Start without a store, and with a cache that notices changes."""
+        self._store = None
         self.__networkx_cache__ = GraphCache()
 
     def __copy__(self) -> Any:
@@ -172,7 +177,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
                 ends = tuple(edge)[:2]
                 moved = len(ends) < 2 or not self.has_edge(*ends)
                 yield edge  # NetworkX adds it, or refuses it: then nothing is noted
-                store.note_edge(*ends, moved)
+                store.note_edge(ends[0], ends[1], moved)
 
         with self._noted():
             super().add_edges_from(noting(), **attr)
@@ -242,12 +247,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 @lru_cache(maxsize=1)
 def graph_classes() -> tuple[type, type]:
     """Return the classes ``Graph`` and ``DiGraph``; made on the first request, because they need NetworkX."""
-    try:
-        import networkx as nx
-    except ImportError as error:
-        raise MissingDependencyError(
-            "dynstore.adapters.networkx needs NetworkX: pip install 'dynstore[networkx]'"
-        ) from error
+    nx = require("dynstore.adapters.networkx", "networkx")
     made = []
     for base, words in ((nx.Graph, "An undirected"), (nx.DiGraph, "A directed")):
         doc = (
