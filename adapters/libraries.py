@@ -16,6 +16,7 @@ INSTALL_LINES = {
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
+    "networkx": "pip install 'dynstore[networkx]'",
     "polars": "pip install polars",
     "pyarrow": "pip install 'dynstore[arrow]'",
     "pylibcudf": RAPIDS_LINE,

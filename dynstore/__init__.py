@@ -21,6 +21,7 @@ __all__ = [
     "datasets",
     "errors",
     "explain",
+    "from_networkx",
     "pagerank",
     "sssp",
     "triangle_count",
@@ -38,6 +39,7 @@ _HOMES = {
     "betweenness_centrality": "dynstore.algorithms",
     "bfs": "dynstore.algorithms",
     "explain": "dynstore.adapters.explanation",
+    "from_networkx": "dynstore.adapters.networkx.exchange",
     "pagerank": "dynstore.algorithms",
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
@@ -48,6 +50,7 @@ _SUBPACKAGES = ("algorithms", "datasets", "errors")
 if TYPE_CHECKING:
     from dynstore import algorithms, datasets, errors
     from dynstore.adapters.explanation import explain
+    from dynstore.adapters.networkx.exchange import from_networkx
     from dynstore.algorithms import (
         betweenness_centrality,
         bfs,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dynstore.adapters.networkx import centrality, paths, structure, traversal
 from dynstore.adapters.networkx.convert import convert_from_nx, convert_to_nx
-from dynstore.adapters.networkx.graphs import graph_classes
+from dynstore.adapters.networkx.fallback import concerns_our_classes, is_networkx_function, run_networkx
+from dynstore.adapters.networkx.graphs import DeltaLog, graph_classes
 from dynstore.adapters.networkx.offers import OFFERS, calls
 from dynstore.adapters.networkx.store import store_graph_of
 from dynstore.adapters.networkx.tracked import TrackedGraph
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 # Importing these modules registers their functions.
 FUNCTION_MODULES = (centrality, paths, structure, traversal)
+
+NOT_OFFERED = "the backend does not offer it"
 
 __all__ = ["BackendInterface", "DiGraph", "Graph", "backend", "calls", "store_of"]
 
@@ -43,14 +46,23 @@ class BackendInterface:
     def __getattr__(self, name: str) -> Any:
         if name in OFFERS:
             return OFFERS[name].function
+        if is_networkx_function(name):
+            return lambda *args, **kwargs: run_networkx(name, NOT_OFFERED, args, kwargs)
         raise AttributeError(f"the dynstore backend has no function {name!r}")
 
     def __dir__(self) -> list[str]:
         return sorted({*object.__dir__(self), *OFFERS})
 
     def can_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
-        """Return whether a call can be served: True, or the reason why not."""
-        return name not in OFFERS or OFFERS[name].problem(args, kwargs) or True
+        """Return whether a call can be served: True, or the reason why not.
+
+        Every call with a graph of our classes can: by NetworkX's own code where the backend has none.
+        """
+        if name in OFFERS:
+            graph = args[0] if args else kwargs["G"]
+            return isinstance(graph, DeltaLog) or OFFERS[name].problem(args, kwargs) or True
+        served = not is_networkx_function(name) or concerns_our_classes(name, args, kwargs)
+        return served or NOT_OFFERED
 
     def should_run(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool | str:
         """Return whether a call is worth a conversion: True, or the reason why not."""

@@ -64,8 +64,8 @@ def convert_from_nx(
     preserve_graph_attrs: bool = False,
     name: str | None = None,
     graph_name: str | None = None,
-) -> ConvertedGraph:
-    """Convert a NetworkX graph.
+) -> Any:
+    """Convert a NetworkX graph; a plain view of a ``dynstore`` graph (:func:`convert_to_nx`) back to that graph.
 
     Parameters
     ----------
@@ -83,6 +83,9 @@ def convert_from_nx(
     NotImplementedError
         If all edge attributes of a multigraph are to be kept, or values of parallel edges have no order.
     """
+    shown = getattr(graph, "_shown_graph", None)
+    if shown is not None:
+        return shown
     converted = ConvertedGraph(graph)
     multigraph = converted.is_multigraph()
     if preserve_edge_attrs:
@@ -113,12 +116,14 @@ def convert_to_nx(obj: Any, *, name: str | None = None) -> Any:
         return _copy_back(obj)
     if getattr(obj, "__networkx_backend__", None) != "dynstore":
         return obj
-    # The dicts are the graph's own, so the view costs nothing and is never stale.
-    view = nx.DiGraph() if obj.is_directed() else nx.Graph()
+    # The dicts are the graph's own, so the view costs nothing and is never stale. So is the cache: it notices changes.
+    base = nx.DiGraph if obj.is_directed() else nx.Graph
+    view = object.__new__(base)  # `base()` would ask the backends for a class
+    base.__init__(view)
     view.graph, view._node, view._adj = obj.graph, obj._node, obj._adj
     if obj.is_directed():
         view._pred = obj._pred
-    view.__networkx_cache__ = None  # it would never be cleared
+    view.__networkx_cache__, view._shown_graph = obj.__networkx_cache__, obj
     return view
 
 

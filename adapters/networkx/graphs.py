@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from dynstore.adapters.libraries import require
 from dynstore.adapters.networkx.store import StoreGraph
 from dynstore.adapters.networkx.tracked import TrackedGraph
-from dynstore.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from networkx import Graph as _Base
@@ -60,7 +60,15 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 
     def __init__(self, incoming_graph_data: Any = None, **attr: Any) -> None:
         super().__init__(incoming_graph_data, **attr)
+        self._follow_anew()
+
+    def _follow_anew(self) -> None:
+        """Start without a store, and with a cache that notices changes."""
+        self._store = None
         self.__networkx_cache__ = GraphCache()
+
+    def __copy__(self) -> Any:
+        return self.copy()  # the default would share the dicts, and the cache that notices their changes
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_store"}
@@ -79,23 +87,25 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         store = self._store
         if store is None or cache.changed_unseen or not store.follows(self):
             cache.changed_unseen = False
-            store = self._store = TrackedGraph(self)
+            store = TrackedGraph(self)
+        self._store = None  # so that a refresh that fails half-way leaves no store behind
         store.refresh()
+        self._store = store
         return store
 
     @contextmanager
-    def _noted(self, store: TrackedGraph) -> Iterator[None]:
-        """Expect the cache to be cleared; if the change fails half-way, what was changed is unknown."""
+    def _noted(self) -> Iterator[None]:
+        """Expect the cache to be cleared; drop the store if the change fails half-way: what was changed is unknown."""
         cache = self.__networkx_cache__
         if not isinstance(cache, GraphCache):
-            store.broken = True
+            self._store = None
             yield
             return
         cache.expecting += 1
         try:
             yield
         except BaseException:
-            store.broken = True
+            self._store = None
             raise
         finally:
             cache.expecting -= 1
@@ -107,7 +117,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().add_node(node_for_adding, **attr)
             return
-        with self._noted(store):
+        with self._noted():
             super().add_node(node_for_adding, **attr)
             store.note_nodes(self._node)
 
@@ -116,7 +126,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().add_nodes_from(nodes_for_adding, **attr)
             return
-        with self._noted(store):
+        with self._noted():
             super().add_nodes_from(nodes_for_adding, **attr)
             store.note_nodes(self._node)
 
@@ -125,7 +135,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None or n not in self:
             super().remove_node(n)
             return
-        with self._noted(store):
+        with self._noted():
             store.note_removal(n)
             super().remove_node(n)
 
@@ -141,7 +151,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
                     store.note_removal(node)
                 yield node
 
-        with self._noted(store):
+        with self._noted():
             super().remove_nodes_from(noting())
 
     # ------------------------------------------------------------------ edges
@@ -151,9 +161,10 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().add_edge(u_of_edge, v_of_edge, **attr)
             return
-        with self._noted(store):
-            store.note_edge(u_of_edge, v_of_edge, moved=not self.has_edge(u_of_edge, v_of_edge))
+        with self._noted():
+            moved = not self.has_edge(u_of_edge, v_of_edge)
             super().add_edge(u_of_edge, v_of_edge, **attr)
+            store.note_edge(u_of_edge, v_of_edge, moved)
 
     def add_edges_from(self, ebunch_to_add: Iterable[Any], **attr: Any) -> None:
         store = self._store
@@ -163,11 +174,12 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
 
         def noting() -> Iterator[Any]:
             for edge in ebunch_to_add:
-                u, v = _ends(edge)
-                store.note_edge(u, v, moved=not self.has_edge(u, v))
-                yield edge
+                ends = tuple(edge)[:2]
+                moved = len(ends) < 2 or not self.has_edge(*ends)
+                yield edge  # NetworkX adds it, or refuses it: then nothing is noted
+                store.note_edge(ends[0], ends[1], moved)
 
-        with self._noted(store):
+        with self._noted():
             super().add_edges_from(noting(), **attr)
 
     def remove_edge(self, u: Any, v: Any) -> None:
@@ -175,7 +187,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None or not self.has_edge(u, v):
             super().remove_edge(u, v)
             return
-        with self._noted(store):
+        with self._noted():
             store.note_edge(u, v, moved=True)
             super().remove_edge(u, v)
 
@@ -192,7 +204,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
                     store.note_edge(u, v, moved=True)
                 yield edge
 
-        with self._noted(store):
+        with self._noted():
             super().remove_edges_from(noting())
 
     # ------------------------------------------------------------------ what calls the methods above, and all at once
@@ -202,7 +214,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
             return
-        with self._noted(store):
+        with self._noted():
             super().add_weighted_edges_from(ebunch_to_add, weight, **attr)
 
     def update(self, edges: Any = None, nodes: Any = None) -> None:
@@ -210,7 +222,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().update(edges, nodes)
             return
-        with self._noted(store):
+        with self._noted():
             super().update(edges, nodes)
 
     def clear(self) -> None:
@@ -218,7 +230,7 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().clear()
             return
-        with self._noted(store):
+        with self._noted():
             super().clear()
             store.note_clear(nodes_too=True)
 
@@ -227,32 +239,15 @@ class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
         if store is None:
             super().clear_edges()
             return
-        with self._noted(store):
+        with self._noted():
             super().clear_edges()
             store.note_clear(nodes_too=False)
-
-
-def _ends(edge: Any) -> tuple[Any, Any]:
-    """Return the ends of an edge; refuse edges that NetworkX refuses, with the same error."""
-    if len(edge) not in (2, 3):
-        import networkx as nx
-
-        raise nx.NetworkXError(f"Edge tuple {edge} must be a 2-tuple or 3-tuple.")
-    u, v, *_ = edge
-    if u is None or v is None:
-        raise ValueError("None cannot be a node")
-    return u, v
 
 
 @lru_cache(maxsize=1)
 def graph_classes() -> tuple[type, type]:
     """Return the classes ``Graph`` and ``DiGraph``; made on the first request, because they need NetworkX."""
-    try:
-        import networkx as nx
-    except ImportError as error:
-        raise MissingDependencyError(
-            "dynstore.adapters.networkx needs NetworkX: pip install 'dynstore[networkx]'"
-        ) from error
+    nx = require("dynstore.adapters.networkx", "networkx")
     made = []
     for base, words in ((nx.Graph, "An undirected"), (nx.DiGraph, "A directed")):
         doc = (

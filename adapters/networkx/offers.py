@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from dynstore.adapters.networkx.fallback import run_networkx
+from dynstore.adapters.networkx.graphs import DeltaLog
 from dynstore.adapters.networkx.store import StoreGraph, store_graph_of
 
 __all__ = ["OFFERS", "Offer", "calls", "offer", "refuse_weight_function"]
@@ -68,11 +70,20 @@ def offer(
 
         @functools.wraps(function)
         def run(G: Any, *args: Any, **kwargs: Any) -> Any:
-            result = function(G if isinstance(G, StoreGraph) else store_graph_of(G), *args, **kwargs)
-            calls[name] += 1
-            return result
+            ours = isinstance(G, DeltaLog)
+            reason = offered.problem((G, *args), kwargs) if ours else None  # else NetworkX has asked `can_run`
+            if reason is None:
+                try:
+                    result = function(G if isinstance(G, StoreGraph) else store_graph_of(G), *args, **kwargs)
+                    calls[name] += 1
+                    return result
+                except NotImplementedError as error:
+                    if not ours:
+                        raise
+                    reason = str(error)
+            return run_networkx(name, reason, (G, *args), kwargs)
 
-        OFFERS[name] = Offer(run, inspect.signature(function), multigraphs, refuses, cheap)
+        offered = OFFERS[name] = Offer(run, inspect.signature(function), multigraphs, refuses, cheap)
         return cast("_Function", run)
 
     return register

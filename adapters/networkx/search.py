@@ -159,13 +159,16 @@ def check_weights(G: StoreGraph, weight: str) -> Layer:
     Raises
     ------
     NotImplementedError
-        For negative weights, and for ints whose sums may be inexact in float64.
+        For negative weights, for ints whose sums may be inexact in float64, and for sums that may overflow it.
     """
     layer = G.weighted(weight)
     if has_negative_weights(layer.graph.snapshot()):
         raise NotImplementedError(f"edge attribute {weight!r} has negative values")
-    if layer.integral and layer.largest * len(G.nodes) > MAX_EXACT:
+    longest = layer.largest * len(G.nodes)
+    if layer.integral and longest > MAX_EXACT:
         raise NotImplementedError(f"edge attribute {weight!r}: sums may exceed 2**53, which float64 rounds")
+    if math.isinf(longest):
+        raise NotImplementedError(f"edge attribute {weight!r}: sums may overflow float64")
     return layer
 
 

@@ -33,8 +33,6 @@ class TrackedGraph(StoreGraph):
 
     Attributes
     ----------
-    broken : bool
-        Whether a change was not logged completely; then a new TrackedGraph must be made.
     rows : Counter
         Rows written to all stores together: ``built`` from the whole graph, ``inserted`` and ``deleted`` by deltas.
     """
@@ -49,8 +47,7 @@ class TrackedGraph(StoreGraph):
         self._touched: dict[tuple[int, int], bool] = {}
         self._cleared = False
         self._known = len(self.nodes)
-        self._clock = float(sum(map(len, self._adj.values())))  # above all ranks
-        self.broken = False
+        self._clock = 0.0  # above all ranks
         self.rows: Counter[str] = Counter()
 
     def follows(self, G: Any) -> bool:
@@ -58,8 +55,7 @@ class TrackedGraph(StoreGraph):
         pred = G._pred if self._directed else G._adj
         holes = len(self.nodes) - len(self.ids)
         return (
-            not self.broken
-            and G._adj is self._adj
+            G._adj is self._adj
             and pred is self._pred
             and len(G._node) == len(self.ids)
             and holes <= max(MIN_HOLES, len(self.ids))
@@ -112,7 +108,6 @@ class TrackedGraph(StoreGraph):
         """Apply the log to the existing stores."""
         if not (self._touched or self._cleared or self._known < len(self.nodes)):
             return
-        self.broken = True  # until every store is updated
         present: list[tuple[int, int, bool]] = []
         absent: list[tuple[int, int]] = []
         for (i, j), moved in self._touched.items():
@@ -131,7 +126,6 @@ class TrackedGraph(StoreGraph):
         self._packed = {}
         self._clock += ranks.shape[0]
         self._touched, self._cleared, self._known = {}, False, len(self.nodes)
-        self.broken = False
 
     def _refresh_layer(self, attribute: str | None, ends: np.ndarray, moved: np.ndarray, gone: np.ndarray) -> None:
         layer = self.layers[attribute]
@@ -190,6 +184,7 @@ class TrackedGraph(StoreGraph):
             if rows.shape[0]:
                 graph.insert_edges((rows, neighbours, np.arange(rows.shape[0], dtype=np.float64)))
             self.rows["built"] += rows.shape[0]
+            self._clock = max(self._clock, float(rows.shape[0]))
             self._ranked[inward] = graph
         if inward not in self._packed:
             packed = self._ranked[inward].snapshot().compact()

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dynstore.adapters.networkx.graphs import graph_classes
 from dynstore.adapters.networkx.offers import offer
 from dynstore.adapters.networkx.search import Search, search_edges
 from dynstore.adapters.networkx.store import StoreGraph
+from dynstore.adapters.networkx.tracked import TrackedGraph
 
 __all__ = [
     "all_pairs_shortest_path",
@@ -91,10 +93,10 @@ def bfs_tree(
     depth_limit: float | None = None,
     sort_neighbors: Callable[..., Any] | None = None,
 ) -> Any:
-    """Return the search tree as a networkx.DiGraph."""
+    """Return the search tree: of a graph of our classes as our DiGraph, else as a networkx.DiGraph."""
     import networkx as nx
 
-    tree = nx.DiGraph()
+    tree = graph_classes()[1]() if isinstance(G, TrackedGraph) else nx.DiGraph()
     tree.add_node(source)
     tree.add_edges_from(_edges(G, source, depth_limit, reverse))
     return tree

@@ -47,6 +47,13 @@ class Conversions:
         """
         return _adapter("dynstore.adapters.tables.scipy").to_scipy(self)
 
+    def to_networkx(self) -> Any:
+        """Return a copy as a ``networkx.Graph`` or ``networkx.DiGraph``; :func:`dynstore.from_networkx` turns back.
+
+        See :func:`dynstore.adapters.networkx.exchange.to_networkx`.
+        """
+        return _adapter("dynstore.adapters.networkx.exchange").to_networkx(self)
+
     def to_cupyx(self) -> Any:
         """Return the adjacency matrix as a ``cupyx.scipy.sparse.csr_matrix``.
 

@@ -172,7 +172,7 @@ def test_the_information_imports_nothing() -> None:
 def test_the_page_about_networkx_runs_and_lists_what_is_offered() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "networkx.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(block, {})
     named = set(re.findall(r"`(\w+)`", page[page.index("## What is offered") :]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import networkx as nx
@@ -321,6 +322,17 @@ def test_an_unknown_node_has_no_component() -> None:
             nx.node_connected_component(G_ERRORS, 9, backend=backend)
         with pytest.raises(nx.NetworkXError):
             nx.triangles(G_ERRORS, 9, backend=backend)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_distances_beyond_float64_are_infinite_not_missing(directed: bool) -> None:
+    ours = (adapter.DiGraph if directed else adapter.Graph)()
+    ours.add_weighted_edges_from([(0, 1, 1e308), (1, 2, 1e308), (2, 3, 1.0)])
+    with nx.config(backend_priority=["dynstore"], fallback_to_nx=True):
+        for G in (ours, nx.Graph(ours), nx.DiGraph(ours)):
+            assert nx.dijkstra_path_length(G, 0, 3) == math.inf
+            assert nx.dijkstra_path(G, 0, 3) == [0, 1, 2, 3]
+            assert list(nx.single_source_dijkstra(G, 0)[0]) == [0, 1, 2, 3]
 
 
 REFUSED = [

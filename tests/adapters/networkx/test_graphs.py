@@ -37,7 +37,6 @@ class _Ours:
 
     def setup_method(self) -> None:
         super().setup_method()  # type: ignore[misc]
-        nx.config.fallback_to_nx = True  # the tests count self-loops, which is not offered
         self.Graph = ours_of(self.K3.is_directed())
         for name, value in list(vars(self).items()):
             if isinstance(value, nx.Graph):
@@ -47,7 +46,6 @@ class _Ours:
                 setattr(self, name, ours)
 
     def teardown_method(self) -> None:
-        nx.config.fallback_to_nx = False
         for value in vars(self).values():
             if isinstance(value, nx.Graph) and len(value):
                 compare(value)
@@ -219,8 +217,7 @@ def test_a_store_of_mostly_removed_nodes_is_made_again() -> None:
 
 
 def change_by_set_edge_attributes(G: nx.Graph) -> None:
-    with nx.config(fallback_to_nx=True):
-        nx.set_edge_attributes(G, 10, "weight")
+    nx.set_edge_attributes(G, 10, "weight")
 
 
 def change_by_new_dicts(G: nx.Graph) -> None:
@@ -272,9 +269,7 @@ def test_a_weight_that_is_no_number_and_then_is() -> None:
     compare(G)
     G.add_edge(0, 2, weight="heavy")
     assert nx.number_connected_components(G) == 1
-    with pytest.raises(NotImplementedError):
-        nx.dijkstra_path_length(G, 0, 2)
-    with nx.config(fallback_to_nx=True), pytest.raises(TypeError):
+    with pytest.raises(TypeError):
         nx.dijkstra_path_length(G, 0, 2)  # NetworkX's own error
     G.add_edge(0, 2, weight=3.5)
     assert nx.dijkstra_path_length(G, 0, 2) == 2
@@ -350,19 +345,6 @@ def test_networkx_makes_the_classes() -> None:
     assert repr(adapter.Graph) == "<class 'dynstore.adapters.networkx.Graph'>"
     with pytest.raises(AttributeError, match="no attribute 'MultiGraph'"):
         _ = adapter.MultiGraph
-
-
-def test_what_is_not_offered_falls_back_where_networkx_may() -> None:
-    G = adapter.Graph([(0, 1), (1, 2)])
-    with pytest.raises(NotImplementedError):
-        nx.diameter(G)
-    with nx.config(fallback_to_nx=True):
-        assert nx.diameter(G) == 2
-        G.add_edge(2, 3)
-        assert nx.diameter(G) == 3  # nothing was cached
-        assert nx.shortest_path(G, 0, 2) == [0, 1, 2]
-        nx.add_path(G, [3, 4, 5])
-        assert nx.diameter(G) == 5
 
 
 def test_the_store_can_be_asked_for() -> None:

@@ -1,0 +1,155 @@
+"""``dynstore.from_networkx`` and ``G.to_networkx``: a NetworkX graph as a DynamicGraph, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.adapters.libraries import require
+from dynstore.adapters.networkx.store import flatten
+from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.graph import DynamicGraph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["from_networkx", "to_networkx"]
+
+MAX_ID = 2**63 - 2
+DEFAULT_WEIGHT = "weight"  # as in NetworkX; the only attribute that may be missing at all edges
+
+
+def from_networkx(nx_graph: Any, *, weight: str | None = DEFAULT_WEIGHT, **graph_options: Any) -> DynamicGraph:
+    """Make a dynamic graph of a NetworkX graph.
+
+    Parameters
+    ----------
+    nx_graph : networkx.Graph or networkx.DiGraph
+        Its nodes are integers from 0 on, or strings. They keep their ids, with ``renumber=True`` unless they are
+        0 .. V-1. Isolated nodes are kept.
+    weight : str, optional
+        The edge attribute that becomes the weight. An edge without it weighs 1, as in NetworkX. If no edge has it, or
+        for None, the graph is unweighted.
+    **graph_options
+        As for :class:`dynstore.DynamicGraph`, without ``directed``. ``weight_dtype`` is float64 by default, as in
+        NetworkX.
+
+    Returns
+    -------
+    DynamicGraph
+        A copy: later changes of one graph do not change the other.
+
+    Raises
+    ------
+    InputError
+        For a multigraph, other nodes, weights that are no numbers, and a ``weight`` other than "weight" that no edge
+        has.
+    InputTypeError
+        For anything that is no NetworkX graph.
+    MissingDependencyError
+        Without NetworkX.
+
+    Examples
+    --------
+    >>> import dynstore, networkx as nx
+    >>> G = dynstore.from_networkx(nx.Graph([("a", "b"), ("b", "c")]), device="cpu")
+    >>> G.number_of_edges(), sorted(G.vertex_ids().tolist())
+    (2, ['a', 'b', 'c'])
+    """
+    networkx = require("from_networkx", "networkx")
+    if not isinstance(nx_graph, networkx.Graph):
+        raise InputTypeError(f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph or DiGraph")
+    if nx_graph.is_multigraph():
+        raise InputError(
+            f"from_networkx: got a {type_name(nx_graph)}; wanted a networkx.Graph or DiGraph, without parallel edges"
+        )
+    if "directed" in graph_options:
+        raise InputError("from_networkx: `directed` was given; the NetworkX graph says whether it is directed")
+    nodes = list(nx_graph)
+    _check_nodes(nodes)
+    dense = nodes == list(range(len(nodes))) or set(nodes) == set(range(len(nodes)))
+    if not graph_options.setdefault("renumber", not dense) and not dense:
+        raise InputError("from_networkx: the nodes are not 0 .. V-1, and renumber is False; wanted renumber=True")
+    sources, destinations = flatten(nx_graph._adj, dict(zip(nodes, range(len(nodes)), strict=True)))
+    chosen = slice(None) if nx_graph.is_directed() else sources <= destinations
+    weights = None if weight is None else _weights(nx_graph, weight)
+    graph_options.setdefault("weighted", weights is not None)
+    graph_options.setdefault("weight_dtype", "float64")
+    ids = np.array(nodes, dtype=object if nodes and isinstance(nodes[0], str) else np.int64)
+    columns = [ids[sources[chosen]], ids[destinations[chosen]]]
+    graph = DynamicGraph(directed=nx_graph.is_directed(), **graph_options)
+    if graph.is_weighted():
+        columns.append(np.ones(columns[0].shape[0]) if weights is None else weights[chosen])
+    if columns[0].shape[0]:
+        graph.insert_edges(tuple(columns))  # first, so that rows are numbered by falling degree
+    if nodes:
+        graph.insert_vertices(ids)
+    return graph
+
+
+def to_networkx(G: DynamicGraph) -> Any:
+    """Return the graph as a NetworkX graph.
+
+    Returns
+    -------
+    networkx.Graph or networkx.DiGraph
+        A copy, by whether ``G`` is directed. Nodes are Python ints or strings, in the order of ``G.vertex_ids()``,
+        isolated ones included. The weights of a weighted graph are floats in the edge attribute "weight".
+
+    Raises
+    ------
+    MissingDependencyError
+        Without NetworkX.
+    """
+    networkx = require("to_networkx", "networkx")
+    to_host = G.backend.to_host
+    graph = networkx.DiGraph() if G.is_directed() else networkx.Graph()
+    graph.add_nodes_from(_listed(to_host, G.vertex_ids()))
+    columns = {name: _listed(to_host, column) for name, column in G.edge_columns().items()}
+    if G.is_weighted():
+        graph.add_weighted_edges_from(zip(columns["source"], columns["destination"], columns["weight"], strict=True))
+    else:
+        graph.add_edges_from(zip(columns["source"], columns["destination"], strict=True))
+    return graph
+
+
+def _listed(to_host: Callable[[Any], np.ndarray], array: Any) -> list[Any]:
+    listed: list[Any] = (array if isinstance(array, np.ndarray) else to_host(array)).tolist()
+    return listed
+
+
+def _check_nodes(nodes: list[Any]) -> None:
+    strings = bool(nodes) and isinstance(nodes[0], str)
+    for node in nodes:
+        if not (isinstance(node, str) if strings else _is_id(node)):
+            raise InputError(
+                f"from_networkx: got a node {node!r} of type {type_name(node)}; wanted only integers, 0 to {MAX_ID}, "
+                "or only strings. networkx.convert_node_labels_to_integers numbers any nodes"
+            )
+
+
+def _is_id(node: Any) -> bool:
+    return isinstance(node, (int, np.integer)) and not isinstance(node, bool) and 0 <= int(node) <= MAX_ID
+
+
+def _weights(nx_graph: Any, weight: str) -> np.ndarray | None:
+    """Return the weights in the order of :func:`flatten`, None if no edge has one."""
+    data = [data for row in nx_graph._adj.values() for data in row.values()]
+    if not any(weight in attributes for attributes in data):
+        if data and weight != DEFAULT_WEIGHT:
+            raise InputError(f"from_networkx: no edge has the attribute {weight!r}; wanted the name of one, or None")
+        return None
+    values = [attributes.get(weight, 1) for attributes in data]
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise InputError(
+                f"from_networkx: {weight!r} of an edge is {value!r} of type {type_name(value)}; wanted a number"
+            )
+    try:
+        weights = np.array(values, np.float64)
+    except OverflowError:
+        raise InputError(f"from_networkx: {weight!r} of an edge is an int too large for float64") from None
+    if np.isnan(weights).any():
+        raise InputError(f"from_networkx: {weight!r} of an edge is NaN; wanted a number")
+    return weights
