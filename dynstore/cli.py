@@ -105,6 +105,28 @@ def info() -> None:
         typer.echo(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
 
 
+@app.command()
+def warmup(device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto") -> None:
+    """Compile all kernels of the default store, the algorithms and tracked answers, and keep them on disk."""
+    _check_device(device)
+    import time
+
+    from dynstore.compilations import compilations
+    from dynstore.warmup import warmup_steps
+
+    compilations.announced = True  # this command shows it
+    began = time.perf_counter()
+    steps = list(warmup_steps(device))
+    with _progress() as (advance, _):
+        for number, step in enumerate(steps):
+            advance(step.name, number, len(steps))
+            since = time.perf_counter()
+            compiled = step.run()
+            if not sys.stderr.isatty():
+                typer.echo(f"{step.name}: {compiled} compiled, {time.perf_counter() - since:.1f} s")
+    typer.echo(f"{compilations.count} kernels compiled in {time.perf_counter() - began:.0f} s; the others were on disk")
+
+
 @app.command(
     epilog="[bold]Examples[/bold]\n\n"
     "dynstore bench\n\n"
@@ -232,6 +254,7 @@ def bench(
     from dynstore.benchmarks.outputs import check_outputs, write_outputs
     from dynstore.benchmarks.schema import extend_document, make_document
     from dynstore.benchmarks.suites import get_suite
+    from dynstore.compilations import compilations
     from dynstore.datasets import resolve
     from dynstore.datasets.names import is_generated
 
@@ -260,6 +283,7 @@ def bench(
         }
     if kind:
         options["kinds"] = kind
+    compilations.announced = True  # the suites warm up, and show it
     job = chosen.make_job(**options)
     chosen.check(job)
     data = data or "mathoverflow"
