@@ -22,9 +22,10 @@ from dynstore.graph import DynamicGraph
 
 __all__ = ["Step", "warmup_steps"]
 
-# Rows of a batch. Updates take other kernels for few edges, for many, and for more than are sorted in one launch.
-SIZES = {"cpu": (1, 100, 5_000), "cuda": (1, 1_000, 30_000, 400_000), "cuda-sim": (1, 20)}
-VERTICES_PER_EDGE = 0.1
+# Edges built first, then batches. Other kernels write few edges than many, and more than are sorted in one launch.
+BUILT = {"cpu": 20_000, "cuda": 2_000_000, "cuda-sim": 20}
+BATCHES = {"cpu": (1, 100, 10_000), "cuda": (1, 100, 3_000, 30_000, 400_000), "cuda-sim": (1, 20)}
+EDGES_PER_VERTEX = 8
 PARAMS: dict[str, dict[str, Any]] = {"bfs": {"start": 0}, "sssp": {"source": 0}, "betweenness_centrality": {"k": 2}}
 ID_KINDS = ("vertex numbers", "int64 ids", "string ids")
 
@@ -79,9 +80,9 @@ class _Example:
     def __init__(self, device: str, directed: bool, weighted: bool, ids: str) -> None:
         chosen: Any = device
         self.graph = DynamicGraph(directed=directed, weighted=weighted, device=chosen, renumber=ids != ID_KINDS[0])
-        self.ids, self.sizes = ids, SIZES[device]
+        self.ids, self.built, self.sizes = ids, BUILT[device], BATCHES[device]
         self.rng = np.random.default_rng(0)
-        self.num_vertices = max(4, int(self.sizes[-1] * VERTICES_PER_EDGE))
+        self.num_vertices = self.built // EDGES_PER_VERTEX
 
     def batch(self, size: int, dtype: Any = np.int32) -> tuple[Any, ...]:
         """Return random edges on the graph's device, with weights if it has some."""
@@ -97,14 +98,26 @@ class _Example:
             columns.append(backend.asarray(self.rng.random(size, dtype=np.float32)))
         return tuple(columns)
 
+    def frame(self, size: int) -> Any:
+        """Return random edges as a frame of pandas, whose columns may be read-only."""
+        import pandas
+
+        columns = [self.graph.backend.to_host(column) for column in self.batch(size)]
+        return pandas.DataFrame(dict(zip(("source", "destination", "weight"), columns, strict=False)))
+
     def build(self) -> None:
-        """Insert half of the edges at once, then more until the store has grown."""
-        self.graph.insert_edges(self.batch(self.sizes[-1]))
+        """Insert the first edges."""
+        self.graph.insert_edges(self.batch(self.built))
 
     def update(self) -> None:
         """Insert and delete batches of all sizes, and read the graph."""
         graph = self.graph
         self.build()
+        columns: dict[str, Any] = {"weight": "weight"} if graph.is_weighted() else {}
+        for size in self.sizes:
+            frame = self.frame(size)
+            graph.insert_edges(frame, **columns)
+            graph.delete_edges(frame)
         for dtype in (np.int32, np.int64):
             for size in self.sizes:
                 edges = self.batch(size, dtype)
@@ -122,7 +135,6 @@ class _Example:
         graph = self.graph
         edges = self.batch(3)[:2]
         vertex = edges[0][:1].tolist()[0]
-        graph.insert_edges(self.batch(1)[:2] if not graph.is_weighted() else self.batch(1))
         graph.has_edges(edges)
         if graph.is_weighted():
             graph.edge_weights(edges)

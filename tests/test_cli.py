@@ -228,6 +228,11 @@ def test_bad_arguments_are_one_line(command, tmp_path: Path, arguments: list[str
     assert list(tmp_path.iterdir()) == []
 
 
+def test_warmup_of_a_device_that_does_not_exist_is_one_line(command) -> None:
+    said = "dynstore: error: device: unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'?\n"
+    assert command("warmup", "--device", "gpu") == (2, "", said)
+
+
 def test_an_output_that_exists_survives_a_bad_run(command, tmp_path: Path) -> None:
     (tmp_path / "out.json").write_text("mine")
     assert command("bench", "nothing.txt", "--json", "out.json")[0] == 2
