@@ -98,12 +98,12 @@ class _Example:
             columns.append(backend.asarray(self.rng.random(size, dtype=np.float32)))
         return tuple(columns)
 
-    def frame(self, size: int) -> Any:
-        """Return random edges as a frame of pandas, whose columns may be read-only."""
-        import pandas
-
-        columns = [self.graph.backend.to_host(column) for column in self.batch(size)]
-        return pandas.DataFrame(dict(zip(("source", "destination", "weight"), columns, strict=False)))
+    def read_only_batch(self, size: int) -> tuple[np.ndarray, ...]:
+        """Return random edges in read-only memory of the host, as columns of frames are; Numba has a type for them."""
+        columns = tuple(self.graph.backend.to_host(column) for column in self.batch(size))
+        for column in columns:
+            column.flags.writeable = False
+        return columns
 
     def build(self) -> None:
         """Insert the first edges."""
@@ -113,11 +113,10 @@ class _Example:
         """Insert and delete batches of all sizes, and read the graph."""
         graph = self.graph
         self.build()
-        columns: dict[str, Any] = {"weight": "weight"} if graph.is_weighted() else {}
         for size in self.sizes:
-            frame = self.frame(size)
-            graph.insert_edges(frame, **columns)
-            graph.delete_edges(frame)
+            edges = self.read_only_batch(size)
+            graph.insert_edges(edges)
+            graph.delete_edges(edges[:2])
         for dtype in (np.int32, np.int64):
             for size in self.sizes:
                 edges = self.batch(size, dtype)
