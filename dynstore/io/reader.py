@@ -66,7 +66,7 @@ def read_events(
         Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
         text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
         dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are read
-        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates such as 2004-01) sorts the
+        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates and date-times) sorts the
         events, equal times keep the file's order. An op column holds ``+`` (insert), ``-`` (delete) or ``w`` (new
         weight); deletions may omit the weight.
         Matrix Market files have fixed columns: only ``weight="weight"`` may be given, not for a pattern; values always
