@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
 
-__all__ = ["Answer", "Monitor", "track"]
+__all__ = ["TRACKED", "Answer", "Monitor", "track"]
 
 # Name of the function -> module and class of its answer.
 _ANSWERS = {
@@ -24,6 +24,7 @@ _ANSWERS = {
     "triangle_count": ("community.tracked", "TriangleAnswer"),
     "weakly_connected_components": ("components.tracked", "ComponentAnswer"),
 }
+TRACKED = tuple(_ANSWERS)
 
 
 class Answer(ABC):

@@ -18,7 +18,6 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
-from numba import njit
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import DeviceSlide, StoreRun, conversions
@@ -27,6 +26,7 @@ from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.stream import Stream, cut_stream, parse_batch
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
+from dynstore.host_compiler import njit
 
 __all__ = ["copy_array", "main", "measure"]
 

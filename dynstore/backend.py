@@ -28,7 +28,7 @@ import numpy as np
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
 from dynstore.typing import Array
 
-__all__ = ["DEVICES", "Arena", "Backend", "Part", "cuda_problem", "get_backend"]
+__all__ = ["DEVICES", "Arena", "Backend", "Part", "cuda_problem", "get_backend", "unknown_device"]
 
 # Alignment in bytes of the arrays in one allocation.
 ALIGNMENT = 256
@@ -268,6 +268,11 @@ def get_backend(device: str = "auto") -> Backend:
         if importlib.util.find_spec("greenlet") is None:
             raise MissingDependencyError("device 'cuda-sim' needs greenlet: pip install 'dynstore[test]'")
         return _make("cuda-sim")
-    if device == "gpu":  # otherwise the message would suggest the closest name, "cpu"
-        raise InputError("device: unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. A GPU is 'cuda'")
-    raise unknown_name("device", "device", device, DEVICES)
+    raise unknown_device(device)
+
+
+def unknown_device(name: object) -> InputError:
+    """Build the error for a device that does not exist."""
+    if str(name).lower() == "gpu":  # of the known names "cpu" is the closest
+        return InputError(f"device: unknown device {name!r}; known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'?")
+    return unknown_name("device", "device", name, DEVICES)

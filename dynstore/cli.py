@@ -7,16 +7,17 @@ paper's suite is also written whenever a part is finished, so a stopped run keep
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynstore.errors import DynstoreError, InputError, MissingDependencyError, unknown_name
+from dynstore.errors import DynstoreError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +27,6 @@ __all__ = ["app", "main"]
 # Click's usage error, wherever this version of typer keeps Click.
 _ClickException: Any = typer.BadParameter.__mro__[2]
 INTERRUPTED = 130
-_DEVICES = ("auto", "cpu", "cuda")
 _DATA, _COLUMNS, _GRAPH, _OUTPUT = "Data and window", "Columns of a file", "Graph and stores", "Output"
 _PAPERS = "Suites of papers"
 # Options that apply only to suites of one stream, or only to suites with their own data sets.
@@ -46,6 +46,8 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command and exit; the entry point."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # what it cannot show, such as a file's name, ends no run
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = app(standalone_mode=False)
         if code == INTERRUPTED:  # newer versions of typer turn Ctrl-C into this code
@@ -103,11 +105,34 @@ def info() -> None:
         typer.echo(f"  {finding.name:<{width}}  {missing if finding.found is None else finding.found}")
 
 
+@app.command()
+def warmup(device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto") -> None:
+    """Compile all kernels of the default store, the algorithms and tracked answers, and keep them on disk."""
+    _check_device(device)
+    import time
+
+    from dynstore.compilations import compilations
+    from dynstore.warmup import warmup_steps
+
+    compilations.announced = True  # this command shows it
+    began = time.perf_counter()
+    steps = list(warmup_steps(device))
+    with _progress() as (advance, _):
+        for number, step in enumerate(steps):
+            advance(step.name, number, len(steps))
+            since = time.perf_counter()
+            compiled = step.run()
+            if not sys.stderr.isatty():
+                typer.echo(f"{step.name}: {compiled} compiled, {time.perf_counter() - since:.1f} s")
+    typer.echo(f"{compilations.count} kernels compiled in {time.perf_counter() - began:.0f} s; the others were on disk")
+
+
 @app.command(
     epilog="[bold]Examples[/bold]\n\n"
     "dynstore bench\n\n"
     "dynstore bench collegemsg --store gpma+ --store rebuild --algorithm bfs --batch 500 --steps 10\n\n"
     "dynstore bench rmat:20:8 --seed 1 --batch 0.1% --algorithm none --json out.json --report out.html\n\n"
+    "dynstore bench yourlog.csv --source payer --destination payee --time when\n\n"
     "dynstore bench trades.csv --source buyer --destination seller --time day --weight price\n\n"
     "dynstore bench changes.tsv.xz --time 0 --op 1 --source 2 --destination 3 --weight 4 --algorithm bfs\n\n"
     "dynstore bench pokec,reddit --suite gpma --data-dir graphs --shrink 16 --steps 5\n\n"
@@ -140,7 +165,8 @@ def bench(
         typer.Option(help="Column by name or number; makes the graphs weighted.", rich_help_panel=_COLUMNS),
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="Column that sorts the events: numbers or ISO dates.", rich_help_panel=_COLUMNS)
+        str | None,
+        typer.Option(help="Column that sorts the events: numbers, ISO dates or date-times.", rich_help_panel=_COLUMNS),
     ] = None,
     op: Annotated[
         str | None,
@@ -222,16 +248,17 @@ def bench(
     After every step all stores must hold exactly the window's pairs and give the same answers; if not, the command
     fails with exit code 1.
     """
-    if device not in _DEVICES:
-        raise unknown_name("bench", "device", device, _DEVICES)
-    _check_outputs(json, report)
+    _check_device(device)
     from rich.console import Console
 
+    from dynstore.benchmarks.outputs import check_outputs, write_outputs
     from dynstore.benchmarks.schema import extend_document, make_document
     from dynstore.benchmarks.suites import get_suite
+    from dynstore.compilations import compilations
     from dynstore.datasets import resolve
     from dynstore.datasets.names import is_generated
 
+    check_outputs(json, report)
     chosen = get_suite(suite)
     _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
     if suite != "updates":
@@ -256,6 +283,7 @@ def bench(
         }
     if kind:
         options["kinds"] = kind
+    compilations.announced = True  # the suites warm up, and show it
     job = chosen.make_job(**options)
     chosen.check(job)
     data = data or "mathoverflow"
@@ -275,7 +303,8 @@ def bench(
                     document = make_document(suite, _command(), result.dataset, result.rows, agree)
                 with aside():
                     chosen.show_part(console, job, result, part)
-                _write_outputs(document, {}, json, say=False)
+                if json is not None:
+                    write_outputs({json: document}, say=False)
 
             result = chosen.run(None, job, advance, keep)
         else:
@@ -305,22 +334,38 @@ def bench(
         if events.time is None and events.op is None and dataset["seed"] is None:
             console.print("  in the file's order; --time COLUMN would sort the events", highlight=False)
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
+    if events is not None and events.ids is not None:
+        what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
+        result.notes.insert(0, f"{len(events.ids):,} ids, {what}, are numbered by their first occurrence in the file")
     for note in result.notes:
         console.print(f"  {note}", highlight=False, markup=False)
     chosen.show(console, job, result)
-    _write_outputs(document, {} if report is None else {report: chosen.render(document, job, result)}, json)
+    outputs: dict[Path, Any] = {} if json is None else {json: document}
+    if report is not None:
+        outputs[report] = chosen.render(document, job, result)
+    write_outputs(outputs)
     if result.disagreement is not None:
         raise DynstoreError(result.disagreement)
+
+
+def _check_device(name: str) -> None:
+    """Refuse all but the public devices."""
+    from dynstore.backend import DEVICES, unknown_device
+
+    if name not in DEVICES:
+        raise unknown_device(name)
 
 
 def _describe(events: Any, seed: int | None) -> dict[str, Any]:
     """Return a stream's description for the JSON; its vertices are its distinct ids."""
     import numpy as np
 
+    from dynstore.benchmarks.outputs import printable
+
     seen = np.zeros(events.num_vertices, np.bool_)
     seen[events.src] = True
     seen[events.dst] = True
-    return {"name": events.name, "vertices": int(np.count_nonzero(seen)), "edges": len(events), "seed": seed}
+    return {"name": printable(events.name), "vertices": int(np.count_nonzero(seen)), "edges": len(events), "seed": seed}
 
 
 def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
@@ -365,55 +410,13 @@ def _read_value(text: str) -> Any:
     return text
 
 
-def _check_outputs(*paths: Path | None) -> None:
-    """Check before the run that every output can be written; leave no files behind."""
-    given = [path for path in paths if path is not None]
-    if len({path.absolute() for path in given}) < len(given):
-        raise InputError(f"--json and --report are both {str(given[0])!r}; wanted two files")
-    for path in given:
-        if path.exists() and not path.is_file():
-            raise InputError(f"cannot write {str(path)!r}: it is a {'folder' if path.is_dir() else 'special file'}")
-        part = _part_of(path)
-        try:
-            if path.exists():
-                path.open("r+b").close()
-            part.open("wb").close()
-            part.unlink()
-        except OSError as error:
-            raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-
-
-def _part_of(path: Path) -> Path:
-    """Return a name in the folder of the file, links resolved, so that the final move is atomic."""
-    real = path.resolve()
-    return real.with_name(f".{real.name}.{os.getpid()}.part")
-
-
-def _write_outputs(
-    document: Mapping[str, Any], texts: dict[Path, str], json_path: Path | None, say: bool = True
-) -> None:
-    """Write each file under a temporary name beside its place, then move it there."""
-    import json
-
-    if json_path is not None:
-        texts = {json_path: json.dumps(document, indent=2, ensure_ascii=False) + "\n", **texts}
-    for path, text in texts.items():
-        part = _part_of(path)
-        try:
-            part.write_text(text, encoding="utf-8")
-            part.replace(path.resolve())
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise DynstoreError(f"could not write {str(path)!r}: {error.strerror or error}") from error
-        if say:
-            typer.echo(f"wrote {path}")
-
-
 def _command() -> str:
     """Return the command as it was typed, without the folder of the program."""
     import shlex
 
-    return shlex.join(["dynstore", *sys.argv[1:]])
+    from dynstore.benchmarks.outputs import printable
+
+    return printable(shlex.join(["dynstore", *sys.argv[1:]]))
 
 
 @contextmanager

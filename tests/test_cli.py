@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ import dynstore
 from dynstore import cli
 from dynstore.benchmarks.schema import check_document
 
+ROOT = Path(__file__).resolve().parents[1]
 FAST = ["--store", "gpma+", "--store", "rebuild", "--algorithm", "bfs", "--steps", "2", "--device", "cpu"]
 
 
@@ -79,6 +81,58 @@ def test_the_files_order_is_said_where_nothing_sorts(command, tmp_path: Path) ->
     assert "in the file's order; --time COLUMN would sort the events" in out
 
 
+def test_a_file_with_ids_of_any_kind(command, tmp_path: Path) -> None:
+    rows = "".join(f"acct {i % 17},m-{i % 13},2024-01-{1 + i % 28:02d}T12:00:00\n" for i in range(500))
+    (tmp_path / "yourlog.csv").write_text("payer,payee,when\n" + rows)
+    options = ("--source", "payer", "--destination", "payee", "--time", "when", "--batch", "5")
+    code, out, err = command("bench", "yourlog.csv", *options, *FAST, "--json", "o.json", "--report", "o.html")
+    assert (code, err) == (0, "")
+    said = "30 ids, texts, are numbered by their first occurrence in the file"
+    assert f"  {said}\n" in out
+    assert said in (tmp_path / "o.html").read_text()
+    assert json.loads((tmp_path / "o.json").read_text())["dataset"]["vertices"] == 30
+
+
+def test_one_huge_id_costs_no_memory(command, tmp_path: Path) -> None:
+    (tmp_path / "e.txt").write_text("".join(f"{i % 17} {i % 13}\n" for i in range(200)) + "2147483646 3\n")
+    code, out, err = command("bench", "e.txt", *FAST, "--batch", "5", "--json", "o.json")
+    assert (code, err) == (0, "")
+    assert "  18 ids, whole numbers, are numbered by their first occurrence in the file\n" in out
+    (row,) = [
+        row for row in json.loads((tmp_path / "o.json").read_text())["rows"] if row["bytes"] and row["store"] == "gpma+"
+    ]
+    assert row["bytes"] < 2**20
+
+
+def test_names_of_files_that_are_not_utf8(tmp_path: Path) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    (tmp_path / f"{name}.txt").write_text("".join(f"{i % 17} {i % 13}\n" for i in range(200)))
+    outputs = ["--json", f"{name}.json", "--report", f"{name}.html"]
+    program = [sys.executable, "-m", "dynstore", "bench", f"{name}.txt", *FAST, "--batch", "5", *outputs]
+    done = subprocess.run(
+        program, cwd=tmp_path, capture_output=True, check=False, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert {path.name for path in tmp_path.iterdir()} == {f"{name}.txt", f"{name}.json", f"{name}.html"}
+    document = json.loads((tmp_path / f"{name}.json").read_text(encoding="utf-8"))
+    assert document["dataset"]["name"] == "caf\\xe9.txt"
+
+
+def test_a_name_as_long_as_names_can_be(command, tmp_path: Path) -> None:
+    name = "x" * 250 + ".json"
+    assert command("bench", "collegemsg", *FAST, "--json", name)[0] == 0
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_nothing_unfinished_is_left_behind(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(self: Path, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupt)
+    assert command("bench", "collegemsg", *FAST, "--json", "out.json")[0] == 130
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_disagreement_fails_and_is_written(command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dynstore.DynamicGraph, "delete_edges", lambda self, edges: None)
     code, out, err = command("bench", "collegemsg", *FAST, "--json", "out.json", "--report", "out.html")
@@ -97,14 +151,22 @@ def test_disagreement_fails_and_is_written(command, tmp_path: Path, monkeypatch:
     [
         ("1 2\n3\n", [], "e.txt:2: the row has 1 fields; the first row has 2"),
         ("1 2\n3 -4\n", [], "e.txt:2: destination -4 is negative"),
-        ("1 2\n3 2147483647\n", [], "e.txt:2: destination 2147483647 is too large"),
+        ("1 2\n3 18446744073709551616\n", [], "e.txt:2: destination 18446744073709551616 is too large"),
         ("1 2\n3 4.5\n", [], "e.txt:2: destination '4.5' is not a whole number"),
         ("1 2\n3 bob\n", [], "e.txt:2: destination 'bob' is not a whole number"),
         ("1 2 1\n3 4 nan\n", ["--weight", "2"], "e.txt:2: weight 'nan' is not a number"),
         ("1 2\n3 4\n", ["--time", "7"], "e.txt: no time column 7; the file has columns 0 to 1"),
         ("1 2\n3 4\n", ["--delimiter", "tab"], "e.txt: no column is left for the destination; the file has 1"),
         ("", [], "e.txt: no events; wanted at least a few"),
-        ("1 2\n3 16777216\n" * 50, ["--batch", "1"], "max_vertices is 16777216, set it higher to allow that"),
+        ("1 2\n3 4\r \n", [], "e.txt:2: a carriage return without a line feed"),
+        ("1 2 3\n3 4 1e39\n", ["--weight", "2"], "e.txt:2: weight '1e39' is too large; wanted at most 3.4028235e+38"),
+        ("+ 1 2\n- 3 4\n", ["--op", "99999999999"], "e.txt: no op column 99999999999; the file has columns 0 to 2"),
+        ("1 2\n3 4\n", ["--source", "9" * 5000], "e.txt: no source column 9999"),
+        (
+            "1 2\n3 400\n" * 50,
+            ["--batch", "1", "--store-option", "max_vertices=100"],
+            "max_vertices is 100, set it higher to allow that",
+        ),
     ],
 )
 def test_a_bad_file_is_one_line_with_its_place(
@@ -131,6 +193,12 @@ def test_a_bad_file_is_one_line_with_its_place(
             "unknown suite 'w'; known: 'gpma', 'graphvine', 'lpma', 'papers', 'slab-hash', 'updates', 'window'",
         ),
         (["collegemsg", "--device", "cuda-sim"], "unknown device 'cuda-sim'; known: 'auto', 'cpu', 'cuda'"),
+        (
+            ["collegemsg", "--device", "gpu"],
+            "unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'?",
+        ),
+        (["rmat:" + "9" * 5000 + ":1"], "rmat: scale is 9999"),
+        (["collegemsg", "--json", "x" * 300 + ".json"], ": File name too long"),
         (["collegemsg", "--window", "2"], "window: got 2; wanted a share"),
         (["collegemsg", "--window", "half"], "window: got 'half'; wanted a share"),
         (["collegemsg", "--batch", "0"], "batch: got '0'; wanted a count"),
@@ -158,6 +226,11 @@ def test_bad_arguments_are_one_line(command, tmp_path: Path, arguments: list[str
     assert err.count("\n") == 1
     assert message in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_warmup_of_a_device_that_does_not_exist_is_one_line(command) -> None:
+    said = "dynstore: error: device: unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'?\n"
+    assert command("warmup", "--device", "gpu") == (2, "", said)
 
 
 def test_an_output_that_exists_survives_a_bad_run(command, tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def _has_build_backend() -> bool:
 @pytest.fixture(scope="module")
 def clean_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of what is committed or could be, so that building leaves nothing in the tree."""
-    copy = tmp_path_factory.mktemp("source")
+    copy = tmp_path_factory.mktemp("source") / "dynstore"  # as a clone is called
     for name in ("dynstore", *PACKAGE_DIRS):
         ignore = shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
         shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=ignore)
@@ -122,6 +122,27 @@ def test_the_installed_wheel_works_away_from_the_tree(wheel: Path, tmp_path: Pat
     done = subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     place, edges = done.stdout.split()
     assert (Path(place).resolve(), edges) == ((tmp_path / "site/dynstore/__init__.py").resolve(), "1")
+
+
+def test_an_editable_install_works_beside_the_checkout(
+    clean_copy: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """There the checkout, a folder called dynstore without an `__init__.py`, comes before what is installed."""
+    site = tmp_path_factory.mktemp("site")
+    wheel = _build(clean_copy, "build_editable", tmp_path_factory.mktemp("editable"))
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    code = (
+        f"import sys, site; assert sys.path[0] == ''; site.addsitedir({str(site)!r})\n"
+        "import dynstore, dynstore.algorithms, dynstore.adapters, dynstore.benchmarks\n"
+        "print(dynstore.__file__, dynstore.__version__)"
+    )
+    # -S: without the site-packages of the tests, where dynstore may be installed, too
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], cwd=clean_copy.parent, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(clean_copy / "dynstore" / "__init__.py"), dynstore.__version__]
 
 
 def test_the_metadata(wheel: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from dynstore.algorithms.community.cpu.triangles import k_count_forward
 from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
+from dynstore.host_compiler import njit
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, EMPTY, END, FIRST, HEAD_WORDS, TOMBSTONE
 
 if TYPE_CHECKING:

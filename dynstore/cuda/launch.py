@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.compilations import compilations
 from dynstore.cuda.kernel_cache import find_place, read_kernel, write_kernel
 
 if TYPE_CHECKING:
@@ -146,7 +147,8 @@ def find_entry(compiled: Any, kinds: tuple[Any, ...], threads: int) -> Entry:
     kept = _load_kept(place, layout, threads)
     if kept is not None:
         return kept
-    kernel = compiled.compile(signature)
+    with compilations:
+        kernel = compiled.compile(signature)
     library = kernel._codelibrary
     handle = int(library.get_cufunc().handle)
     # If Numba links other files to a kernel, such as its memory manager, Numba must also set these up.

@@ -10,6 +10,7 @@ from dynstore.datasets.generators import rmat, uniform
 from dynstore.datasets.shipped import SHIPPED, load
 from dynstore.errors import InputError
 from dynstore.io import EventTable, read_events
+from dynstore.io.limits import whole_number
 
 __all__ = ["is_generated", "resolve"]
 
@@ -31,7 +32,8 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
     seed : int
         Seed of the generators.
     **columns
-        Options of :func:`dynstore.io.read_events`, for files only.
+        Columns, delimiter and header, as :func:`dynstore.io.read_events` takes them, for files only. A file's ids may
+        be any, as its ``renumber=True`` says; weights must fit float32.
 
     Raises
     ------
@@ -46,7 +48,7 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
         _refuse_columns(data, given)
         return load(data)
     if Path(data).exists() or "/" in data or "\\" in data or Path(data).suffix:
-        return read_events(data, **given)
+        return read_events(data, weight_dtype="float32", renumber=True, **given)
     shapes = [shape for _, shape in GENERATORS.values()]
     guess = get_close_matches(data, [*SHIPPED, *GENERATORS], n=1, cutoff=0.5)
     hint = f". Did you mean {guess[0]!r}?" if guess else ""
@@ -66,4 +68,4 @@ def _generate(data: str, seed: int) -> EventTable:
     make, shape = GENERATORS[kind]
     if len(sizes) != 2 or not all(size.isascii() and size.isdecimal() for size in sizes):
         raise InputError(f"unknown data {data!r}; wanted {shape} with two whole numbers")
-    return make(int(sizes[0]), int(sizes[1]), seed)
+    return make(whole_number(sizes[0]), whole_number(sizes[1]), seed)

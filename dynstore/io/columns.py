@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from dynstore.errors import InputError
+from dynstore.io.limits import whole_number
 
 __all__ = ["ColumnChoice", "Columns", "find_columns"]
 
 SOURCE_NAMES = ("source", "src", "from", "u")
 DESTINATION_NAMES = ("destination", "dst", "target", "to", "v")
+MAX_COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
@@ -64,20 +66,20 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
     header : sequence of str, or None
         The file's column names, if it has them.
     width : int
-        Number of columns of the first row. Larger numbers are refused, unless deletions may omit columns (with an op
-        column).
+        Number of columns of the first row. Larger numbers are refused, but for the weight where deletions may omit it
+        (with an op column): up to 10,000.
 
     Raises
     ------
     InputError
         For a name or number that the file does not have, or a column that is chosen twice.
     """
-    limit = None if choice.op is not None and header is None else width
     numbers: dict[str, int] = {}
     for role in ("source", "destination", "weight", "time", "op"):
         asked = getattr(choice, role)
         if asked is not None:
-            numbers[role] = _number(where, role, asked, header, limit, width)
+            ragged = role == "weight" and choice.op is not None and header is None
+            numbers[role] = _number(where, role, asked, header, MAX_COLUMNS if ragged else width, width)
     for role, usual in (("source", SOURCE_NAMES), ("destination", DESTINATION_NAMES)):
         if role not in numbers:
             numbers[role] = _usual(where, role, usual, header, width, set(numbers.values()))
@@ -89,9 +91,7 @@ def find_columns(where: str, choice: ColumnChoice, header: Sequence[str] | None,
     return Columns(**numbers)
 
 
-def _number(
-    where: str, role: str, asked: str | int, header: Sequence[str] | None, limit: int | None, width: int
-) -> int:
+def _number(where: str, role: str, asked: str | int, header: Sequence[str] | None, limit: int, width: int) -> int:
     if isinstance(asked, str) and header is not None and asked in header:
         return list(header).index(asked)
     if isinstance(asked, str) and not asked.isdecimal():
@@ -100,8 +100,8 @@ def _number(
         guess = get_close_matches(asked, header, n=1, cutoff=0.5)
         hint = f". Did you mean {guess[0]!r}?" if guess else ""
         raise InputError(f"{where}: no {role} column {asked!r}; the file has {', '.join(map(repr, header))}{hint}")
-    number = int(asked)
-    if number < 0 or (limit is not None and number >= limit):
+    number = whole_number(asked) if isinstance(asked, str) else int(asked)
+    if not 0 <= number < limit:
         raise InputError(f"{where}: no {role} column {number}; the file has columns 0 to {width - 1}")
     return number
 

@@ -31,6 +31,9 @@ class EventTable:
         ``OP_INSERT`` (``+``), ``OP_DELETE`` (``-``) or ``OP_REWEIGHT`` (``w``); None: every event inserts.
     name : str
         The origin of the events.
+    ids : numpy.ndarray, shape (V,), or None
+        What the numbers in ``src`` and ``dst`` stand for: ``ids[k]`` is the file's id of vertex k. None: the numbers
+        are the ids.
     """
 
     src: np.ndarray
@@ -39,6 +42,7 @@ class EventTable:
     weight: np.ndarray | None = None
     op: np.ndarray | None = None
     name: str = "events"
+    ids: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         for label in ("dst", "time", "weight", "op"):

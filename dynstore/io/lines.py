@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from dynstore.errors import FileFormatError
 from dynstore.io.columns import Columns
 from dynstore.io.events import OP_SYMBOLS
+from dynstore.io.limits import MAX_DIGITS, Limits
 
 __all__ = ["COMMENT_MARKS", "Layout", "find_fault", "line_of_row", "shorten", "split_fields"]
 
@@ -50,7 +51,10 @@ def split_fields(line: str, delimiter: str | None) -> list[str]:
     if delimiter is None:
         return line.split()
     if delimiter == ",":
-        return next(csv.reader([line], skipinitialspace=True), [])
+        try:
+            return next(csv.reader([line], skipinitialspace=True), [])
+        except csv.Error:  # a field of more than 131,072 characters
+            return line.split(",")
     return line.split(delimiter)
 
 
@@ -76,19 +80,19 @@ def line_of_row(data: bytes, layout: Layout, row: int) -> tuple[int, list[str]]:
     raise IndexError(row)
 
 
-def find_fault(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> FileFormatError | None:
+def find_fault(where: str, data: bytes, layout: Layout, columns: Columns, limits: Limits) -> FileFormatError | None:
     """Return the error for the first row that breaks a rule, or None if there is none.
 
     Times are not checked: their format depends on the whole column.
     """
     for number, fields in _rows(data, layout):
-        problem = _row_problem(fields, layout, columns, max_id)
+        problem = _row_problem(fields, layout, columns, limits)
         if problem:
             return FileFormatError(f"{where}:{number}: {problem}")
     return None
 
 
-def _row_problem(fields: list[str], layout: Layout, columns: Columns, max_id: int) -> str | None:
+def _row_problem(fields: list[str], layout: Layout, columns: Columns, limits: Limits) -> str | None:
     count = len(fields)
     if not layout.ragged and count != layout.width:
         return f"the row has {count} fields; the first row has {layout.width}"
@@ -100,21 +104,24 @@ def _row_problem(fields: list[str], layout: Layout, columns: Columns, max_id: in
     for role, column in (("source", columns.source), ("destination", columns.destination)):
         if column >= count:
             return f"the row has {count} fields; the {role} is column {column}"
-        problem = _id_problem(role, fields[column], layout.first_id, max_id)
+        problem = _id_problem(role, fields[column], layout.first_id, limits)
         if problem:
             return problem
     if columns.time is not None and columns.time >= count:
         return f"the row has {count} fields; the time is column {columns.time}"
     if columns.weight is not None:
-        return _weight_problem(fields, columns.weight, op)
+        return _weight_problem(fields, columns.weight, op, limits.max_weight)
     return None
 
 
-def _id_problem(role: str, text: str, first_id: int, max_id: int) -> str | None:
+def _id_problem(role: str, text: str, first_id: int, limits: Limits) -> str | None:
+    if limits.texts:
+        return None if text else f"{role} is empty; wanted an id"
+    max_id = limits.max_id
     wanted = f"vertex ids are integers from {first_id} to {max_id}"
     if not WHOLE_NUMBER.match(text):
         return f"{role} {shorten(text)} is not a whole number; {wanted}" if text else f"{role} is empty; {wanted}"
-    value = int(text) if len(text) < 40 else max_id + 1
+    value = int(text) if len(text) < MAX_DIGITS else max_id + 1
     shown = shorten(text).strip("'")
     if value < first_id:
         return f"{role} {shown} is {'negative' if value < 0 else 'too small'}; {wanted}"
@@ -123,7 +130,7 @@ def _id_problem(role: str, text: str, first_id: int, max_id: int) -> str | None:
     return None
 
 
-def _weight_problem(fields: list[str], column: int, op: str | None) -> str | None:
+def _weight_problem(fields: list[str], column: int, op: str | None, max_weight: float) -> str | None:
     text = fields[column] if column < len(fields) else ""
     if not text:
         return None if op == "-" else f"the row has no weight (column {column})"
@@ -133,4 +140,6 @@ def _weight_problem(fields: list[str], column: int, op: str | None) -> str | Non
         return f"weight {shorten(text)} is not a number"
     if value != value:
         return f"weight {shorten(text)} is not a number (NaN); wanted a number"
+    if abs(value) > max_weight and "inf" not in text.lower():
+        return f"weight {shorten(text)} is too large; wanted at most {max_weight:.8g}"
     return None

@@ -9,7 +9,8 @@ import numpy as np
 from dynstore.errors import FileFormatError
 from dynstore.io.columns import Columns
 from dynstore.io.events import EventTable
-from dynstore.io.lines import Layout
+from dynstore.io.limits import Limits, whole_number
+from dynstore.io.lines import Layout, shorten
 from dynstore.io.text import parse_rows
 
 __all__ = ["BANNER", "read_matrix_market"]
@@ -19,7 +20,7 @@ FIELDS = {"pattern": 2, "real": 3, "integer": 3, "double": 3}
 SYMMETRIES = ("general", "symmetric", "skew-symmetric")
 
 
-def read_matrix_market(where: str, data: bytes, max_id: int) -> EventTable:
+def read_matrix_market(where: str, data: bytes, limits: Limits) -> EventTable:
     """Read a ``matrix coordinate`` file; symmetric ones give each entry off the diagonal in both directions.
 
     Row and column numbers become ids from 0; ``real`` and ``integer`` values become weights.
@@ -41,12 +42,12 @@ def read_matrix_market(where: str, data: bytes, max_id: int) -> EventTable:
     if symmetry not in SYMMETRIES:
         raise FileFormatError(f"{where}:1: symmetry {symmetry!r} is not read; wanted general or symmetric")
     skip, line_number, size, entries = _size_line(where, data)
-    if size - 1 > max_id:
-        raise FileFormatError(f"{where}:{line_number}: {size} vertices; wanted at most {max_id + 1}")
+    if size - 1 > limits.max_id:
+        raise FileFormatError(f"{where}:{line_number}: {size} vertices; wanted at most {limits.max_id + 1}")
     width = FIELDS[field]
     columns = Columns(0, 1, weight=2 if width == 3 else None)
     layout = Layout(None, skip, line_number + 1, width, ragged=False, first_id=1)
-    table = parse_rows(where, data, layout, columns, size)
+    table = parse_rows(where, data, layout, columns, Limits(size, limits.max_weight))
     if len(table) != entries:
         raise FileFormatError(f"{where}:{line_number}: {entries} entries are announced, the file has {len(table)}")
     table = replace(table, src=table.src - 1, dst=table.dst - 1)
@@ -63,8 +64,9 @@ def _size_line(where: str, data: bytes) -> tuple[int, int, int, int]:
         if line and not line.startswith(b"%"):
             words = line.split()
             if len(words) != 3 or not all(word.isdigit() for word in words):
-                raise FileFormatError(f"{where}:{number}: wanted 'ROWS COLUMNS ENTRIES', got {line[:60].decode()!r}")
-            rows, cols, entries = map(int, words)
+                got = shorten(line.decode(errors="replace"), 60)
+                raise FileFormatError(f"{where}:{number}: wanted 'ROWS COLUMNS ENTRIES', got {got}")
+            rows, cols, entries = (whole_number(word.decode()) for word in words)
             if rows != cols:
                 raise FileFormatError(f"{where}:{number}: the matrix is {rows} x {cols}; an adjacency matrix is square")
             return min(end + 1, len(data)), number, rows, entries

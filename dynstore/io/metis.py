@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.errors import FileFormatError
 from dynstore.io.events import EventTable
+from dynstore.io.limits import whole_number
 
 __all__ = ["read_metis"]
 
@@ -39,7 +40,8 @@ def read_metis(where: str, data: bytes, max_id: int) -> EventTable:
     words = head.decode().split()
     if not 2 <= len(words) <= 3 or (words[2:] or [""])[0] not in FORMATS:
         raise FileFormatError(f"{where}: the header is {head.decode()[:60]!r}; wanted 'VERTICES EDGES [0 or 1]'")
-    num_vertices, num_edges, width = int(words[0]), int(words[1]), FORMATS[(words[2:] or [""])[0]]
+    num_vertices, num_edges = map(whole_number, words[:2])
+    width = FORMATS[(words[2:] or [""])[0]]
     if num_vertices - 1 > max_id:
         raise FileFormatError(f"{where}: {num_vertices} vertices; wanted at most {max_id + 1}")
     values, counts = _read_lines(where, body, num_vertices)

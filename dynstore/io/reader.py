@@ -7,17 +7,22 @@ import gzip
 import io
 import lzma
 import os
+import re
 import tarfile
 import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
+
 from dynstore.errors import FileFormatError, InputError, InputTypeError, type_name, unknown_name
 from dynstore.io.columns import ColumnChoice
 from dynstore.io.events import EventTable
+from dynstore.io.limits import Limits
 from dynstore.io.matrix_market import BANNER, read_matrix_market
 from dynstore.io.metis import read_metis
+from dynstore.io.numbering import MAX_ANY_ID, renumbered
 from dynstore.io.parquet import read_parquet
 from dynstore.io.text import read_text
 
@@ -30,6 +35,8 @@ TAR_MAGIC, TAR_PLACE = b"ustar", 257
 PARQUET_MAGIC = b"PAR1"
 # 2^31 - 1 means "unreachable" in BFS, as in the stores.
 MAX_ID = {"int32": 2**31 - 2, "int64": 2**63 - 2}
+MAX_WEIGHT = {name: float(np.finfo(name).max) for name in ("float32", "float64")}
+LONE_RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
 
 
 def read_events(
@@ -43,6 +50,8 @@ def read_events(
     *,
     header: bool | None = None,
     vertex_dtype: str = "int32",
+    weight_dtype: str = "float64",
+    renumber: bool = False,
 ) -> EventTable:
     """Read an edge list or a stream of edge events.
 
@@ -57,7 +66,7 @@ def read_events(
         Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
         text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
         dst, target, to, v), else the first columns that no other option takes. ``weight``, ``time`` and ``op`` are read
-        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates such as 2004-01) sorts the
+        only if given. A time column (numbers such as Unix times or yyyymmdd, or ISO dates and date-times) sorts the
         events, equal times keep the file's order. An op column holds ``+`` (insert), ``-`` (delete) or ``w`` (new
         weight); deletions may omit the weight.
         Matrix Market files have fixed columns: only ``weight="weight"`` may be given, not for a pattern; values always
@@ -68,12 +77,19 @@ def read_events(
         Whether the first row holds names; default: it does if columns are given by name, or if none of its fields is a
         number.
     vertex_dtype : {"int32", "int64"}
-        Ids above 2^31 - 2 (2^63 - 2) are refused.
+        Ids above 2^31 - 2 (2^63 - 2) are refused, or numbered.
+    weight_dtype : {"float32", "float64"}
+        Finite weights that it cannot hold are refused.
+    renumber : bool
+        Take any ids: texts, and whole numbers up to 2^64 - 1. Ids are texts if fewer than half of a column are whole
+        numbers. Texts, ids above ``vertex_dtype``'s limit and ids far apart (the highest is above 2^20 and above 16
+        times the number of rows) are numbered 0, 1, 2, ... in the order of their first occurrence in the file; other
+        ids stay as they are. By default ids are whole numbers, and stay as they are.
 
     Returns
     -------
     EventTable
-        Its name is the file's name.
+        Its name is the file's name. ``ids`` has what the numbers stand for, if there are any.
 
     Raises
     ------
@@ -91,27 +107,49 @@ def read_events(
         raise InputError(f"read_events: delimiter {delimiter!r}; wanted one character")
     if not isinstance(path, str | os.PathLike):
         raise InputTypeError(f"read_events: path is a {type_name(path)}; wanted a str or a path")
+    if weight_dtype not in MAX_WEIGHT:
+        raise unknown_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)
     choice = ColumnChoice(source, destination, weight, time, op)
     where = os.fspath(path)
     max_id = MAX_ID[vertex_dtype]
+    limits = Limits(MAX_ANY_ID if renumber else max_id, MAX_WEIGHT[weight_dtype], renumber)
     data = _read_bytes(where)
     if data.startswith(PARQUET_MAGIC):
-        table = read_parquet(where, where, choice, max_id)
-    elif data.startswith(BANNER) or _suffix(where) == ".mtx":
+        table = read_parquet(where, where, choice, limits)
+    else:
+        _refuse_lone_returns(where, data)
+        table = _read_other(where, data, choice, delimiter, header, limits)
+    if renumber:
+        table = renumbered(table, max_id)
+    return replace(table, name=Path(where).name).sorted_by_time()
+
+
+def _read_other(
+    where: str, data: bytes, choice: ColumnChoice, delimiter: str | None, header: bool | None, limits: Limits
+) -> EventTable:
+    """Read the contents of a file that is not Parquet, though its name may say so."""
+    if data.startswith(BANNER) or _suffix(where) == ".mtx":
         if choice not in (ColumnChoice(), ColumnChoice(weight="weight")):
             raise InputError(f"{where}: Matrix Market files know their columns; wanted none, or weight='weight'")
-        table = read_matrix_market(where, data, max_id)
-        if weight is not None and table.weight is None:
+        table = read_matrix_market(where, data, limits)
+        if choice.weight is not None and table.weight is None:
             raise InputError(f"{where}: a pattern has no weights; leave the weight out")
-    elif _suffix(where) == ".graph":
+        return table
+    if _suffix(where) == ".graph":
         if choice != ColumnChoice():
             raise InputError(f"{where}: METIS files know their columns; wanted none")
-        table = read_metis(where, data, max_id)
-    elif _suffix(where) == ".parquet":
+        return read_metis(where, data, limits.max_id)
+    if _suffix(where) == ".parquet":
         raise FileFormatError(f"{where}: not a Parquet file: it does not start with 'PAR1'")
-    else:
-        table = read_text(where, data, choice, None if delimiter in (None, " ") else delimiter, header, max_id)
-    return replace(table, name=Path(where).name).sorted_by_time()
+    return read_text(where, data, choice, None if delimiter in (None, " ") else delimiter, header, limits)
+
+
+def _refuse_lone_returns(where: str, data: bytes) -> None:
+    """Refuse carriage returns that end no line, at which pandas would end one."""
+    found = LONE_RETURN.search(data) if b"\r" in data else None
+    if found is not None:
+        line = data.count(b"\n", 0, found.start()) + 1
+        raise FileFormatError(f"{where}:{line}: a carriage return without a line feed; a line ends in a line feed")
 
 
 def _suffix(where: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import re
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +14,20 @@ import numpy as np
 from dynstore.errors import FileFormatError, InputError
 from dynstore.io.columns import ColumnChoice, Columns, find_columns
 from dynstore.io.events import OP_DELETE, OP_SYMBOLS, EventTable
-from dynstore.io.lines import COMMENT_MARKS, Layout, find_fault, line_of_row, shorten, split_fields
+from dynstore.io.limits import Limits
+from dynstore.io.lines import COMMENT_MARKS, WHOLE_NUMBER, Layout, find_fault, line_of_row, shorten, split_fields
+from dynstore.io.numbering import number_ids
 
 __all__ = ["parse_rows", "read_text"]
 
-INNER_COMMENT = re.compile(rb"(?m)^[ \t]*[#%][^\n]*(?:\n|\Z)")
+# Lines that pandas would take for rows: comments, and nothing but blanks and tabs.
+NO_ROW = re.compile(rb"(?m)^[ \t]*(?:[#%][^\n]*|[ \t\r])(?:\n|\Z)")
+SIGNS_OF_NO_ROW = (b"#", b"%", b"\n ", b"\n\t")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_text(
-    where: str, data: bytes, choice: ColumnChoice, delimiter: str | None, header: bool | None, max_id: int
+    where: str, data: bytes, choice: ColumnChoice, delimiter: str | None, header: bool | None, limits: Limits
 ) -> EventTable:
     """Read the bytes of a delimited text file.
 
@@ -35,8 +41,7 @@ def read_text(
         None: detected from the first row (tab, comma or semicolon, else any run of blanks).
     header : bool or None
         None: the first row is a header if columns are chosen by name or none of its fields is a number.
-    max_id : int
-        The highest id accepted.
+    limits : Limits
 
     Raises
     ------
@@ -60,7 +65,7 @@ def read_text(
     layout = Layout(delimiter, skip, line_number, len(fields), ragged=columns.op is not None)
     if first is None:
         data, layout = b"", Layout(delimiter, 0, line_number, len(fields), layout.ragged)
-    return parse_rows(where, data, layout, columns, max_id)
+    return parse_rows(where, data, layout, columns, limits)
 
 
 def _first_row(data: bytes, start: int, line_number: int) -> tuple[int, int, str | None]:
@@ -96,58 +101,74 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def parse_rows(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> EventTable:
+def parse_rows(where: str, data: bytes, layout: Layout, columns: Columns, limits: Limits) -> EventTable:
     """Parse the rows of ``data`` from ``layout.skip`` on, in the file's order.
+
+    Ids that are texts are numbered. Else ``src`` or ``dst`` is uint64 if one of its ids is too large for int64.
 
     Raises
     ------
     FileFormatError
         Naming the file and the line of the first bad row.
     """
-    frame = _parse(where, data, layout, columns, max_id)
+    frame = _parse(where, data, layout, columns, limits)
     if frame is None:
         empty = np.empty(0, np.int64)
         return EventTable(empty, empty.copy(), name=where)
-    src, dst = frame[columns.source], frame[columns.destination]
-    if not all(_good_ids(column, layout.first_id, max_id) for column in (src, dst)):
-        raise _fault(where, data, layout, columns, max_id, "the ids cannot be read")
+    ends = [columns.source, columns.destination]
+    if limits.any_ids and not all(_is_numeric(frame[column]) for column in ends):
+        texts = _parse(where, data, layout, columns, limits, dict.fromkeys(ends, "str"))
+        if not all(_mostly_numbers(texts[column]) for column in ends):
+            frame, limits = texts, replace(limits, texts=True)
+    src, dst = (_ids(frame[column], layout.first_id, limits) for column in ends)
+    if src is None or dst is None:
+        raise _fault(where, data, layout, columns, limits, "the ids cannot be read")
     if not layout.ragged and frame[layout.width - 1].isna().any():  # pandas fills in NaN for missing fields
-        fault = find_fault(where, data, layout, columns, max_id)
+        fault = find_fault(where, data, layout, columns, limits)
         if fault is not None:
             raise fault
     op = None
     if columns.op is not None:
         op = _op_codes(frame[columns.op])
         if op is None:
-            raise _fault(where, data, layout, columns, max_id, "the op column cannot be read")
+            raise _fault(where, data, layout, columns, limits, "the op column cannot be read")
     weight = None
     if columns.weight is not None:
         weight = _weights(frame[columns.weight], op)
         if weight is None:
-            raise _fault(where, data, layout, columns, max_id, "the weights cannot be read")
+            raise _fault(where, data, layout, columns, limits, "the weights cannot be read")
+        if (np.abs(weight) > limits.max_weight).any():  # perhaps infinite, which is a weight
+            fault = find_fault(where, data, layout, columns, limits)
+            if fault is not None:
+                raise fault
     time = None
     if columns.time is not None:
         time = _times(where, data, layout, columns, frame[columns.time])
-    return EventTable(src.to_numpy(np.int64), dst.to_numpy(np.int64), time, weight, op, where)
+    ids = None
+    if limits.texts:
+        src, dst, ids = number_ids(src, dst)
+    return EventTable(np.asarray(src), np.asarray(dst), time, weight, op, where, ids)
 
 
-def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int) -> Any:
-    """Return the frame of columns, typed by their contents, or None for no rows."""
+def _parse(
+    where: str, data: bytes, layout: Layout, columns: Columns, limits: Limits, types: Mapping[int, str] | None = None
+) -> Any:
+    """Return the frame of columns, typed as ``types`` has it, else by their contents; None for no rows."""
     import pandas
 
     body = data[layout.skip :]
-    if b"#" in body or b"%" in body:
-        body = INNER_COMMENT.sub(b"", body)
+    if any(sign in body for sign in SIGNS_OF_NO_ROW):
+        body = NO_ROW.sub(b"", body)
     if not body.strip():
         return None
     used = columns.used()
     width = max(layout.width, used[-1] + 1)
-    options: dict[str, Any] = {}
+    options: dict[str, Any] = {"dtype": {**(types or {})}}
     if layout.delimiter != ",":
         options["quoting"] = 3  # quotation marks have no meaning
     if layout.ragged:
         options["usecols"] = used  # so pandas accepts rows longer than the first
-        options["dtype"] = {columns.op: "category"}
+        options["dtype"][columns.op] = "category"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", pandas.errors.ParserWarning)
@@ -163,8 +184,11 @@ def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: in
                 na_values=[""],
                 **options,
             )
-    except (ValueError, OverflowError) as error:  # ParserError and UnicodeDecodeError are ValueErrors
-        fault = find_fault(where, data, layout, columns, max_id)
+    except UnicodeDecodeError as error:
+        fault = None if limits.any_ids else find_fault(where, data, layout, columns, limits)
+        raise fault or _not_utf8(where, data) from error
+    except (ValueError, OverflowError) as error:  # ParserError is a ValueError
+        fault = find_fault(where, data, layout, columns, limits)
         if fault is None and "Too many columns" in str(error):
             number = used[-1]
             raise InputError(
@@ -173,12 +197,40 @@ def _parse(where: str, data: bytes, layout: Layout, columns: Columns, max_id: in
         raise fault or FileFormatError(f"{where}: cannot be parsed: {str(error).strip().splitlines()[0]}") from error
 
 
-def _fault(where: str, data: bytes, layout: Layout, columns: Columns, max_id: int, otherwise: str) -> FileFormatError:
-    return find_fault(where, data, layout, columns, max_id) or FileFormatError(f"{where}: {otherwise}")
+def _not_utf8(where: str, data: bytes) -> FileFormatError:
+    """Return the error for the first line that is not UTF-8."""
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return FileFormatError(f"{where}:{line}: byte {data[error.start]:#04x} is not UTF-8; wanted a file in UTF-8")
+    return FileFormatError(f"{where}: not UTF-8")
 
 
-def _good_ids(column: Any, first_id: int, max_id: int) -> bool:
-    return column.dtype == np.int64 and int(column.min()) >= first_id and int(column.max()) <= max_id
+def _fault(
+    where: str, data: bytes, layout: Layout, columns: Columns, limits: Limits, otherwise: str
+) -> FileFormatError:
+    return find_fault(where, data, layout, columns, limits) or FileFormatError(f"{where}: {otherwise}")
+
+
+def _is_numeric(column: Any) -> bool:
+    return bool(column.dtype.kind in "iuf")
+
+
+def _mostly_numbers(column: Any) -> bool:
+    """Whether at least half of a column's texts are whole numbers, so that the others are faults."""
+    texts = column.dropna().str.strip()
+    return not len(texts) or bool(2 * texts.str.match(WHOLE_NUMBER).sum() >= len(texts))
+
+
+def _ids(column: Any, first_id: int, limits: Limits) -> Any:
+    """Return the ids as texts, int64 or uint64; None if one cannot be an id."""
+    if limits.texts:
+        texts = column.str.strip()
+        return None if texts.isna().any() or (texts == "").any() else texts
+    if column.dtype.kind not in "iu" or int(column.min()) < first_id or int(column.max()) > limits.max_id:
+        return None
+    return column.to_numpy()
 
 
 def _op_codes(column: Any) -> np.ndarray | None:

@@ -233,7 +233,7 @@ class InputContract(Contract):
     def test_unknown_names_are_refused_with_the_known_ones(self) -> None:
         for options, match in (
             ({"bogus": 1}, "bogus"),
-            ({"device": "gpu"}, "unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'"),
+            ({"device": "gpu"}, "unknown device 'gpu'; known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'?"),
             ({"vertex_dtype": "uint32"}, "int32"),
             ({"weight_dtype": "float16"}, "float32"),
             ({"max_vertices": -1}, "max_vertices"),

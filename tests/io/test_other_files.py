@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import lzma
 import subprocess
@@ -157,6 +158,12 @@ class TestParquet:
             ({"src": [0, 1], "dst": [1, 2], "w": ["x", "y"]}, "the weight column has type string"),
             ({"src": [0, 1], "dst": [1, 2], "t": ["x", "y"]}, "row 0: time 'x' is neither a number nor an ISO date"),
             ({"src": [0, 1], "dst": [1, 2], "t": [0.5, float("nan")]}, "row 1: the time is NaN"),
+            ({"src": [0, 1], "dst": [1, 2], "t": [datetime.time(1)] * 2}, "the time column has type time64[us]"),
+            ({"src": [0, 1], "dst": [1, 2], "t": [True, False]}, "the time column has type bool; times are numbers"),
+            (
+                {"src": [0, 1], "dst": [1, 2], "t": np.array([1, 2**63 + 5], np.uint64)},
+                "row 1: time 9223372036854775813 is too large; wanted at most 9223372036854775807",
+            ),
             ({"src": [0, 1], "dst": [1, 2], "op": ["+", "?"]}, "row 1: op '?' is none of"),
         ],
     )
@@ -166,6 +173,70 @@ class TestParquet:
         with pytest.raises(FileFormatError) as caught:
             read_events(path, **options)
         assert f"{path}: {message}" in str(caught.value)
+
+    @pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "dictionary"])
+    def test_texts_are_numbered(self, arrow, tmp_path: Path, kind: str) -> None:
+        columns = {"payer": arrow.array(["ann", " bob", "ann"]), "payee": arrow.array([7, 8, 7])}
+        if kind == "dictionary":
+            columns["payer"] = columns["payer"].dictionary_encode()
+        elif not hasattr(arrow, kind):
+            pytest.skip(f"this pyarrow has no {kind}")
+        else:
+            columns["payer"] = columns["payer"].cast(getattr(arrow, kind)())
+        path = self.save(arrow, tmp_path, **columns)
+        events = read_events(path, renumber=True)
+        assert events.ids is not None
+        assert events.ids.tolist() == ["ann", "7", " bob", "8"]
+        assert pairs(events) == [(0, 1), (2, 3), (0, 1)]
+
+    def test_large_ids_are_numbered(self, arrow, tmp_path: Path) -> None:
+        path = self.save(arrow, tmp_path, src=np.array([2**64 - 1, 5], np.uint64), dst=[5, 2**63 - 1])
+        events = read_events(path, renumber=True)
+        assert events.ids is not None
+        assert events.ids.tolist() == [2**64 - 1, 5, 2**63 - 1]
+        assert pairs(events) == [(0, 1), (1, 2)]
+
+    @pytest.mark.parametrize(
+        ("columns", "message"),
+        [
+            ({"src": ["ann", None], "dst": [1, 2]}, "row 1: the source is null"),
+            ({"src": ["ann", "bob"], "dst": [1.0, 2.0]}, "the destination column has type double"),
+            ({"src": [0.5, 1.0], "dst": [1, 2]}, "vertex ids are integers or texts"),
+            ({"src": [0, -1], "dst": [1, 2]}, "row 1: source -1 is negative"),
+        ],
+    )
+    def test_what_is_no_id_is_refused(self, arrow, tmp_path: Path, columns: dict, message: str) -> None:
+        path = self.save(arrow, tmp_path, **columns)
+        with pytest.raises(FileFormatError) as caught:
+            read_events(path, renumber=True)
+        assert message in str(caught.value)
+
+    def test_a_null_in_a_dictionary_is_refused(self, arrow, tmp_path: Path) -> None:
+        names = arrow.DictionaryArray.from_arrays(arrow.array([0, 1, None]), arrow.array(["ann", "bob"]))
+        path = self.save(arrow, tmp_path, src=names, dst=[1, 2, 3])
+        with pytest.raises(FileFormatError, match="row 2: the source is null"):
+            read_events(path, renumber=True)
+
+    def test_a_name_twice_is_refused_where_it_is_asked_for(self, arrow, tmp_path: Path) -> None:
+        path = tmp_path / "e.parquet"
+        column = arrow.array([0, 1])
+        table = arrow.Table.from_arrays([column, column, column], names=["src", "dst", "src"])
+        arrow.parquet.write_table(table, path)
+        with pytest.raises(FileFormatError, match="2 columns are called 'src'; wanted one"):
+            read_events(path)
+
+    def test_damaged_pages_are_one_line(self, arrow, tmp_path: Path) -> None:
+        path = self.save(arrow, tmp_path, src=list(range(600)), dst=list(range(600)))
+        content = bytearray(path.read_bytes())
+        content[4:60] = bytes(56)
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match="not a Parquet file that can be read"):
+            read_events(path)
+
+    def test_weights_that_the_dtype_cannot_hold_are_refused(self, arrow, tmp_path: Path) -> None:
+        path = self.save(arrow, tmp_path, src=[0, 1], dst=[1, 2], w=[float("inf"), -1e39])
+        with pytest.raises(FileFormatError, match=r"row 1: weight -1e\+39 is too large"):
+            read_events(path, weight="w", weight_dtype="float32")
 
     def test_what_only_looks_like_parquet(self, arrow, tmp_path: Path) -> None:
         with pytest.raises(FileFormatError, match="does not start with 'PAR1'"):
@@ -194,3 +265,26 @@ class TestParquet:
 def test_columns_of_an_event_table_are_equally_long() -> None:
     with pytest.raises(InputError, match="`dst` has shape"):
         EventTable(np.zeros(2, np.int64), np.zeros(3, np.int64))
+
+
+def test_numbers_of_thousands_of_digits_are_one_line(tmp_path: Path) -> None:
+    digits = b"9" * 5000
+    banner = b"%%MatrixMarket matrix coordinate pattern general\n"
+    with pytest.raises(FileFormatError, match=r"e\.mtx:2: the matrix is 9+ x 3"):
+        read_events(write(tmp_path, banner + digits + b" 3 3\n1 2\n", "e.mtx"))
+    with pytest.raises(FileFormatError, match=r"e\.graph: 9+ vertices; wanted at most"):
+        read_events(write(tmp_path, digits + b" 2\n2\n", "e.graph"))
+
+
+def test_a_size_line_that_is_no_text_is_one_line(tmp_path: Path) -> None:
+    banner = b"%%MatrixMarket matrix coordinate pattern general\n"
+    with pytest.raises(FileFormatError, match=r"e\.mtx:2: wanted 'ROWS COLUMNS ENTRIES'"):
+        read_events(write(tmp_path, banner + b"\xff\xfe 3 4\n", "e.mtx"))
+
+
+def test_matrices_with_ids_far_apart_are_numbered(tmp_path: Path) -> None:
+    banner = b"%%MatrixMarket matrix coordinate pattern general\n"
+    path = write(tmp_path, banner + b"2147483646 2147483646 1\n2147483646 1\n", "e.mtx")
+    events = read_events(path, renumber=True)
+    assert events.ids is not None
+    assert (events.ids.tolist(), events.num_vertices) == ([2147483645, 0], 2)

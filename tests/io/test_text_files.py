@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dynstore.errors import FileFormatError, InputError
 from dynstore.io import OP_DELETE, OP_INSERT, OP_REWEIGHT, read_events
 from dynstore.io.columns import ColumnChoice
+from dynstore.io.limits import Limits
 from dynstore.io.text import read_text
 
 
@@ -197,7 +198,7 @@ def test_what_is_written_is_read(rows: list[tuple[int, int]], delimiter: str, en
     lines = [f"{u}{delimiter}{v}" for u, v in rows]
     if comments:
         lines = [part for line in lines for part in (f"# {line}", line)]
-    table = read_text("memory", (ending.join(lines) + ending).encode(), ColumnChoice(), None, None, 2**31 - 2)
+    table = read_text("memory", (ending.join(lines) + ending).encode(), ColumnChoice(), None, None, Limits(2**31 - 2))
     assert list(zip(table.src.tolist(), table.dst.tolist(), strict=True)) == rows
 
 
@@ -214,4 +215,122 @@ def test_the_line_is_right_wherever_the_fault_is(rows: int, bad: int, fault: str
     if comment:
         lines.insert(0, "% a comment")
     with pytest.raises(FileFormatError, match=f"^memory:{where + 1 + comment}: "):
-        read_text("memory", "\n".join(lines).encode(), ColumnChoice(), None, None, 2**31 - 2)
+        read_text("memory", "\n".join(lines).encode(), ColumnChoice(), None, None, Limits(2**31 - 2))
+
+
+class TestRenumbered:
+    """``renumber=True``: any ids, numbered where they are texts, too large or far apart."""
+
+    @staticmethod
+    def read(folder: Path, text: str, **options: object):
+        return read_events(write(folder, text, "e.csv"), renumber=True, **options)
+
+    def test_texts_are_numbered_by_their_first_occurrence(self, tmp_path: Path) -> None:
+        text = 'payee,when,payer\nbob,2024-01-02T10:00:00Z,ann\n "Smith, Jo" ,2024-01-01,bob \n007,2024-01-03,7\n'
+        events = self.read(tmp_path, text, source="payer", destination="payee", time="when")
+        assert events.ids is not None
+        named = [(events.ids[u], events.ids[v]) for u, v in zip(events.src, events.dst, strict=True)]
+        assert named == [("bob", "Smith, Jo"), ("ann", "bob"), ("7", "007")]
+        assert events.ids.tolist() == ["ann", "bob", "Smith, Jo", "7", "007"]
+        assert (events.src.dtype, events.dst.dtype, events.num_vertices) == (np.int64, np.int64, 5)
+
+    def test_a_number_and_a_text_that_read_the_same_are_one_vertex(self, tmp_path: Path) -> None:
+        events = self.read(tmp_path, "source,target\n7,ann\nann,7\nbob,ann\n")
+        assert list(zip(events.src.tolist(), events.dst.tolist(), strict=True)) == [(0, 1), (1, 0), (2, 1)]
+
+    def test_values_that_pandas_takes_for_others_are_texts(self, tmp_path: Path) -> None:
+        events = self.read(tmp_path, "source,target\nTrue,NA\nnan,null\n")
+        assert events.ids is not None
+        assert events.ids.tolist() == ["True", "NA", "nan", "null"]
+
+    def test_texts_in_a_file_of_changes(self, tmp_path: Path) -> None:
+        events = self.read(tmp_path, "+,ann,bob,1.5\n-,ann,bob\n+,bob,cat,2\n", op=0, weight=3, source=1)
+        assert events.ids is not None
+        assert events.ids.tolist() == ["ann", "bob", "cat"]
+        assert list(zip(events.src, events.dst, strict=True)) == [(0, 1), (0, 1), (1, 2)]
+
+    @pytest.mark.parametrize("highest", [2**31 - 1, 2**63 - 1, 2**64 - 1])
+    def test_large_ids_are_numbered(self, tmp_path: Path, highest: int) -> None:
+        events = self.read(tmp_path, f"1,{highest}\n{highest},5\n")
+        assert events.ids is not None
+        assert events.ids.tolist() == [1, highest, 5]
+        assert events.dst.tolist() == [1, 2]
+
+    @pytest.mark.parametrize(
+        ("rows", "highest", "numbered"),
+        [(10, 2**20, False), (10, 2**20 + 1, True), (70_000, 16 * 70_000, False), (70_000, 16 * 70_000 + 1, True)],
+    )
+    def test_ids_far_apart_are_numbered(self, tmp_path: Path, rows: int, highest: int, numbered: bool) -> None:
+        text = f"{highest},0\n" + "3,4\n" * (rows - 1)
+        events = self.read(tmp_path, text)
+        assert (events.ids is not None) == numbered
+        assert events.num_vertices == (4 if numbered else highest + 1)
+        assert read_events(tmp_path / "e.csv").src[0] == highest
+
+    def test_ids_that_are_near_stay_as_they_are(self, tmp_path: Path) -> None:
+        events = self.read(tmp_path, "9,3\n4,9\n")
+        assert events.ids is None
+        assert (events.src.tolist(), events.dst.tolist()) == ([9, 4], [3, 9])
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("1,2\n3,bob\n", ":2: destination 'bob' is not a whole number"),
+            ("1,2\n3,-4\n", ":2: destination -4 is negative"),
+            ("1,2\n3,4.5\n", ":2: destination '4.5' is not a whole number"),
+            ("1,2\n3,18446744073709551616\n", ":2: destination 18446744073709551616 is too large"),
+            ("source,target\nann,bob\n ,cat\n", ":3: source is empty; wanted an id"),
+            ("source,target\nann,bob\ncat\n", ":3: the row has 1 fields; the first row has 2"),
+        ],
+    )
+    def test_what_is_no_id_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
+        with pytest.raises(FileFormatError) as caught:
+            self.read(tmp_path, text)
+        assert f"e.csv{message}" in str(caught.value)
+
+    def test_bytes_that_are_no_text_are_refused_with_their_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "e.csv"
+        path.write_bytes(b"source,target\nann,bob\ncaf\xe9,bob\n")
+        with pytest.raises(FileFormatError, match=r"e\.csv:3: byte 0xe9 is not UTF-8"):
+            read_events(path, renumber=True)
+
+
+@pytest.mark.parametrize("blank", ["\t\n", "  \n", " \t \r\n"])
+def test_lines_of_blanks_are_no_rows(tmp_path: Path, blank: str) -> None:
+    events = read_events(write(tmp_path, f"1\t2\n{blank}3\t4\n{blank}"))
+    assert (events.src.tolist(), events.dst.tolist()) == ([1, 3], [2, 4])
+
+
+@pytest.mark.parametrize(("text", "line"), [("1,2\r3,4\r", 1), ("1,2\n3,4\r \n", 2), ("a,b\r\n1,2\r\n3,4\r5,6\n", 3)])
+def test_lone_carriage_returns_are_refused(tmp_path: Path, text: str, line: int) -> None:
+    path = tmp_path / "e.csv"
+    path.write_bytes(text.encode())
+    with pytest.raises(FileFormatError, match=rf"e\.csv:{line}: a carriage return without a line feed"):
+        read_events(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"op": "99999999999"}, "no op column 99999999999; the file has columns 0 to 2"),
+        ({"op": 0, "weight": "99999999999"}, "no weight column 99999999999"),
+        ({"source": "9" * 5000}, "no source column 9999"),
+        ({"weight_dtype": "int8"}, "unknown weight_dtype 'int8'; known: 'float32', 'float64'"),
+    ],
+)
+def test_columns_past_all_rows_are_refused(tmp_path: Path, options: dict, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_events(write(tmp_path, "+ 1 2\n+ 3 4\n"), **options)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("weight", ["1e39", "-3.5e38", "1e400"])
+def test_weights_that_the_dtype_cannot_hold_are_refused(tmp_path: Path, weight: str) -> None:
+    path = write(tmp_path, f"1 2 inf\n3 4 {weight}\n")
+    with pytest.raises(FileFormatError) as caught:
+        read_events(path, weight=2, weight_dtype="float32")
+    assert f"{path}:2: weight '{weight}' is too large; wanted at most 3.4028235e+38" in str(caught.value)
+    path.write_text("1 2 inf\n3 4 3.4e38\n")
+    events = read_events(path, weight=2, weight_dtype="float32")
+    assert events.weight is not None
+    assert events.weight.tolist() == [float("inf"), 3.4e38]

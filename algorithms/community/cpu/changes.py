@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
+from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.graph.delta import Delta

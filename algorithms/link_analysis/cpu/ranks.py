@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
 from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
 from dynstore.algorithms.rows.cpu.slots import d_has_edge, pack_rows
+from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR

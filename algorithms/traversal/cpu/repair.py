@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.algorithms.traversal.cpu.search import d_sift_down, d_sift_up
+from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.graph.delta import Delta

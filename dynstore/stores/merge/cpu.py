@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from numba import njit
+from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend

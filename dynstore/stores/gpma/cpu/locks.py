@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.pma.cpu.redistribute import set_located
 from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
 from dynstore.stores.pma.cpu.single_key import find_place, respread

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.graphvine.blocks import HOLE, NONE
 from dynstore.stores.pma.cpu.scratch import or_none
 

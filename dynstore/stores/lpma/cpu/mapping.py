@@ -11,8 +11,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.lpma.levels import END, FIRST_SRC, MAX_LEVELS, MEMORY_BASE, SRC, VALID
 from dynstore.stores.pma.cpu.windows import count_bits
 

@@ -7,8 +7,8 @@ numbered as after the growth: every (2**growth)-th is a present one, those in be
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.lpma.cpu.mapping import physical_of, word_of
 from dynstore.stores.pma.cpu.windows import count_bits
 

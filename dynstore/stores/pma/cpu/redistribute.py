@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.pma.cpu.redistribute import write_rows
 
 __all__ = ["find_place", "respread"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
 __all__ = ["choose_windows", "count_bits", "count_states", "group_by_leaf"]

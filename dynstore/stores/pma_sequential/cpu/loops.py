@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.pma.cpu.redistribute import shift_in
 from dynstore.stores.pma.cpu.single_key import find_place, respread
 from dynstore.stores.pma.cpu.windows import count_bits

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, EMPTY, END, FIRST, FREE, HEAD_WORDS, TOMBSTONE, USED
 
 if TYPE_CHECKING:

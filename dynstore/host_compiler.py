@@ -1,0 +1,91 @@
+"""Compiling host kernels; every ``cpu`` module takes its ``njit`` from here.
+
+Numba keeps compiled kernels beside their source or in the user's cache folder. Here ``DYNSTORE_CACHE_DIR`` comes
+first, where it is set. If kernels cannot be kept anywhere, or what was kept cannot be read, they are compiled again:
+that costs a compilation, never an error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numba
+from numba.core import event
+from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
+
+from dynstore.caches import cache_folder
+from dynstore.compilations import compilations
+
+__all__ = ["njit"]
+
+_log = logging.getLogger("dynstore")
+_folder_lock = threading.Lock()
+
+
+def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
+    """Decorate a host kernel: Numba's ``njit``, with a cache that raises no errors."""
+    if function is None:
+        return partial(njit, cache=cache, **options)
+    compiled = numba.njit(**options)(function)
+    if cache and isinstance(compiled, CPUDispatcher):  # a plain function where NUMBA_DISABLE_JIT is set
+        try:
+            compiled._cache = _make_cache(function)
+        except (OSError, RuntimeError) as error:  # no folder that can be written
+            _log.debug("%s is compiled in each process: %s", function.__name__, error)
+    return compiled
+
+
+class _Cache(FunctionCache):  # type: ignore[misc]
+    """Numba's cache of a function; a damaged file or a full disk is as good as none."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # unpickling a damaged file raises anything
+            _log.debug("%s: what was kept cannot be read: %s", self._name, error)
+            return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:  # a damaged index is read first, which raises anything
+            _log.debug("%s is not kept: %s", self._name, error)
+
+
+def _make_cache(function: Callable[..., Any]) -> _Cache:
+    """Make a function's cache. Numba reads its folder from its settings, which other threads may use, too."""
+    if not os.environ.get("DYNSTORE_CACHE_DIR"):
+        return _Cache(function)
+    with _folder_lock:
+        before = numba.config.CACHE_DIR
+        numba.config.CACHE_DIR = str((cache_folder() / "host").absolute())
+        try:
+            return _Cache(function)
+        finally:
+            numba.config.CACHE_DIR = before
+
+
+class _Listener(event.Listener):  # type: ignore[misc]
+    """Counts compilations of our host kernels; Numba calls it for all that it compiles, and for nothing else."""
+
+    def on_start(self, event: Any) -> None:
+        if _is_ours(event):
+            compilations.__enter__()
+
+    def on_end(self, event: Any) -> None:
+        if _is_ours(event):
+            compilations.__exit__()
+
+
+def _is_ours(event: Any) -> bool:
+    compiled = event.data["dispatcher"]
+    return isinstance(compiled, CPUDispatcher) and compiled.py_func.__module__.startswith("dynstore.")
+
+
+event.register("numba:compile", _Listener())

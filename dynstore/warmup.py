@@ -1,0 +1,173 @@
+"""Compiling all kernels of the default path ahead, so that no first call waits for them: ``python -m dynstore warmup``.
+
+The kernels are found by using them: graphs of the default store, of every kind, are updated and asked. The compiled
+ones are kept on disk by Numba (host) and by ``dynstore.cuda.kernel_cache`` (CUDA). So a second run only loads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dynstore.algorithms.registry import ALGORITHMS, find_algorithm
+from dynstore.algorithms.tracking import TRACKED
+from dynstore.backend import get_backend
+from dynstore.compilations import compilations
+from dynstore.graph import DynamicGraph
+
+__all__ = ["Step", "warmup_steps"]
+
+# Edges built first, then batches. Other kernels write few edges than many, and more than are sorted in one launch.
+BUILT = {"cpu": 20_000, "cuda": 2_000_000, "cuda-sim": 20}
+BATCHES = {"cpu": (1, 100, 10_000), "cuda": (1, 100, 3_000, 30_000, 400_000), "cuda-sim": (1, 20)}
+EDGES_PER_VERTEX = 8
+PARAMS: dict[str, dict[str, Any]] = {"bfs": {"start": 0}, "sssp": {"source": 0}, "betweenness_centrality": {"k": 2}}
+ID_KINDS = ("vertex numbers", "int64 ids", "string ids")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of the warm-up.
+
+    Attributes
+    ----------
+    name : str
+        What it uses, such as "updates, directed, weighted".
+    run : callable
+        Does it; returns how many kernels were compiled, which were not on disk.
+    """
+
+    name: str
+    run: Callable[[], int]
+
+
+def warmup_steps(device: str = "auto") -> Iterator[Step]:
+    """Yield the parts of the warm-up of a device, to be run one after the other.
+
+    Parameters
+    ----------
+    device : {"auto", "cpu", "cuda"}
+
+    Raises
+    ------
+    InputError
+        For a device that does not exist or cannot be used.
+    """
+    backend = get_backend(device)
+    for directed, weighted, ids in product((True, False), (False, True), ID_KINDS):
+        kind = f"{'directed' if directed else 'undirected'}, {'weighted' if weighted else 'unweighted'}, {ids}"
+        make = partial(_Example, backend.name, directed, weighted, ids)
+        yield Step(f"updates and queries: {kind}", partial(_count, make, _Example.update))
+        if ids == ID_KINDS[0]:
+            yield Step(f"algorithms: {kind}", partial(_count, make, _Example.compute))
+            yield Step(f"tracked answers: {kind}", partial(_count, make, _Example.track))
+
+
+def _count(make: Callable[[], _Example], use: Callable[[_Example], None]) -> int:
+    before = compilations.count
+    use(make())
+    return compilations.count - before
+
+
+class _Example:
+    """A graph of one kind, and random edges for it."""
+
+    def __init__(self, device: str, directed: bool, weighted: bool, ids: str) -> None:
+        chosen: Any = device
+        self.graph = DynamicGraph(directed=directed, weighted=weighted, device=chosen, renumber=ids != ID_KINDS[0])
+        self.ids, self.built, self.sizes = ids, BUILT[device], BATCHES[device]
+        self.rng = np.random.default_rng(0)
+        self.num_vertices = self.built // EDGES_PER_VERTEX
+
+    def batch(self, size: int, dtype: Any = np.int32) -> tuple[Any, ...]:
+        """Return random edges on the graph's device, with weights if it has some."""
+        backend = self.graph.backend
+        ends = self.rng.integers(0, self.num_vertices, (2, size))
+        columns: list[Any]
+        if self.ids == "string ids":
+            columns = [np.array([f"id {number}" for number in end.tolist()]) for end in ends]
+        else:
+            dtype = np.int64 if self.ids == "int64 ids" else dtype
+            columns = [backend.asarray(end.astype(dtype)) for end in ends]
+        if self.graph.is_weighted():
+            columns.append(backend.asarray(self.rng.random(size, dtype=np.float32)))
+        return tuple(columns)
+
+    def read_only_batch(self, size: int) -> tuple[np.ndarray, ...]:
+        """Return random edges in read-only memory of the host, as columns of frames are; Numba has a type for them."""
+        columns = tuple(self.graph.backend.to_host(column) for column in self.batch(size))
+        for column in columns:
+            column.flags.writeable = False
+        return columns
+
+    def build(self) -> None:
+        """Insert the first edges."""
+        self.graph.insert_edges(self.batch(self.built))
+
+    def update(self) -> None:
+        """Insert and delete batches of all sizes, and read the graph."""
+        graph = self.graph
+        self.build()
+        for size in self.sizes:
+            edges = self.read_only_batch(size)
+            graph.insert_edges(edges)
+            graph.delete_edges(edges[:2])
+        for dtype in (np.int32, np.int64):
+            for size in self.sizes:
+                edges = self.batch(size, dtype)
+                graph.insert_edges(edges)
+                graph.delete_edges(edges[:2])
+        hub = self.batch(max(self.sizes[-1] // 4, 2))
+        graph.insert_edges((hub[0][:1].repeat(len(hub[0])), *hub[1:]))
+        graph.delete_edges((hub[0][:1].repeat(len(hub[0])), hub[1]))
+        self._read()
+        graph.delete_vertices(hub[0][:1])
+        graph.insert_vertices(hub[0][:1])
+        graph.copy().clear()
+
+    def _read(self) -> None:
+        graph = self.graph
+        edges = self.batch(3)[:2]
+        vertex = edges[0][:1].tolist()[0]
+        graph.has_edges(edges)
+        if graph.is_weighted():
+            graph.edge_weights(edges)
+        graph.neighbors(vertex)
+        graph.predecessors(vertex)
+        graph.degree()
+        graph.edge_table()
+        graph.snapshot(transposed=True)
+        for _ in graph.iterate_edges():
+            pass
+
+    def compute(self) -> None:
+        """Call every algorithm that suits the graph."""
+        self.build()
+        for name, record in ALGORITHMS.items():
+            if self._suits(name):
+                record.function(self.graph, **PARAMS.get(name, {}))
+
+    def track(self) -> None:
+        """Follow every answer that suits the graph through updates of all sizes."""
+        self.build()
+        monitors = [self.graph.track(name, **PARAMS.get(name, {})) for name in TRACKED if self._suits(name)]
+        for monitor in monitors:
+            monitor.result()
+        for size in self.sizes[:-1]:
+            edges = self.batch(size)
+            for update, rows in ((self.graph.insert_edges, edges), (self.graph.delete_edges, edges[:2])):
+                update(rows)
+                for monitor in monitors:
+                    monitor.result()
+
+    def _suits(self, name: str) -> bool:
+        record = find_algorithm(name)
+        return not (
+            (record.needs_undirected and self.graph.is_directed())
+            or (record.needs_weights and not self.graph.is_weighted())
+        )

@@ -1,0 +1,77 @@
+"""``dynstore warmup`` compiles what the default path needs, keeps it, and finds it again."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from dynstore.warmup import warmup_steps
+
+ROOT = Path(__file__).resolve().parents[1]
+# What a user might do first, not as the warm-up does it.
+PROGRAM = """
+import pandas as pd
+import dynstore
+from dynstore.compilations import compilations
+
+frame = pd.DataFrame({"payer": ["ann", "bob", "cat"], "payee": ["bob", "cat", "ann"], "amount": [1.0, 2.0, 3.0]})
+G = dynstore.DynamicGraph(directed=False, weighted=True, renumber=True, device="cpu")
+G.insert_edges(frame, source="payer", destination="payee", weight="amount")
+triangles = G.track("triangle_count")
+G.delete_edges(frame[:1], source="payer", destination="payee")
+assert triangles.result()["counts"].sum() == 0
+dynstore.sssp(G, "ann")
+
+G = dynstore.DynamicGraph(device="cpu")
+G.insert_edges(([0, 1, 2, 3], [1, 2, 0, 0]))
+ranks = G.track("pagerank")
+G.insert_edges(([3], [2]))
+G.delete_edges(([0], [1]))
+assert abs(ranks.result()["pagerank"].sum() - 1) < 1e-3
+dynstore.bfs(G, 1), dynstore.pagerank(G), dynstore.betweenness_centrality(G)
+print(compilations.count)
+"""
+
+
+def python(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
+    """Run Python in the root of the tree, with a cache of its own."""
+    environment = {**os.environ, "DYNSTORE_CACHE_DIR": str(cache)}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+
+
+def test_a_second_run_and_a_first_program_compile_nothing(tmp_path: Path) -> None:
+    warmup = ("-m", "dynstore", "warmup", "--device", "cpu")
+    first = python(*warmup, cache=tmp_path)
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    assert len(kept) > 40
+    assert first.stderr == ""
+    lines = first.stdout.splitlines()
+    assert lines[0].startswith("updates and queries: directed, unweighted, vertex numbers: ")
+    assert int(lines[-1].split()[0]) >= len(kept)
+
+    again = python(*warmup, cache=tmp_path)
+    assert again.stdout.splitlines()[-1].startswith("0 kernels compiled in ")
+    program = python("-c", PROGRAM, cache=tmp_path)
+    assert (program.stdout, program.stderr) == ("0\n", "")
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == kept
+
+
+def test_the_kernels_for_cuda_are_used_too() -> None:
+    """The first of the steps, in the simulator."""
+    pytest.importorskip("greenlet", reason="the simulator needs greenlet")
+    for step in islice(warmup_steps("cuda-sim"), 3):
+        assert step.run() == 0  # the simulator compiles nothing
+
+
+def test_the_steps_cover_each_kind_of_graph() -> None:
+    names = [step.name for step in warmup_steps("cpu")]
+    assert len(set(names)) == len(names) == 4 * (3 + 2)
+    for word in ("directed", "undirected", "unweighted", "weighted", "int64 ids", "string ids", "tracked answers"):
+        assert any(word in name for name in names)
