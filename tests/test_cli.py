@@ -165,7 +165,7 @@ def test_disagreement_fails_and_is_written(command, tmp_path: Path, monkeypatch:
         (
             "1 2\n3 400\n" * 50,
             ["--batch", "1", "--store-option", "max_vertices=100"],
-            "max_vertices is 100, set it higher to allow that",
+            "max_vertices is 100. Set it higher",
         ),
     ],
 )

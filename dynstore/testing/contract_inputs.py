@@ -137,7 +137,7 @@ class InputContract(Contract):
 
     def test_what_is_no_batch_is_refused(self) -> None:
         pair = self.seeded()
-        for edges in ([(0, 1)], {"source": [0], "destination": [1]}, np.zeros((2, 2), dtype=int), None, "0 1"):
+        for edges in ([0, 1], {"source": [0], "destination": [1]}, np.zeros((2, 2), dtype=int), None, "0 1"):
             pair.refuse(InputTypeError, "insert_edges", edges, match="wanted a pandas")
         pair.refuse(
             InputError, "insert_edges", ([0], [1]), on_duplicate="sum", match="known: 'add', 'append', 'replace'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numba import njit
 
+from dynstore.host_compiler import njit
 from dynstore.ids.hash_table import MULTIPLIER
 from dynstore.windows.pairs import shift_of
 
