@@ -20,7 +20,7 @@ from dynstore.benchmarks.svg import line_chart, stacked_bars
 if TYPE_CHECKING:
     from dynstore.benchmarks.window_suite import WindowJob, WindowResult
 
-__all__ = ["page_style", "render_page"]
+__all__ = ["page_style", "render_origin", "render_page"]
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; lighter ones on a dark ground.
 _LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#555555")
@@ -71,7 +71,7 @@ def render_page(document: Mapping[str, Any], job: WindowJob, result: WindowResul
     parts = [_head(document, result), _verdict(job, result)]
     if lines:
         parts += [_figures(job, result, lines), _table(job, lines)]
-    parts.append(_origin(document, result))
+    parts.append(render_origin(document, result.device))
     title = f"dynstore bench: {document['dataset']['name']}"
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -157,11 +157,12 @@ def _table(job: WindowJob, lines: Sequence[Line]) -> str:
     )
 
 
-def _origin(document: Mapping[str, Any], result: WindowResult) -> str:
+def render_origin(document: Mapping[str, Any], device: str) -> str:
+    """Return the part of a page that says where its figures come from."""
     machine = document["machine"]
     gpu = f"{machine['gpu']}, driver {machine['driver']}" if machine["gpu"] else "none"
     facts = {
-        "Device": result.device,
+        "Device": device,
         "CPU": f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB",
         "GPU": gpu,
         "System": machine["os"],

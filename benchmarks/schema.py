@@ -28,6 +28,14 @@ _TOP: dict[str, Any] = {
     "rows": list,
 }
 _DATASET: dict[str, Any] = {"name": str, "vertices": int, "edges": int, "seed": (int, type(None))}
+# Only in documents of the demo.
+_HEADLINE: dict[str, Any] = {
+    "what": str,
+    "batch": int,
+    "today_ms": _NUMBER,
+    "dynstore_ms": _NUMBER,
+    "times": _NUMBER,
+}
 _ROW: dict[str, Any] = {
     "store": str,
     "device": str,
@@ -45,7 +53,12 @@ _ROW: dict[str, Any] = {
 
 
 def make_document(
-    suite: str, command: str, dataset: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], agree: bool
+    suite: str,
+    command: str,
+    dataset: Mapping[str, Any],
+    rows: Sequence[Mapping[str, Any]],
+    agree: bool,
+    headline: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Make the document of a run that has just ended, and check it.
 
@@ -57,6 +70,8 @@ def make_document(
     rows : sequence of mappings
     agree : bool
         Whether all stores held the right edges and gave the same answers.
+    headline : mapping, optional
+        ``what``, ``batch`` (events), ``today_ms``, ``dynstore_ms`` and ``times``: the demo's best figure.
     """
     document = {
         "schema": SCHEMA,
@@ -70,6 +85,8 @@ def make_document(
         "agree": agree,
         "rows": [dict(row) for row in rows],
     }
+    if headline is not None:
+        document["headline"] = dict(headline)
     check_document(document)
     return document
 
@@ -93,7 +110,8 @@ def check_document(document: Any) -> None:
     InputError
         Naming the place of the first fault.
     """
-    _check_keys("document", document, _TOP)
+    headline = {"headline": dict} if isinstance(document, dict) and "headline" in document else {}
+    _check_keys("document", document, _TOP | headline)
     if document["schema"] != SCHEMA:
         raise InputError(f"document: schema {document['schema']}; wanted {SCHEMA}")
     try:
@@ -104,6 +122,8 @@ def check_document(document: Any) -> None:
     for name, version in document["versions"].items():
         if not isinstance(version, str):
             raise InputError(f"versions: {name!r} is {version!r}; wanted text")
+    if headline:
+        _check_keys("headline", document["headline"], _HEADLINE)
     for number, row in enumerate(document["rows"]):
         _check_row(f"rows[{number}]", row)
 
