@@ -22,12 +22,13 @@ from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
 from dynstore.input.forms import brings_weights, find_weight, open_edges
+from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Store
-from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
+from dynstore.typing import Device, Frames, OnDuplicate, ReorderReport, UpdateReport
 
 __all__ = ["DynamicGraph"]
 
@@ -68,6 +69,9 @@ class DynamicGraph(Conversions, Exchanges):
     reuse_ids : bool
         With ``renumber=True``: a new id may take the place of a deleted vertex, which then is no vertex any more,
         instead of making V larger.
+    frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
+        The library of the frames that the graph, and the algorithms on it, return. "auto": cuDF on CUDA if it is
+        installed, else pandas.
     **store_options
         Options of the store, see its documentation.
 
@@ -75,6 +79,8 @@ class DynamicGraph(Conversions, Exchanges):
     ------
     InputError
         For a name or a value that cannot be used.
+    MissingDependencyError
+        If the library of ``frames`` is not installed.
     """
 
     def __init__(
@@ -89,12 +95,14 @@ class DynamicGraph(Conversions, Exchanges):
         max_vertices: int | None = None,
         renumber: bool = False,
         reuse_ids: bool = False,
+        frames: Frames = "auto",
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
         self._weighted = check_flag(CALLER, "weighted", weighted)
         self.vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
         self.weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        self.frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
             raise InputError(f"{CALLER}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
@@ -197,6 +205,7 @@ class DynamicGraph(Conversions, Exchanges):
             "max_vertices": self.ids.max_vertices,
             "renumber": self.ids.renumbered,
             "reuse_ids": self.ids.reuse_ids,
+            "frames": self.frames,
             **self._store_options,
         }
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dynstore.ids.base import VertexIds
     from dynstore.snapshot import Lease
     from dynstore.stores.base import NativeRows, Store
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame, Frames
 
 __all__ = ["Queries"]
 
@@ -30,6 +30,7 @@ class Queries:
     ids: VertexIds
     vertex_dtype: np.dtype
     weight_dtype: np.dtype
+    frames: Frames
     _directed: bool
     _weighted: bool
     _out: Store
@@ -117,21 +118,21 @@ class Queries:
         """
         return self._row("predecessors", vertex, transposed=True)
 
-    def out_degree(self) -> Any:
+    def out_degree(self) -> Frame:
         """Return a frame ``vertex, degree`` of out-degrees."""
         return self._degree_frame(self._row_counts(transposed=False))
 
-    def in_degree(self) -> Any:
+    def in_degree(self) -> Frame:
         """Return a frame ``vertex, degree`` of in-degrees."""
         return self._degree_frame(self._row_counts(transposed=True))
 
-    def degree(self) -> Any:
+    def degree(self) -> Frame:
         """Return a frame ``vertex, degree`` of in- plus out-degrees (so twice the neighbours if undirected)."""
         return self._degree_frame(self._row_counts(transposed=False) + self._row_counts(transposed=True))
 
-    def edge_table(self) -> Any:
+    def edge_table(self) -> Frame:
         """Return a frame ``source, destination[, weight]``: the :meth:`edge_columns`, undirected edges once."""
-        return make_frame(self.backend, self.edge_columns())
+        return make_frame(self.backend, self.edge_columns(), self.frames)
 
     def edge_columns(self) -> dict[str, Array]:
         """Return new arrays ``source, destination[, weight]``, shape (E,).
@@ -269,8 +270,8 @@ class Queries:
         starts = before[view.offsets]
         return starts[1:] - starts[:-1]
 
-    def _degree_frame(self, degrees: Array) -> Any:
-        return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees})
+    def _degree_frame(self, degrees: Array) -> Frame:
+        return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees}, self.frames)
 
     def _in_order(self, src: Array, dst: Array) -> tuple[Array, Array]:
         """Return the lower and the higher id of each pair."""
