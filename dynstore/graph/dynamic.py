@@ -17,7 +17,8 @@ from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
-from dynstore.graph.exchanges import ON_DUPLICATE, Exchanges
+from dynstore.graph.exchanges import ON_DUPLICATE
+from dynstore.graph.state import States
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
@@ -37,7 +38,7 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph(Conversions, Exchanges):
+class DynamicGraph(Conversions, States):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -186,32 +187,9 @@ class DynamicGraph(Conversions, Exchanges):
             graph.insert_vertices([origin.num_vertices - 1])
         return graph
 
-    def __repr__(self) -> str:
-        kind = ("directed" if self._directed else "undirected") + (" weighted" if self._weighted else "")
-        return (
-            f"DynamicGraph({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
-            f"store={self.store_name!r}, device={self.device!r}, version={self.version})"
-        )
-
-    def _options(self) -> dict[str, Any]:
-        """Return the arguments that make an empty graph like this one."""
-        return {
-            "directed": self._directed,
-            "weighted": self._weighted,
-            "store": self.store_name,
-            "device": self.device,
-            "vertex_dtype": self.vertex_dtype.name,
-            "weight_dtype": self.weight_dtype.name,
-            "max_vertices": self.ids.max_vertices,
-            "renumber": self.ids.renumbered,
-            "reuse_ids": self.ids.reuse_ids,
-            "frames": self.frames,
-            **self._store_options,
-        }
-
     def _remade(self, given: dict[str, Any], default_weight: float | None) -> DynamicGraph:
         """Return an equal graph made with other options."""
-        own = self._options()
+        own = {**self._options(), "device": self.device}
         if {**own, **given} == own:
             return self.copy()
         graph = type(self)(**{**own, **given})
@@ -381,20 +359,6 @@ class DynamicGraph(Conversions, Exchanges):
             self._in = None
             self._commit(Plans(plan, None), forget, None)
             self._num_edges = 0
-
-    def copy(self) -> DynamicGraph:
-        """Return an independent deep copy."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        with MemoryChecked("copy"):
-            twin._out = self._out.copy()
-            twin._in = None if self._in is None else self._in.copy()
-            twin.ids = self.ids.copy()
-        twin._lease = Lease(self.version)
-        twin._views = {}
-        twin._logs = set()
-        twin._window = None
-        return twin
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:
