@@ -44,6 +44,7 @@ LAYERS = [
     ("graph.updates",),
     ("graph.exchanges",),
     ("graph.state",),
+    ("graph.saving",),
     ("graph.conversions", "graph.dynamic", "graph"),
     ("windows",),
     ("io", "datasets"),
