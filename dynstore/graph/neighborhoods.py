@@ -113,10 +113,7 @@ class Neighborhoods(Queries):
     def in_degree(self, vertices: Any) -> Frame: ...
 
     def in_degree(self, vertices: Any = None) -> int | Frame:
-        """Return the number of edges to each vertex; see :meth:`degree`.
-
-        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
-        """
+        """Return the number of edges to each vertex; see :meth:`degree`."""
         return self._degrees("in_degree", vertices, (True,))
 
     @overload
@@ -134,8 +131,6 @@ class Neighborhoods(Queries):
         NetworkX counts an undirected edge once in ``degree``, which is :meth:`out_degree` here, but for self-loops:
         these count once in :meth:`out_degree`, and twice in NetworkX.
 
-        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
-
         Parameters
         ----------
         vertices : int or str, or a list, set, array or series of them, optional
@@ -144,7 +139,8 @@ class Neighborhoods(Queries):
         Returns
         -------
         int or frame
-            For one vertex, its degree; that takes no time for the other vertices. Else a frame ``vertex, degree`` of
+            For one vertex, its degree. That reads only its row; but edges to it are searched among all edges, unless
+            something has made the in-edge orientation (see :meth:`predecessors`). Else a frame ``vertex, degree`` of
             the vertices in the order given.
 
         Raises
@@ -226,7 +222,7 @@ class Neighborhoods(Queries):
         num_vertices = self.number_of_vertices()
         if vertices is not None and np.isscalar(vertices):
             number = self.ids.number_of(caller, vertices, num_vertices)
-            return sum(int(self._oriented(transposed).row(number).shape[0]) for transposed in orientations)
+            return sum(self._row_count(number, transposed) for transposed in orientations)
         numbers = None if vertices is None else self.ids.numbers_of(caller, vertices, num_vertices)
         degrees = reduce(add, [self._row_counts(transposed) for transposed in orientations])
         if numbers is None:
@@ -234,8 +230,22 @@ class Neighborhoods(Queries):
         ids = self.ids.of(numbers.astype(self.vertex_dtype), num_vertices)
         return make_frame(self.backend, {"vertex": ids, "degree": degrees[numbers]}, self.frames)
 
+    def _lacks_in_edges(self, transposed: bool) -> bool:
+        """Whether in-edges are asked for and not kept: to make them takes longer than a search among all edges."""
+        return transposed and self._directed and self._in is None
+
+    def _row_count(self, number: int, transposed: bool) -> int:
+        if self._lacks_in_edges(transposed):
+            view = self.snapshot()
+            return int(self.backend.xp.count_nonzero((view.indices == number) & view.mask()))
+        return int(self._oriented(transposed).row(number).shape[0])
+
     def _row_counts(self, transposed: bool) -> Array:
-        view, xp = self.snapshot(transposed), self.backend.xp
+        xp = self.backend.xp
+        if self._lacks_in_edges(transposed):
+            view = self.snapshot()
+            return xp.bincount(view.indices[view.mask()], minlength=view.num_vertices).astype(self.vertex_dtype)
+        view = self.snapshot(transposed)
         before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
         xp.cumsum(view.mask(), out=before[1:])
         starts = before[view.offsets]

@@ -27,6 +27,7 @@ import numpy as np
 from dynstore.arguments import check_flag
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
 from dynstore.graph.state import GraphState, States
+from dynstore.interrupts import MemoryChecked
 from dynstore.typing import Device, Frames
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ class Saving(States):
             If the disk is full, or the folder cannot be written.
         """
         folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
-        write_state(self.state().moved(self.backend.to_host), folder, overwrite)
+        with MemoryChecked("save"):
+            write_state(self._state().moved(self.backend.to_host), folder, overwrite)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: Device = "auto", frames: Frames | None = None) -> Self:
@@ -100,7 +102,8 @@ class Saving(States):
         MissingDependencyError
             If the library for frames is not installed.
         """
-        state = read_state(_folder("load", path))
+        with MemoryChecked("load"):
+            state = read_state(_folder("load", path))
         if frames is not None:
             state.options["frames"] = frames
         return cls._of_state(state, device)

@@ -74,7 +74,7 @@ class States(Display, Exchanges):
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle the graph as its state on the host and the name of its device."""
-        return _restore, (type(self), self.state().moved(self.backend.to_host), self.device)
+        return _restore, (type(self), self._state().moved(self.backend.to_host), self.device)
 
     def subgraph(self, vertices: Any) -> Self:
         """Return a new, independent graph of the edges among some vertices, with the same options, ids and weights.
@@ -109,9 +109,9 @@ class States(Display, Exchanges):
             num_vertices = self.number_of_vertices()
             among = self.backend.zeros(num_vertices, np.bool_)
             among[self.ids.numbers_of("subgraph", vertices, num_vertices)] = True
-            return self._of_state(self.state(among)._replace(version=0), self.device)
+            return self._of_state(self._state(among)._replace(version=0), self.device)
 
-    def state(self, among: Array | None = None) -> GraphState:
+    def _state(self, among: Array | None = None) -> GraphState:
         """Return the graph's state in new arrays of its backend.
 
         ``among``, bool, shape (V,): that of the subgraph of these rows; see :meth:`subgraph`.

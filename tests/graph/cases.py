@@ -68,7 +68,7 @@ def host_columns(G: DynamicGraph) -> dict[str, list[Any]]:
 
 def assert_equal(G: DynamicGraph, H: DynamicGraph, version: bool = True) -> None:
     """Assert that two graphs are equal, and go on equally; neither changes."""
-    assert (type(G), G.state().options) == (type(H), H.state().options)
+    assert (type(G), G._state().options) == (type(H), H._state().options)
     assert not version or G.version == H.version
     G, H = G.copy(), H.copy()
     for step in range(3):

@@ -131,7 +131,7 @@ def test_a_graph_that_an_earlier_dynstore_saved_is_read() -> None:
         "weight": [4.0, 2.5, 0.5],
     }
     assert list(H) == ["Zoë", "bob", "ann", "dan"]
-    assert H.state().options["strategy"] == "bottom-up"
+    assert H._state().options["strategy"] == "bottom-up"
     H.insert_vertices(["eve"])
     assert list(H) == ["Zoë", "bob", "ann", "eve"]
 
