@@ -7,18 +7,17 @@ from typing import Any
 
 from dynstore.backend import CUDA_INSTALL_LINE
 from dynstore.errors import MissingDependencyError
+from dynstore.input.frames import LIBRARIES
 
 __all__ = ["require"]
 
-RAPIDS_LINE = "pip install 'dynstore[rapids]'"
+RAPIDS_LINE = LIBRARIES["cudf"]
 INSTALL_LINES = {
-    "cudf": RAPIDS_LINE,
+    **LIBRARIES,
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
-    "polars": "pip install polars",
-    "pyarrow": "pip install 'dynstore[arrow]'",
     "pylibcudf": RAPIDS_LINE,
     "pylibcugraph": RAPIDS_LINE,
     "rmm": RAPIDS_LINE,

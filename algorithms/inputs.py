@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.arguments import listed
 from dynstore.errors import InputError, InputTypeError, type_name
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.
         vertices = [vertices]  # so that it is refused below for its type, not for its shape
     num_vertices = G.number_of_vertices()
     try:
-        numbers, stranger = G.ids.find(what, vertices, num_vertices)
+        numbers, stranger = G.ids.find(what, listed(vertices), num_vertices)
     except InputTypeError as error:
         raise InputTypeError(f"{caller}: {error}") from error
     except InputError as error:

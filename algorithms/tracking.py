@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
@@ -91,6 +91,12 @@ class Monitor:
     def __repr__(self) -> str:
         state = "closed" if self._log is None else self.path
         return f"Monitor({self.name!r}, version={self.version}, {state}, edge_visits={self.edge_visits})"
+
+    def __reduce__(self) -> NoReturn:
+        raise InputTypeError(
+            "Monitor: it cannot be pickled or copied, because it follows its graph; "
+            "pickle or copy the graph, and track the answer there"
+        )
 
     def result(self) -> Any:
         """Return what the function returns for the graph's present version.

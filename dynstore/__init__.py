@@ -22,6 +22,7 @@ __all__ = [
     "errors",
     "explain",
     "from_networkx",
+    "load",
     "pagerank",
     "sssp",
     "triangle_count",
@@ -40,6 +41,7 @@ _HOMES = {
     "bfs": "dynstore.algorithms",
     "explain": "dynstore.adapters.explanation",
     "from_networkx": "dynstore.adapters.networkx.exchange",
+    "load": "dynstore.graph",
     "pagerank": "dynstore.algorithms",
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
         triangle_count,
         weakly_connected_components,
     )
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import DynamicGraph, load
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport
     from dynstore.windows.window import SlideReport, Window

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from typing import Any
 
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
-__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number"]
+__all__ = ["check_count", "check_dtype", "check_flag", "check_integer", "check_number", "listed"]
 
 
 def check_flag(caller: str, name: str, value: Any) -> bool:
@@ -52,3 +53,8 @@ def check_count(caller: str, name: str, value: Any, least: int = 0) -> int | Non
     if check_integer(caller, name, value) < least:
         raise InputError(f"{caller}: {name} is {value}; wanted {least} or more")
     return int(value)
+
+
+def listed(values: Any) -> Any:
+    """Return a set, the keys of a dictionary or an iterator as a list; return all else as it is."""
+    return list(values) if isinstance(values, Set | Iterator) else values

@@ -7,6 +7,7 @@
     │   ├── InputTypeError (TypeError)     ... because its type is wrong
     │   ├── FileFormatError                ... because of a line in a file
     │   ├── LimitError                     ... because an id or a size is past a limit
+    │   ├── SavedGraphError                ... because a folder is no saved graph, or is damaged
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
@@ -30,6 +31,7 @@ __all__ = [
     "LimitError",
     "MissingDependencyError",
     "OutOfMemoryError",
+    "SavedGraphError",
     "StaleSnapshotError",
     "UnweightedGraphError",
     "type_name",
@@ -55,6 +57,10 @@ class FileFormatError(InputError):
 
 class LimitError(InputError):
     """An id or a size exceeds one of the store's limits."""
+
+
+class SavedGraphError(InputError):
+    """A folder cannot be read as a saved graph: it is none, is damaged, or was written by a newer dynstore."""
 
 
 class UnweightedGraphError(InputError, RuntimeError):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from dynstore.bits import full_words, unpack_bits
-from dynstore.errors import StaleSnapshotError
+from dynstore.errors import InputTypeError, StaleSnapshotError
 from dynstore.pins import export
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class GapCSR:
         return (
             f"GapCSR(num_vertices={self.num_vertices}, num_edges={self.num_edges}, "
             f"num_slots={self.num_slots}, version={self.version}, device={self.backend.name!r})"
+        )
+
+    def __reduce__(self) -> NoReturn:
+        raise InputTypeError(
+            "GapCSR: a snapshot cannot be pickled or copied, because it shows its graph's memory; "
+            "pickle the graph, or copy the snapshot with compact()"
         )
 
     @property

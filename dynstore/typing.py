@@ -7,17 +7,41 @@ also gets decides which; functions never inspect the array.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["MAX_INT32", "Array", "Device", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
+__all__ = ["MAX_INT32", "Array", "Device", "Frame", "Frames", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
+Frames: TypeAlias = Literal["auto", "pandas", "polars", "cudf", "pyarrow"]
 OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]
 
 # The greatest int32; it limits numbers of slots, vertices and rows of a batch.
 MAX_INT32 = (1 << 31) - 1
+
+
+class Frame(Protocol):
+    """A table of results: a frame of pandas, polars or cuDF, or a table of pyarrow.
+
+    Which of them is decided when a program runs, by the graph's device and its option ``frames``. So a type checker
+    knows only what all of them have; it takes any other attribute as it comes. In a program that relies on one library,
+    ``typing.cast(pandas.DataFrame, frame)`` says so.
+    """
+
+    @property
+    def columns(self) -> Any:
+        """The columns: their names, or with pyarrow, their values."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of rows and columns."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+    def __getattr__(self, name: str, /) -> Any: ...
 
 
 class UpdateReport(NamedTuple):

@@ -38,10 +38,13 @@ LAYERS = [
     ("stores.pma", "stores.rows"),
     ("stores",),
     ("graph.delta", "graph.queries"),
+    ("graph.neighborhoods",),
     ("graph.orientations",),
-    ("graph.tracked",),
+    ("graph.display", "graph.tracked"),
     ("graph.updates",),
     ("graph.exchanges",),
+    ("graph.state",),
+    ("graph.saving",),
     ("graph.conversions", "graph.dynamic", "graph"),
     ("windows",),
     ("io", "datasets"),
@@ -95,7 +98,12 @@ AT_IMPORT = {
 
 
 # module -> the higher layer that it may name in a string, to be imported when a method is called
-BY_NAME = {"graph.conversions": "adapters", "graph.tracked": "algorithms", "stores": "stores"}
+BY_NAME = {
+    "graph.conversions": "adapters",
+    "graph.neighborhoods": "algorithms",
+    "graph.tracked": "algorithms",
+    "stores": "stores",
+}
 # layer whose types the layers below may name: they are handed a backend, and import none
 HANDED_DOWN = "backend"
 

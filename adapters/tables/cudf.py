@@ -70,7 +70,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"
         raise LimitError(f"to_cudf: {rows} rows; a cuDF column has at most {MAX_ROWS}{hint}")
     if compact or not rows:
-        frame = make_frame(G.backend, G.edge_columns())
+        frame: Any = make_frame(G.backend, G.edge_columns(), "cudf")
         if not compact:
             frame.attrs[GAPS_MARK] = True
         return frame

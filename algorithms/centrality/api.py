@@ -14,6 +14,7 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
+    from dynstore.typing import Frame
 
 __all__ = ["betweenness_centrality"]
 
@@ -28,7 +29,7 @@ def betweenness_centrality(
     seed: int | None = None,
     random_state: int | None = None,
     result_dtype: Any = np.float64,
-) -> Any:
+) -> Frame:
     """Measure how many shortest paths lead through each vertex.
 
     Parameters
@@ -75,7 +76,7 @@ def betweenness_centrality(
     factors.fill(elsewhere)
     factors[G.backend.asarray(sources)] = at_sources
     values = (totals * factors).astype(dtype, copy=False)
-    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values})
+    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.frames)
 
 
 def _result_dtype(result_dtype: Any) -> np.dtype:

@@ -11,7 +11,7 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame
 
 __all__ = ["chosen_counts", "read_chosen", "triangle_count"]
 
@@ -19,7 +19,7 @@ __all__ = ["chosen_counts", "read_chosen", "triangle_count"]
 @algorithm(
     paper="Schank, Wagner: Finding, Counting and Listing All Triangles in Large Graphs, WEA 2005", needs_undirected=True
 )
-def triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
+def triangle_count(G: DynamicGraph, start_list: Any = None) -> Frame:
     """Count the triangles that each vertex is a corner of.
 
     Parameters
@@ -53,8 +53,9 @@ def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:
     return G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
 
 
-def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Any:
+def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Frame:
     """Return the frame of the chosen rows' counts; None for all rows."""
     if chosen is None:
-        return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts})
-    return make_frame(G.backend, {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]})
+        return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts}, G.frames)
+    columns = {"vertex": to_ids(G, chosen.astype(G.vertex_dtype)), "counts": counts[chosen]}
+    return make_frame(G.backend, columns, G.frames)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dynstore.algorithms.inputs import all_vertices, refuse_arguments, to_ids
 from dynstore.algorithms.registry import algorithm
@@ -11,7 +11,7 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame
 
 __all__ = ["components_frame", "read_components", "weakly_connected_components"]
 
@@ -19,7 +19,7 @@ __all__ = ["components_frame", "read_components", "weakly_connected_components"]
 @algorithm(paper="Sutton, Ben-Nun, Barak: Optimizing Parallel Graph Connectivity via Subgraph Sampling, IPDPS 2018")
 def weakly_connected_components(
     G: DynamicGraph, directed: None = None, connection: str | None = None, return_labels: None = None
-) -> Any:
+) -> Frame:
     """Label each vertex with its component; the directions of edges are ignored.
 
     Unlike cuGraph, it also accepts directed graphs, and makes no second orientation for them. A label is the smallest
@@ -55,6 +55,6 @@ def read_components(directed: None = None, connection: str | None = None, return
         raise InputTypeError(f"weakly_connected_components: connection is {connection!r}; it must be 'weak'")
 
 
-def components_frame(G: DynamicGraph, labels: Array) -> Any:
+def components_frame(G: DynamicGraph, labels: Array) -> Frame:
     """Return what :func:`weakly_connected_components` returns."""
-    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)})
+    return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)}, G.frames)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +16,7 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame
 
 __all__ = ["pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
 
@@ -24,6 +24,37 @@ DEFAULT_MAX_ITER = 100
 
 # The last computed ranks of a graph, of any version, and the epoch of its row numbers; dropped with the graph.
 _last_ranks: WeakKeyDictionary[DynamicGraph, tuple[Array, int]] = WeakKeyDictionary()
+
+
+@overload
+def pagerank(
+    G: DynamicGraph,
+    alpha: float = ...,
+    personalization: Any = ...,
+    precomputed_vertex_out_weight: Any = ...,
+    max_iter: int = ...,
+    tol: float = ...,
+    nstart: Any = ...,
+    dangling: Any = ...,
+    fail_on_nonconvergence: Literal[True] = ...,
+    warm_start: bool = ...,
+) -> Frame: ...
+
+
+@overload
+def pagerank(
+    G: DynamicGraph,
+    alpha: float = ...,
+    personalization: Any = ...,
+    precomputed_vertex_out_weight: Any = ...,
+    max_iter: int = ...,
+    tol: float = ...,
+    nstart: Any = ...,
+    dangling: Any = ...,
+    *,
+    fail_on_nonconvergence: Literal[False],
+    warm_start: bool = ...,
+) -> tuple[Frame, bool]: ...
 
 
 @algorithm(
@@ -40,7 +71,7 @@ def pagerank(
     dangling: Any = None,
     fail_on_nonconvergence: bool = True,
     warm_start: bool = False,
-) -> Any:
+) -> Frame | tuple[Frame, bool]:
     """Rank vertices by the chance that a random surfer is there.
 
     Parameters
@@ -122,9 +153,9 @@ def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype)
     return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
 
 
-def pagerank_frame(G: DynamicGraph, ranks: Array) -> Any:
+def pagerank_frame(G: DynamicGraph, ranks: Array) -> Frame:
     """Return what :func:`pagerank` returns."""
-    return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks})
+    return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.frames)
 
 
 def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:

@@ -15,7 +15,7 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame
 
 __all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_lengths", "sssp", "sssp_frame"]
 
@@ -28,7 +28,7 @@ def bfs(
     i_start: Any = None,
     directed: None = None,
     return_predecessors: bool = True,
-) -> Any:
+) -> Frame:
     """Find how many edges each vertex is away from the nearest start vertex.
 
     Undirected graphs are searched in both directions (top-down and bottom-up), directed ones top-down.
@@ -91,12 +91,12 @@ def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool 
     return found
 
 
-def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> Any:
+def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> Frame:
     """Return what :func:`bfs` returns."""
     if predecessors is None:
         predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
     columns = {"vertex": all_vertices(G), "distance": distances, "predecessor": to_ids(G, predecessors)}
-    return make_frame(G.backend, columns)
+    return make_frame(G.backend, columns, G.frames)
 
 
 @algorithm(
@@ -112,7 +112,7 @@ def sssp(
     overwrite: None = None,
     indices: int | None = None,
     cutoff: float | None = None,
-) -> Any:
+) -> Frame:
     """Find the shortest paths from one vertex to all others.
 
     Parameters
@@ -182,10 +182,10 @@ def search_lengths(G: DynamicGraph, source: int, limit: float) -> tuple[Array, A
     return found
 
 
-def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Any:
+def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Frame:
     """Return what :func:`sssp` returns."""
     columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
-    return make_frame(G.backend, columns)
+    return make_frame(G.backend, columns, G.frames)
 
 
 def _one_of(caller: str, name: str, value: Any, alias: str, other: Any) -> Any:

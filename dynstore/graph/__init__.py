@@ -2,4 +2,6 @@
 
 from dynstore.graph.dynamic import DynamicGraph
 
-__all__ = ["DynamicGraph"]
+__all__ = ["DynamicGraph", "load"]
+
+load = DynamicGraph.load

@@ -17,17 +17,19 @@ from dynstore.batches.sorted import EdgeBatch, sort_unique
 from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
-from dynstore.graph.exchanges import ON_DUPLICATE, Exchanges
+from dynstore.graph.exchanges import ON_DUPLICATE
+from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
 from dynstore.input.forms import brings_weights, find_weight, open_edges
+from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import GapCSR, Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Store
-from dynstore.typing import Device, OnDuplicate, ReorderReport, UpdateReport
+from dynstore.typing import Device, Frames, OnDuplicate, ReorderReport, UpdateReport
 
 __all__ = ["DynamicGraph"]
 
@@ -36,7 +38,7 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph(Conversions, Exchanges):
+class DynamicGraph(Conversions, Saving):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
@@ -68,6 +70,9 @@ class DynamicGraph(Conversions, Exchanges):
     reuse_ids : bool
         With ``renumber=True``: a new id may take the place of a deleted vertex, which then is no vertex any more,
         instead of making V larger.
+    frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
+        The library of the frames that the graph, and the algorithms on it, return. "auto": cuDF on CUDA if it is
+        installed, else pandas.
     **store_options
         Options of the store, see its documentation.
 
@@ -75,6 +80,8 @@ class DynamicGraph(Conversions, Exchanges):
     ------
     InputError
         For a name or a value that cannot be used.
+    MissingDependencyError
+        If the library of ``frames`` is not installed.
     """
 
     def __init__(
@@ -89,12 +96,14 @@ class DynamicGraph(Conversions, Exchanges):
         max_vertices: int | None = None,
         renumber: bool = False,
         reuse_ids: bool = False,
+        frames: Frames = "auto",
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
         self._weighted = check_flag(CALLER, "weighted", weighted)
         self.vertex_dtype = check_dtype(CALLER, "vertex_dtype", vertex_dtype, VERTEX_DTYPES)
         self.weight_dtype = check_dtype(CALLER, "weight_dtype", weight_dtype, WEIGHT_DTYPES)
+        self.frames = check_frames(CALLER, frames)
         most = check_count(CALLER, "max_vertices", max_vertices)
         if check_flag(CALLER, "reuse_ids", reuse_ids) and not renumber:
             raise InputError(f"{CALLER}: reuse_ids=True is for renumber=True; without it ids are the rows' own numbers")
@@ -178,31 +187,9 @@ class DynamicGraph(Conversions, Exchanges):
             graph.insert_vertices([origin.num_vertices - 1])
         return graph
 
-    def __repr__(self) -> str:
-        kind = ("directed" if self._directed else "undirected") + (" weighted" if self._weighted else "")
-        return (
-            f"DynamicGraph({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
-            f"store={self.store_name!r}, device={self.device!r}, version={self.version})"
-        )
-
-    def _options(self) -> dict[str, Any]:
-        """Return the arguments that make an empty graph like this one."""
-        return {
-            "directed": self._directed,
-            "weighted": self._weighted,
-            "store": self.store_name,
-            "device": self.device,
-            "vertex_dtype": self.vertex_dtype.name,
-            "weight_dtype": self.weight_dtype.name,
-            "max_vertices": self.ids.max_vertices,
-            "renumber": self.ids.renumbered,
-            "reuse_ids": self.ids.reuse_ids,
-            **self._store_options,
-        }
-
     def _remade(self, given: dict[str, Any], default_weight: float | None) -> DynamicGraph:
         """Return an equal graph made with other options."""
-        own = self._options()
+        own = {**self._options(), "device": self.device}
         if {**own, **given} == own:
             return self.copy()
         graph = type(self)(**{**own, **given})
@@ -372,20 +359,6 @@ class DynamicGraph(Conversions, Exchanges):
             self._in = None
             self._commit(Plans(plan, None), forget, None)
             self._num_edges = 0
-
-    def copy(self) -> DynamicGraph:
-        """Return an independent deep copy."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        with MemoryChecked("copy"):
-            twin._out = self._out.copy()
-            twin._in = None if self._in is None else self._in.copy()
-            twin.ids = self.ids.copy()
-        twin._lease = Lease(self.version)
-        twin._views = {}
-        twin._logs = set()
-        twin._window = None
-        return twin
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.graph.queries import Queries
+from dynstore.graph.neighborhoods import Neighborhoods
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["Orientations"]
 
 
-class Orientations(Queries):
+class Orientations(Neighborhoods):
     """The part of :class:`dynstore.DynamicGraph` that keeps both orientations."""
 
     _store_options: dict[str, Any]

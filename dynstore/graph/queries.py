@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.ids.base import VertexIds
     from dynstore.snapshot import Lease
-    from dynstore.stores.base import NativeRows, Store
-    from dynstore.typing import Array
+    from dynstore.stores.base import Columns, NativeRows, Store
+    from dynstore.typing import Array, Frame, Frames
 
 __all__ = ["Queries"]
 
@@ -30,6 +30,7 @@ class Queries:
     ids: VertexIds
     vertex_dtype: np.dtype
     weight_dtype: np.dtype
+    frames: Frames
     _directed: bool
     _weighted: bool
     _out: Store
@@ -68,6 +69,28 @@ class Queries:
         """Return V: the highest id seen + 1 or, with ``renumber=True``, the number of ids."""
         return self._out.num_vertices
 
+    def number_of_nodes(self) -> int:
+        """Return V, as :meth:`number_of_vertices`: NetworkX's name."""
+        return self.number_of_vertices()
+
+    def __len__(self) -> int:
+        """Return V, as ``len`` of a NetworkX graph."""
+        return self.number_of_vertices()
+
+    def __bool__(self) -> bool:
+        """Return True, also for a graph without vertices."""
+        return True
+
+    def __contains__(self, vertex: object) -> bool:
+        """Return whether ``vertex`` is a vertex; False for whatever is no integer and no string."""
+        if isinstance(vertex, bool) or not isinstance(vertex, int | np.integer | str):
+            return False
+        return self.ids.holds(vertex if isinstance(vertex, str) else int(vertex), self.number_of_vertices())
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the vertices of the present version, as :meth:`vertex_ids`: Python integers or strings."""
+        return iter(self.backend.to_host(self.vertex_ids()).tolist())
+
     def number_of_edges(self) -> int:
         """Return the number of edges; an undirected pair counts once."""
         return self._num_edges
@@ -96,42 +119,9 @@ class Queries:
         weights[there] = 1 if stored is None else stored[there]
         return weights
 
-    def successors(self, vertex: Any) -> Array:
-        """Return the ids that edges from ``vertex`` lead to, ascending.
-
-        Raises
-        ------
-        InputError
-            For an id that is not among the vertices.
-        """
-        return self._row("successors", vertex, transposed=False)
-
-    def neighbors(self, vertex: Any) -> Array:
-        """Return the successors, as ``neighbors`` of NetworkX and cuGraph do."""
-        return self._row("neighbors", vertex, transposed=False)
-
-    def predecessors(self, vertex: Any) -> Array:
-        """Return the ids that edges to ``vertex`` come from, ascending.
-
-        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
-        """
-        return self._row("predecessors", vertex, transposed=True)
-
-    def out_degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of out-degrees."""
-        return self._degree_frame(self._row_counts(transposed=False))
-
-    def in_degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of in-degrees."""
-        return self._degree_frame(self._row_counts(transposed=True))
-
-    def degree(self) -> Any:
-        """Return a frame ``vertex, degree`` of in- plus out-degrees (so twice the neighbours if undirected)."""
-        return self._degree_frame(self._row_counts(transposed=False) + self._row_counts(transposed=True))
-
-    def edge_table(self) -> Any:
+    def edge_table(self) -> Frame:
         """Return a frame ``source, destination[, weight]``: the :meth:`edge_columns`, undirected edges once."""
-        return make_frame(self.backend, self.edge_columns())
+        return make_frame(self.backend, self.edge_columns(), self.frames)
 
     def edge_columns(self) -> dict[str, Array]:
         """Return new arrays ``source, destination[, weight]``, shape (E,).
@@ -139,12 +129,7 @@ class Queries:
         An undirected edge is there once, source <= destination. Rows are sorted by source and destination; with
         ``renumber=True``, by their numbers.
         """
-        slots = self._out.slots
-        chosen = self.snapshot().mask()
-        if not self._directed:
-            chosen = chosen & (slots.src <= slots.dst)
-        weights = None if slots.weights is None else slots.weights[chosen]
-        return self._columns_of(slots.src[chosen], slots.dst[chosen], weights)
+        return self._columns_of(*self._numbered_edges(once=not self._directed))
 
     def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
         """Yield the :meth:`edge_columns` in pieces; a store with separate rows makes no table of all edges for it.
@@ -219,6 +204,24 @@ class Queries:
 
     # ------------------------------------------------------------------ inside
 
+    def _numbered_edges(self, once: bool, among: Array | None = None) -> Columns:
+        """Return all edges as row numbers in new, sorted arrays.
+
+        Parameters
+        ----------
+        once : bool
+            Leave out the edges from a higher number to a lower one: the second direction of undirected edges.
+        among : array, shape (V,), bool, optional
+            Only the edges between these rows.
+        """
+        slots = self._out.slots
+        chosen = self.snapshot().mask()
+        if once:
+            chosen = chosen & (slots.src <= slots.dst)
+        if among is not None and among.shape[0]:
+            chosen = chosen & among[slots.src] & among[slots.dst]
+        return slots.src[chosen], slots.dst[chosen], None if slots.weights is None else slots.weights[chosen]
+
     def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:
         store, version, xp = self._out, self.version, self.backend.xp
         ends, low, before = store.row_ends(), 0, 0
@@ -253,24 +256,6 @@ class Queries:
         names = source, destination, None
         columns = self.ids.find_edges(caller, edges, names, None, self.number_of_vertices())
         return self._out.look_up(columns.src, columns.dst)
-
-    def _row(self, caller: str, vertex: Any, transposed: bool) -> Array:
-        number = self.ids.number_of(caller, vertex, self.number_of_vertices())
-        row = (self._in_store() if transposed and self._directed else self._out).row(number)
-        if self.ids.renumbered:
-            row = self.ids.of(row, self.number_of_vertices())
-            row.sort()
-        return row
-
-    def _row_counts(self, transposed: bool) -> Array:
-        view, xp = self.snapshot(transposed), self.backend.xp
-        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
-        xp.cumsum(view.mask(), out=before[1:])
-        starts = before[view.offsets]
-        return starts[1:] - starts[:-1]
-
-    def _degree_frame(self, degrees: Array) -> Any:
-        return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees})
 
     def _in_order(self, src: Array, dst: Array) -> tuple[Array, Array]:
         """Return the lower and the higher id of each pair."""

@@ -8,12 +8,13 @@ writes, and cannot fail.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.arguments import listed
 from dynstore.errors import InputError, LimitError
 from dynstore.input.columns import Bounds, EdgeColumns, read_edges, read_ids
 
@@ -167,8 +168,25 @@ class VertexIds(ABC):
         """Return the ids of vertices; a negative number stands for none: -1, or None among strings."""
 
     @abstractmethod
+    def holds(self, vertex: int | str, num_vertices: int) -> bool:
+        """Return whether ``vertex`` is a vertex; False for ids that can be none."""
+
+    @abstractmethod
     def all(self, num_vertices: int) -> Array:
         """Return the ids of all vertices in the order of their numbers, in an array that the caller may keep."""
+
+    def numbers_of(self, caller: str, vertices: Any, num_vertices: int) -> Array:
+        """Return the numbers of vertices, int64, in the order given.
+
+        Raises
+        ------
+        InputError
+            If one is no vertex.
+        """
+        numbers, stranger = self.find(caller, listed(vertices), num_vertices)
+        if stranger is not None:
+            raise InputError(f"{caller}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
+        return numbers
 
     def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
         """Return the number of one vertex.
@@ -178,11 +196,9 @@ class VertexIds(ABC):
         InputError
             If it is no vertex, or not a single one.
         """
-        numbers, stranger = self.find(caller, vertex, num_vertices)
+        numbers = self.numbers_of(caller, vertex, num_vertices)
         if numbers.shape[0] != 1:
             raise InputError(f"{caller}: got {numbers.shape[0]} vertices; wanted one id")
-        if stranger is not None:
-            raise InputError(f"{caller}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
         return int(numbers[0])
 
     def _known(self, num_vertices: int) -> str:
@@ -191,6 +207,27 @@ class VertexIds(ABC):
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part."""
         return {}
+
+    def columns(self, num_vertices: int, kept: Array | None = None) -> dict[str, Array]:
+        """Return what :meth:`plan_columns` makes the same ids of, in new arrays; nothing where ids are numbers.
+
+        Parameters
+        ----------
+        num_vertices : int
+        kept : array, ascending, optional
+            The numbers of the vertices to keep, by default all. They become 0, 1, 2 ...
+
+        Returns
+        -------
+        dict
+            ``id``, shape (V,): int64, or a NumPy array of strings; ``deleted``, bool, shape (V,), where vertices are
+            deleted whose numbers may be used again.
+        """
+        return {}
+
+    def plan_columns(self, columns: Mapping[str, Array]) -> Callable[[], None]:
+        """Plan to give the vertices of a graph without ids those of :meth:`columns`."""
+        return _nothing
 
     @abstractmethod
     def copy(self) -> VertexIds:
@@ -244,6 +281,9 @@ class DenseIds(VertexIds):
 
     def of(self, numbers: Array, num_vertices: int) -> Array:
         return numbers
+
+    def holds(self, vertex: int | str, num_vertices: int) -> bool:
+        return not isinstance(vertex, str) and 0 <= vertex < num_vertices
 
     def all(self, num_vertices: int) -> Array:
         return self.backend.xp.arange(num_vertices, dtype=self.dtype)

@@ -6,13 +6,13 @@ empty graph are numbered by falling degree, as in cuGraph, whose kernels are fas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
-from dynstore.errors import InputTypeError, LimitError
+from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
 from dynstore.ids.tables import IdTable, Match, make_table
@@ -237,12 +237,41 @@ class MappedIds(VertexIds):
             return self.backend.empty(0, np.int64)
         return self._table.of(numbers, bool((numbers < 0).any()))
 
+    def holds(self, vertex: int | str, num_vertices: int) -> bool:
+        try:
+            return self.find("", vertex, num_vertices)[1] is None
+        except InputError:
+            return False
+
     def all(self, num_vertices: int) -> Array:
         return self.backend.empty(0, np.int64) if self._table is None else self._table.all().copy()
 
     def memory_usage(self) -> dict[str, int]:
         size = 0 if self._table is None else self._table.memory_usage()
         return {"vertex_map": size + (0 if self._gone is None else int(self._gone.nbytes))}
+
+    def columns(self, num_vertices: int, kept: Array | None = None) -> dict[str, Array]:
+        table, gone = self._table, None if self._gone is None else self._flags(num_vertices)
+        if table is None:
+            return {}
+        ids = table.all().copy()
+        if kept is not None:
+            ids, gone = table.take(ids, kept), None if gone is None else gone[kept]
+        return {"id": ids} if gone is None or not bool(gone.any()) else {"id": ids, "deleted": gone}
+
+    def plan_columns(self, columns: Mapping[str, Array]) -> Callable[[], None]:
+        ids = columns.get("id")
+        if ids is None or not ids.shape[0]:
+            return _nothing
+        count = int(ids.shape[0])
+        table = make_table(self.backend, "string" if ids.dtype == object else "integer")
+        write = table.plan_write(ids, self.backend.xp.arange(count, dtype=np.int64), count, False)
+
+        def commit() -> None:
+            write()
+            self._table, self._gone = table, columns.get("deleted")
+
+        return commit
 
     def copy(self) -> VertexIds:
         twin = MappedIds(self.backend, self.dtype, self.max_vertices, self.reuse_ids)

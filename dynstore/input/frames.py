@@ -1,61 +1,141 @@
-"""Output of tables: pandas on the host, cuDF on CUDA if it is installed, else pandas."""
+"""Output of tables in the library that a graph was made for."""
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.errors import MissingDependencyError, unknown_name
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.typing import Array
+    from dynstore.typing import Array, Frame, Frames
 
-__all__ = ["make_cudf_frame", "make_frame"]
+__all__ = ["LIBRARIES", "check_frames", "make_cudf_frame", "make_frame"]
+
+# Library -> how to install it.
+LIBRARIES = {
+    "cudf": "pip install 'dynstore[rapids]'",
+    "pandas": "pip install pandas",
+    "polars": "pip install polars",
+    "pyarrow": "pip install 'dynstore[arrow]'",
+}
 
 
-@lru_cache(maxsize=1)
-def _has_cudf() -> bool:
-    return importlib.util.find_spec("cudf") is not None
+@lru_cache(maxsize=len(LIBRARIES))
+def _is_installed(library: str) -> bool:
+    return importlib.util.find_spec(library) is not None
 
 
-def make_frame(backend: Backend, columns: Mapping[str, Array]) -> Any:
-    """Make a data frame of equally long arrays of ``backend``, columns in the order given.
+def check_frames(caller: str, frames: Any) -> Frames:
+    """Return ``frames``, the name of a library or "auto"; refuse any other name.
+
+    Raises
+    ------
+    InputError
+        For an unknown name.
+    MissingDependencyError
+        For a library that is not installed.
+    """
+    if frames == "auto":
+        return "auto"
+    if not isinstance(frames, str) or frames not in LIBRARIES:
+        raise unknown_name(caller, "frames", frames, ["auto", *LIBRARIES])
+    if not _is_installed(frames):
+        raise MissingDependencyError(
+            f"{caller}: frames is {frames!r}, which is not installed; to install it: {LIBRARIES[frames]}"
+        )
+    library: Frames = frames  # type: ignore[assignment]  # one of the names
+    return library
+
+
+def make_frame(backend: Backend, columns: Mapping[str, Array], frames: Frames = "auto") -> Frame:
+    """Make a frame of equally long arrays of ``backend``, columns in the order given.
 
     Columns of strings are NumPy arrays of objects, whatever the backend; None in them is a missing value.
-    """
-    if backend.on_gpu and _has_cudf():
-        import cudf
 
-        return make_cudf_frame(
-            cudf, {name: cudf.Series(array.tolist()) if _on_host(array) else array for name, array in columns.items()}
-        )
+    Parameters
+    ----------
+    frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
+        The library; "auto": cuDF on CUDA if it is installed, else pandas.
+    """
+    if frames == "auto":
+        frames = "cudf" if backend.on_gpu and _is_installed("cudf") else "pandas"
+    make = _MAKERS[frames]
+    if frames == "cudf":
+        return make(columns)
+    return make({name: array if _on_host(array) else backend.to_host(array) for name, array in columns.items()})
+
+
+def _make_pandas_frame(columns: Mapping[str, np.ndarray]) -> Frame:
     import pandas
 
-    return pandas.DataFrame(
-        {name: array if _on_host(array) else backend.to_host(array) for name, array in columns.items()}
-    )
+    frame: Frame = pandas.DataFrame(columns)
+    return frame
 
 
-def make_cudf_frame(cudf: Any, columns: Mapping[str, Any]) -> Any:
+def _make_polars_frame(columns: Mapping[str, np.ndarray]) -> Frame:
+    import polars
+
+    def column(array: np.ndarray) -> Any:
+        return polars.Series(array.tolist(), dtype=polars.String) if _is_text(array) else array
+
+    frame: Frame = polars.DataFrame({name: column(array) for name, array in columns.items()})
+    return frame
+
+
+def _make_pyarrow_table(columns: Mapping[str, np.ndarray]) -> Frame:
+    import pyarrow
+
+    def column(array: np.ndarray) -> Any:
+        return pyarrow.array(array, type=pyarrow.string() if _is_text(array) else None)
+
+    table: Frame = pyarrow.table({name: column(array) for name, array in columns.items()})
+    return table
+
+
+def _make_any_cudf_frame(columns: Mapping[str, Array]) -> Frame:
+    import cudf
+
+    texts = {name: cudf.Series(array.tolist()) for name, array in columns.items() if _is_text(array)}
+    return make_cudf_frame(cudf, {**columns, **texts})
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any]], Frame]] = {
+    "cudf": _make_any_cudf_frame,
+    "pandas": _make_pandas_frame,
+    "polars": _make_polars_frame,
+    "pyarrow": _make_pyarrow_table,
+}
+
+
+def make_cudf_frame(cudf: Any, columns: Mapping[str, Any]) -> Frame:
     """Make a cuDF frame of equally long columns: over the memory of contiguous arrays of numbers, without a copy.
 
     Such arrays go through pylibcudf, which takes a third of the time of ``cudf.DataFrame``.
     """
     arrays = list(columns.values())
     if not all(hasattr(array, "flags") and array.size and _is_packed_on_gpu(array) for array in arrays):
-        return cudf.DataFrame(dict(columns))
+        frame: Frame = cudf.DataFrame(dict(columns))
+        return frame
     import pylibcudf
 
     table = pylibcudf.Table([pylibcudf.Column.from_cuda_array_interface(array) for array in arrays])
-    return cudf.DataFrame.from_pylibcudf(table, {"columns": list(columns)})
+    frame = cudf.DataFrame.from_pylibcudf(table, {"columns": list(columns)})
+    return frame
 
 
 def _is_packed_on_gpu(array: Array) -> bool:
     numbers = array.ndim == 1 and array.dtype.kind in "iuf"
     return numbers and array.flags.c_contiguous and hasattr(array, "__cuda_array_interface__")
+
+
+def _is_text(array: Array) -> bool:
+    return bool(array.dtype == object)
 
 
 def _on_host(array: Array) -> bool:

@@ -213,11 +213,11 @@ def test_every_conversion_is_a_function_of_an_adapter_and_takes_what_it_takes() 
 
 
 def test_the_lines_of_the_document_run() -> None:
-    for library in ("pyarrow", "scipy.sparse"):
+    for library in ("polars", "pyarrow", "scipy.sparse"):
         pytest.importorskip(library)
     text = (Path(__file__).resolve().parents[3] / "docs" / "frames.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     namespace: dict[str, Any] = {}
     for block in blocks:
         if "share_pool" not in block:  # that one wants a GPU, and would change the allocator of all other tests

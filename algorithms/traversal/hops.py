@@ -1,0 +1,37 @@
+"""The vertices within some hops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.inputs import read_vertices
+from dynstore.algorithms.native import run_native
+from dynstore.algorithms.traversal.api import search_hops
+from dynstore.arguments import check_integer
+from dynstore.errors import InputError
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Frame
+
+__all__ = ["k_hop"]
+
+
+def k_hop(G: DynamicGraph, vertices: Any, k: int) -> Frame:
+    """Find the vertices within ``k`` edges of some vertices; see :meth:`dynstore.DynamicGraph.k_hop`."""
+    if check_integer("k_hop", "k", k) < 0:
+        raise InputError(f"k_hop: k is {k}; wanted 0 or more")
+    sources = np.unique(read_vertices(G, "k_hop", "vertices", vertices))
+    unreached = int(np.iinfo(G.vertex_dtype).max)
+    limit = min(int(k), unreached)
+    found = run_native(G, "bfs", sources, limit, False)
+    distances, _ = search_hops(G, sources, limit, False) if found is None else found
+    rows = G.backend.xp.nonzero(distances != unreached)[0]
+    ids, distances = G.ids.of(rows.astype(G.vertex_dtype), G.number_of_vertices()), distances[rows]
+    if G.is_renumbered():  # rows are in the order of their numbers
+        order = ids.argsort()
+        ids, distances = ids[order], distances[G.backend.asarray(order)]
+    return make_frame(G.backend, {"vertex": ids, "distance": distances}, G.frames)

@@ -1,0 +1,252 @@
+"""Queries about vertices and what is around them: neighbours, degrees, the vertices within some hops.
+
+The search behind :meth:`Neighborhoods.k_hop` is in :mod:`dynstore.algorithms`, a higher layer, which is looked up when
+it is called.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from dynstore.graph.queries import Queries
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.stores.base import Store
+    from dynstore.typing import Array, Frame
+
+__all__ = ["Neighborhoods"]
+
+
+class Neighborhoods(Queries):
+    """The part of :class:`dynstore.DynamicGraph` that answers for single vertices, or for some."""
+
+    if TYPE_CHECKING:  # `Orientations` has it
+
+        def _in_store(self) -> Store: ...
+
+    @overload
+    def successors(self, vertex: Any, weights: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def successors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
+
+    def successors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
+        """Return the ids that edges from ``vertex`` lead to, ascending.
+
+        Parameters
+        ----------
+        vertex : int or str
+        weights : bool
+            Return the weights of these edges, too.
+
+        Returns
+        -------
+        array, shape (D,); with ``weights``, a pair of arrays of this shape
+            The ids, and the weights in the weight dtype, 1 in an unweighted graph.
+
+        Raises
+        ------
+        InputError
+            For an id that is not among the vertices.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(weighted=True, device="cpu")
+        >>> _ = G.insert_edges(([0, 0], [2, 1], [0.5, 4.0]))
+        >>> G.successors(0).tolist()
+        [1, 2]
+        >>> [column.tolist() for column in G.successors(0, weights=True)]
+        [[1, 2], [4.0, 0.5]]
+        """
+        return self._row("successors", vertex, weights, transposed=False)
+
+    @overload
+    def neighbors(self, vertex: Any, weights: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def neighbors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
+
+    def neighbors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
+        """Return the :meth:`successors`, as ``neighbors`` of NetworkX and cuGraph do."""
+        return self._row("neighbors", vertex, weights, transposed=False)
+
+    @overload
+    def predecessors(self, vertex: Any, weights: Literal[False] = ...) -> Array: ...
+
+    @overload
+    def predecessors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
+
+    def predecessors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
+        """Return the ids that edges to ``vertex`` come from, ascending; otherwise as :meth:`successors`.
+
+        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
+        """
+        return self._row("predecessors", vertex, weights, transposed=True)
+
+    @overload
+    def out_degree(self, vertices: None = ...) -> Frame: ...
+
+    @overload
+    def out_degree(self, vertices: int | str) -> int: ...
+
+    @overload
+    def out_degree(self, vertices: Any) -> Frame: ...
+
+    def out_degree(self, vertices: Any = None) -> int | Frame:
+        """Return the number of edges from each vertex; see :meth:`degree`."""
+        return self._degrees("out_degree", vertices, (False,))
+
+    @overload
+    def in_degree(self, vertices: None = ...) -> Frame: ...
+
+    @overload
+    def in_degree(self, vertices: int | str) -> int: ...
+
+    @overload
+    def in_degree(self, vertices: Any) -> Frame: ...
+
+    def in_degree(self, vertices: Any = None) -> int | Frame:
+        """Return the number of edges to each vertex; see :meth:`degree`."""
+        return self._degrees("in_degree", vertices, (True,))
+
+    @overload
+    def degree(self, vertices: None = ...) -> Frame: ...
+
+    @overload
+    def degree(self, vertices: int | str) -> int: ...
+
+    @overload
+    def degree(self, vertices: Any) -> Frame: ...
+
+    def degree(self, vertices: Any = None) -> int | Frame:
+        """Return in- plus out-degrees, as cuGraph does: twice the number of neighbours in an undirected graph.
+
+        NetworkX counts an undirected edge once in ``degree``, which is :meth:`out_degree` here, but for self-loops:
+        these count once in :meth:`out_degree`, and twice in NetworkX.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them, optional
+            By default all vertices.
+
+        Returns
+        -------
+        int or frame
+            For one vertex, its degree. That reads only its row; but edges to it are searched among all edges, unless
+            something has made the in-edge orientation (see :meth:`predecessors`). Else a frame ``vertex, degree`` of
+            the vertices in the order given.
+
+        Raises
+        ------
+        InputError
+            For an id that is not among the vertices.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(device="cpu")
+        >>> _ = G.insert_edges(([0, 0, 1], [1, 2, 2]))
+        >>> G.degree(1), G.out_degree(0), G.in_degree(0)
+        (2, 2, 0)
+        >>> G.degree([2, 0])
+           vertex  degree
+        0       2       2
+        1       0       2
+        """
+        return self._degrees("degree", vertices, (False, True))
+
+    def k_hop(self, vertices: Any, k: int) -> Frame:
+        """Find the vertices that at most ``k`` edges lead to, in the direction of the edges.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them
+            Where to begin, at least one vertex.
+        k : int
+            The most edges, 0 or more.
+
+        Returns
+        -------
+        frame ``vertex, distance``, ascending by vertex
+            ``distance``, in the vertex dtype, is the number of edges from the nearest of ``vertices``; these are in the
+            frame, too, with 0. Vertices farther away are not.
+
+        Raises
+        ------
+        InputError
+            For an id that is not among the vertices, for no vertex, or a ``k`` below 0.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(device="cpu")
+        >>> _ = G.insert_edges(([3, 2, 1], [2, 1, 0]))
+        >>> G.k_hop(3, 2)
+           vertex  distance
+        0       1         2
+        1       2         1
+        2       3         0
+        """
+        found: Frame = importlib.import_module("dynstore.algorithms.traversal.hops").k_hop(self, vertices, k)
+        return found
+
+    # ------------------------------------------------------------------ inside
+
+    def _row(self, caller: str, vertex: Any, weighted: bool, transposed: bool) -> Any:
+        number, num_vertices = self.ids.number_of(caller, vertex, self.number_of_vertices()), self.number_of_vertices()
+        store, xp = self._oriented(transposed), self.backend.xp
+        row = store.row(number)
+        ids = self.ids.of(row, num_vertices) if self.ids.renumbered else row
+        if not weighted:
+            if self.ids.renumbered:
+                ids.sort()
+            return ids
+        weights = store.look_up(xp.full(row.shape[0], number, dtype=row.dtype), row)[1]
+        if weights is None:
+            weights = xp.ones(row.shape[0], dtype=self.weight_dtype)
+        order = ids.argsort()
+        return ids[order], weights[self.backend.asarray(order)]
+
+    def _oriented(self, transposed: bool) -> Store:
+        return self._in_store() if transposed and self._directed else self._out
+
+    def _degrees(self, caller: str, vertices: Any, orientations: tuple[bool, ...]) -> int | Frame:
+        """Return the sums of the row lengths in some orientations (transposed or not)."""
+        num_vertices = self.number_of_vertices()
+        if vertices is not None and np.isscalar(vertices):
+            number = self.ids.number_of(caller, vertices, num_vertices)
+            return sum(self._row_count(number, transposed) for transposed in orientations)
+        numbers = None if vertices is None else self.ids.numbers_of(caller, vertices, num_vertices)
+        degrees = reduce(add, [self._row_counts(transposed) for transposed in orientations])
+        if numbers is None:
+            return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees}, self.frames)
+        ids = self.ids.of(numbers.astype(self.vertex_dtype), num_vertices)
+        return make_frame(self.backend, {"vertex": ids, "degree": degrees[numbers]}, self.frames)
+
+    def _lacks_in_edges(self, transposed: bool) -> bool:
+        """Whether in-edges are asked for and not kept: to make them takes longer than a search among all edges."""
+        return transposed and self._directed and self._in is None
+
+    def _row_count(self, number: int, transposed: bool) -> int:
+        if self._lacks_in_edges(transposed):
+            view = self.snapshot()
+            return int(self.backend.xp.count_nonzero((view.indices == number) & view.mask()))
+        return int(self._oriented(transposed).row(number).shape[0])
+
+    def _row_counts(self, transposed: bool) -> Array:
+        xp = self.backend.xp
+        if self._lacks_in_edges(transposed):
+            view = self.snapshot()
+            return xp.bincount(view.indices[view.mask()], minlength=view.num_vertices).astype(self.vertex_dtype)
+        view = self.snapshot(transposed)
+        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
+        xp.cumsum(view.mask(), out=before[1:])
+        starts = before[view.offsets]
+        return starts[1:] - starts[:-1]

@@ -1,0 +1,329 @@
+"""Saved graphs: a folder of checksummed raw columns and a manifest.
+
+The manifest, ``manifest.json``, has these entries. Numbers in columns are little-endian, without a header.
+
+- ``kind``: "dynstore-graph"; ``format``: 1; ``written_by``: the version of dynstore.
+- ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.state.GraphState`.
+- ``parts``: a list; each part has the ``name`` of its column, its ``file``, ``dtype``, ``shape``, ``bytes`` and
+  ``checksum``. A column of strings has two parts: ``id.text``, all of them in UTF-8, and ``id.ends``, where each ends.
+- ``checksum``: that of the manifest itself without this entry.
+
+A checksum is CRC-32. It finds accidental damage, such as any changed byte; it is no protection against an attacker.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import zlib
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dynstore.arguments import check_flag
+from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
+from dynstore.graph.state import GraphState, States
+from dynstore.interrupts import MemoryChecked
+from dynstore.typing import Device, Frames
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["FORMAT", "KIND", "MANIFEST", "Saving", "read_state", "write_state"]
+
+KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
+TEXT, ENDS = ".text", ".ends"
+TOKEN_BYTES = 4  # of the token in the names of files, which differs from one saving to the next
+# The parts that a graph may have, and their dtypes.
+DTYPES = {
+    "source": ("<i4", "<i8"),
+    "destination": ("<i4", "<i8"),
+    "weight": ("<f4", "<f8"),
+    "id": ("<i8",),
+    f"id{TEXT}": ("|u1",),
+    f"id{ENDS}": ("<i8",),
+    "deleted": ("|b1",),
+}
+
+
+class Saving(States):
+    """The part of :class:`dynstore.DynamicGraph` that writes graphs to folders, and reads them."""
+
+    def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        """Write the graph to a folder, from which :func:`dynstore.load` makes it again on any device.
+
+        The folder is there as a whole or not at all, even if the machine stops: what is written goes to a temporary
+        folder beside it first. See ``docs/save-and-restore.md`` for what is in it.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder to make; its parent must be there.
+        overwrite : bool
+            Replace a graph that was saved there. Until the new one is complete, the old one stays.
+
+        Raises
+        ------
+        InputError
+            If ``path`` exists and is no saved graph, or is one and ``overwrite`` is False.
+        OSError
+            If the disk is full, or the folder cannot be written.
+        """
+        folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
+        with MemoryChecked("save"):
+            write_state(self._state().moved(self.backend.to_host), folder, overwrite)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], device: Device = "auto", frames: Frames | None = None) -> Self:
+        """Make the graph that was saved in a folder; also ``dynstore.load(path)``.
+
+        Parameters
+        ----------
+        path : str or path
+            A folder that :meth:`save` has written.
+        device : {"auto", "cpu", "cuda"}
+            Where the graph will be; it need not be the device that it was saved from.
+        frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}, optional
+            Another library for frames; by default the one that the graph was saved with.
+
+        Returns
+        -------
+        DynamicGraph
+            Equal to the one that was saved: options, version, vertices and their ids in the same order, edges, weights.
+
+        Raises
+        ------
+        SavedGraphError
+            If the folder is not there, is no saved graph, is damaged, or was written by a newer dynstore.
+        MissingDependencyError
+            If the library for frames is not installed.
+        """
+        with MemoryChecked("load"):
+            state = read_state(_folder("load", path))
+        if frames is not None:
+            state.options["frames"] = frames
+        return cls._of_state(state, device)
+
+
+def _folder(caller: str, path: Any) -> Path:
+    if not isinstance(path, str | os.PathLike):
+        raise InputTypeError(f"{caller}: path is a {type_name(path)}; wanted a str or a path")
+    return Path(path)
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_state(state: GraphState, path: Path, overwrite: bool) -> None:
+    """Write a state on the host to a folder; see :meth:`Saving.save`."""
+    replacing = _may_replace(path, overwrite)
+    token = secrets.token_hex(TOKEN_BYTES)
+    temporary = path.with_name(f".{path.name}.{token}.saving")
+    temporary.mkdir()
+    try:
+        parts = [_write_part(temporary, token, name, array) for name, array in _encoded(state.columns)]
+        _write_manifest(temporary, state, parts)
+        if replacing:
+            _replace(path, temporary, {part["file"] for part in parts})
+        else:
+            temporary.rename(path)
+        _sync_folder(path.parent)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _may_replace(path: Path, overwrite: bool) -> bool:
+    """Return whether a saved graph will be replaced, False if nothing is there; refuse all else."""
+    if not path.exists():
+        return False
+    try:
+        _read_manifest(path)
+    except SavedGraphError as error:
+        raise InputError(f"save: {str(path)!r} exists and is not replaced, as it cannot be read: {error}") from None
+    if not overwrite:
+        raise InputError(f"save: {str(path)!r} is a saved graph already; overwrite=True replaces it")
+    return True
+
+
+def _replace(path: Path, temporary: Path, files: set[str]) -> None:
+    """Replace a saved graph: the exchange of the manifest, which is atomic, makes the new files the graph."""
+    for name in files:
+        (temporary / name).rename(path / name)
+    _sync_folder(path)
+    (temporary / MANIFEST).replace(path / MANIFEST)
+    _sync_folder(path)
+    for file in path.glob(f"*-{'?' * 2 * TOKEN_BYTES}.bin"):  # the old graph's, and what a crash has left
+        if file.name not in files:
+            file.unlink()
+
+
+def _encoded(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the parts to write; a column of strings becomes two."""
+    for name, array in columns.items():
+        if array.dtype != object:
+            yield name, array
+            continue
+        texts = [text.encode() for text in array.tolist()]
+        yield name + TEXT, np.frombuffer(b"".join(texts), np.uint8)
+        yield name + ENDS, np.fromiter(accumulate(map(len, texts)), np.int64, len(texts))
+
+
+def _write_part(folder: Path, token: str, name: str, array: np.ndarray) -> dict[str, Any]:
+    dtype = array.dtype.newbyteorder("<")
+    array = np.ascontiguousarray(array, dtype)
+    file = f"{name}-{token}.bin"
+    _write_file(folder / file, array.view(np.uint8).data)
+    return {
+        "name": name,
+        "file": file,
+        "dtype": dtype.str,
+        "shape": list(array.shape),
+        "bytes": array.nbytes,
+        "checksum": _checksum(array),
+    }
+
+
+def _write_manifest(folder: Path, state: GraphState, parts: list[dict[str, Any]]) -> None:
+    from dynstore import __version__
+
+    manifest = {
+        "kind": KIND,
+        "format": FORMAT,
+        "written_by": f"dynstore {__version__}",
+        "options": state.options,
+        "num_vertices": state.num_vertices,
+        "version": state.version,
+        "parts": parts,
+    }
+    manifest["checksum"] = _checksum(_dump(manifest))
+    _write_file(folder / MANIFEST, _dump(manifest))
+    _sync_folder(folder)
+
+
+def _dump(manifest: dict[str, Any]) -> bytes:
+    return (json.dumps(manifest, indent=2, default=lambda number: number.item()) + "\n").encode()
+
+
+def _write_file(path: Path, content: bytes | memoryview) -> None:
+    with open(path, "xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(path: Path) -> None:
+    """Make renames in a folder last, even if the machine stops."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _checksum(content: Any) -> str:
+    return f"crc32:{zlib.crc32(content):08x}"
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_state(path: Path) -> GraphState:
+    """Read a state to the host; see :meth:`Saving.load`."""
+    manifest = _read_manifest(path)
+    try:
+        columns = {part["name"]: _read_part(path, part) for part in manifest["parts"]}
+        if f"id{TEXT}" in columns:
+            columns["id"] = _decoded(columns.pop(f"id{TEXT}"), columns.pop(f"id{ENDS}"))
+        state = GraphState(manifest["options"], manifest["num_vertices"], manifest["version"], columns)
+        _check_columns(state)
+    except KeyError as error:
+        raise _damaged(path, f"there is no {error}") from error
+    except (TypeError, ValueError) as error:
+        raise _damaged(path, str(error)) from error
+    return state
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    """Read the manifest of a saved graph; refuse one that is damaged, foreign or newer."""
+    file = path / MANIFEST
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        wanted = "wanted a folder that DynamicGraph.save has written"
+        raise SavedGraphError(f"load: no file {str(file)!r}; {wanted}") from None
+    except OSError as error:
+        raise SavedGraphError(f"load: cannot read {str(file)!r}: {error.strerror or error}") from error
+    try:
+        manifest = json.loads(content)
+    except (ValueError, RecursionError):
+        raise _damaged(path, f"{MANIFEST} is no JSON") from None
+    if not isinstance(manifest, dict) or "kind" not in manifest or type(manifest.get("format")) is not int:
+        raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
+    if manifest["kind"] != KIND:
+        raise SavedGraphError(f"load: {str(path)!r} has kind {manifest['kind']!r}; this dynstore reads {KIND!r}")
+    if manifest["format"] != FORMAT:
+        raise SavedGraphError(
+            f"load: {str(path)!r} has format {manifest['format']}, written by {manifest.get('written_by')}; "
+            f"this dynstore reads format {FORMAT}"
+        )
+    rest = {name: value for name, value in manifest.items() if name != "checksum"}
+    if manifest.get("checksum") != _checksum(_dump(rest)) or _dump(manifest) != content:
+        raise _damaged(path, f"{MANIFEST} does not match its checksum")
+    return manifest
+
+
+def _read_part(path: Path, part: dict[str, Any]) -> np.ndarray:
+    """Read a column, and compare it with what the manifest says of it."""
+    name, file = part["name"], path / part["file"]
+    if part["dtype"] not in DTYPES[name] or len(part["shape"]) != 1 or file.parent != path:
+        raise ValueError(f"unknown part {part}")
+    try:
+        size = file.stat().st_size
+        if size != part["bytes"]:
+            raise ValueError(f"{part['file']} has {size} bytes; wanted {part['bytes']}")
+        array = np.fromfile(file, part["dtype"])
+    except OSError as error:
+        raise ValueError(f"cannot read {part['file']}: {error.strerror or error}") from error
+    if list(array.shape) != part["shape"] or _checksum(array) != part["checksum"]:
+        raise ValueError(f"{part['file']} does not match its checksum")
+    return array
+
+
+def _decoded(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return strings as an array of objects; the reverse of :func:`_encoded`."""
+    content, strings, start = text.tobytes(), np.empty(ends.shape[0], dtype=object), 0
+    for row, end in enumerate(ends.tolist()):
+        strings[row] = content[start:end].decode()
+        start = end
+    return strings
+
+
+def _check_columns(state: GraphState) -> None:
+    """Refuse columns that make no graph: kernels would read or write past the ends of arrays."""
+    options, columns, num_vertices = state.options, state.columns, state.num_vertices
+    if type(num_vertices) is not int or type(state.version) is not int:
+        raise ValueError(f"num_vertices is {num_vertices!r}, version {state.version!r}; wanted integers")
+    src, dst = columns["source"], columns["destination"]
+    wanted = {"source", "destination"} | ({"weight"} if options["weighted"] else set())
+    if options["renumber"] and num_vertices:
+        wanted.add("id")
+    if set(columns) - {"deleted"} != wanted:
+        raise ValueError(f"there are columns {sorted(columns)}; wanted {sorted(wanted)}")
+    lengths = {name: num_vertices if name in ("id", "deleted") else src.shape[0] for name in columns}
+    wrong = [name for name, length in lengths.items() if columns[name].shape[0] != length]
+    if wrong:
+        raise ValueError(f"column {wrong[0]!r} has {columns[wrong[0]].shape[0]} rows; wanted {lengths[wrong[0]]}")
+    if {str(src.dtype), str(dst.dtype)} != {options["vertex_dtype"]}:
+        raise ValueError(f"the edges are {src.dtype} and {dst.dtype}; wanted {options['vertex_dtype']}")
+    if src.shape[0] and not (min(src.min(), dst.min()) >= 0 and max(src.max(), dst.max()) < num_vertices):
+        raise ValueError(f"an edge leads to a row that is not there; there are {num_vertices}")
+    if not np.all((src[1:] > src[:-1]) | ((src[1:] == src[:-1]) & (dst[1:] > dst[:-1]))):
+        raise ValueError("the edges are not in order")
+
+
+def _damaged(path: Path, problem: str) -> SavedGraphError:
+    return SavedGraphError(f"load: the saved graph {str(path)!r} is damaged: {problem}")

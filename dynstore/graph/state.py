@@ -1,0 +1,166 @@
+"""The state of a graph as columns and options: what copies, subgraphs, pickles and saved graphs are made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.graph.display import Display
+from dynstore.graph.exchanges import Exchanges
+from dynstore.graph.updates import Growth, Insertion
+from dynstore.interrupts import MemoryChecked
+from dynstore.snapshot import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.typing import Array
+
+__all__ = ["GraphState", "States"]
+
+
+class GraphState(NamedTuple):
+    """All that makes a graph equal to another, on any device and in any process.
+
+    Attributes
+    ----------
+    options : dict
+        The arguments of :class:`dynstore.DynamicGraph`, but for the device; numbers, strings, bools and None.
+    num_vertices : int
+        V.
+    version : int
+    columns : dict
+        ``source``, ``destination``: row numbers, shape (E,), vertex dtype, sorted; undirected edges in both
+        directions, so that they need not be sorted again. ``weight``, shape (E,), weight dtype, if the graph is
+        weighted. The columns of :meth:`dynstore.ids.base.VertexIds.columns`.
+    """
+
+    options: dict[str, Any]
+    num_vertices: int
+    version: int
+    columns: dict[str, Array]
+
+    def moved(self, move: Callable[[Array], Array]) -> GraphState:
+        """Return the same with ``move`` applied to all arrays of numbers; strings are on the host everywhere."""
+        columns = {name: array if array.dtype == object else move(array) for name, array in self.columns.items()}
+        return self._replace(columns=columns)
+
+
+class States(Display, Exchanges):
+    """The part of :class:`dynstore.DynamicGraph` that makes a graph of another one's state."""
+
+    def copy(self) -> Self:
+        """Return an independent deep copy."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        with MemoryChecked("copy"):
+            twin._out = self._out.copy()
+            twin._in = None if self._in is None else self._in.copy()
+            twin.ids = self.ids.copy()
+        twin._lease = Lease(self.version)
+        twin._views = {}
+        twin._logs = set()
+        twin._window = None
+        return twin
+
+    def __copy__(self) -> Self:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        twin = memo[id(self)] = self.copy()
+        return twin
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle the graph as its state on the host and the name of its device."""
+        return _restore, (type(self), self._state().moved(self.backend.to_host), self.device)
+
+    def subgraph(self, vertices: Any) -> Self:
+        """Return a new, independent graph of the edges among some vertices, with the same options, ids and weights.
+
+        Without ``renumber=True`` V stays the same, too, so that results of both graphs have the same rows: all other
+        vertices are isolated. With ``renumber=True``, the graph has only the vertices that are given.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them
+            In any order; repeated ones count once.
+
+        Returns
+        -------
+        DynamicGraph
+            At version 0. It takes the memory of its edges, and for a moment that of a bit mask of all edges.
+
+        Raises
+        ------
+        InputError
+            For an id that is not among the vertices.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(renumber=True, device="cpu")
+        >>> _ = G.insert_edges((["ann", "bob", "bob"], ["bob", "cat", "dan"]))
+        >>> G.subgraph(["ann", "bob", "dan"])
+        DynamicGraph(directed, 3 vertices, 2 edges, store='gpma+', device='cpu', version=0)
+        """
+        with MemoryChecked("subgraph"):
+            num_vertices = self.number_of_vertices()
+            among = self.backend.zeros(num_vertices, np.bool_)
+            among[self.ids.numbers_of("subgraph", vertices, num_vertices)] = True
+            return self._of_state(self._state(among)._replace(version=0), self.device)
+
+    def _state(self, among: Array | None = None) -> GraphState:
+        """Return the graph's state in new arrays of its backend.
+
+        ``among``, bool, shape (V,): that of the subgraph of these rows; see :meth:`subgraph`.
+        """
+        num_vertices, xp = self.number_of_vertices(), self.backend.xp
+        src, dst, weights = self._numbered_edges(once=False, among=among)
+        kept = None
+        if among is not None and self.ids.renumbered:
+            kept = xp.nonzero(among)[0]
+            ranks = xp.cumsum(among, dtype=self.vertex_dtype) - 1
+            src, dst, num_vertices = ranks[src], ranks[dst], int(kept.shape[0])
+        columns = {"source": src, "destination": dst}
+        if weights is not None:
+            columns["weight"] = weights
+        columns |= self.ids.columns(self.number_of_vertices(), kept)
+        return GraphState(self._options(), num_vertices, self.version, columns)
+
+    def _options(self) -> dict[str, Any]:
+        """Return the arguments that make an empty graph like this one, but for the device."""
+        return {
+            "directed": self._directed,
+            "weighted": self._weighted,
+            "store": self.store_name,
+            "vertex_dtype": str(self.vertex_dtype),
+            "weight_dtype": str(self.weight_dtype),
+            "capacity": self._out.capacity // (1 if self._directed else 2),
+            "max_vertices": self.ids.max_vertices,
+            "renumber": self.ids.renumbered,
+            "reuse_ids": self.ids.reuse_ids,
+            "frames": self.frames,
+            **self._store_options,
+        }
+
+    @classmethod
+    def _of_state(cls, state: GraphState, device: str) -> Self:
+        """Make a graph of a state; arrays on the host are brought to the device."""
+        make: Any = cls
+        graph: Self = make(device=device, **state.options)
+        with MemoryChecked("DynamicGraph"):
+            columns = state.moved(graph.backend.asarray).columns
+            src, dst, weights = columns["source"], columns["destination"], columns.get("weight")
+            num_loops = 0 if graph._directed else int(graph.backend.xp.count_nonzero(src == dst))
+            batch = EdgeBatch(src, dst, weights, num_loops)
+            operation = Insertion(state.num_vertices, "replace") if len(src) else Growth(state.num_vertices)
+            graph._commit(graph._plan(operation, batch), graph.ids.plan_columns(columns), None)
+        graph._num_edges = batch.num_edges(graph._directed)
+        graph._lease = Lease(state.version)
+        return graph
+
+
+def _restore(kind: type[States], state: GraphState, device: str) -> States:
+    return kind._of_state(state, device)
