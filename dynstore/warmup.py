@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from dynstore.algorithms.tracking import TRACKED
 from dynstore.backend import get_backend
 from dynstore.compilations import compilations
 from dynstore.graph import DynamicGraph
+from dynstore.windows.window import Window
 
 __all__ = ["Step", "warmup_steps"]
 
@@ -66,6 +67,7 @@ def warmup_steps(device: str = "auto") -> Iterator[Step]:
         if ids == ID_KINDS[0]:
             yield Step(f"algorithms: {kind}", partial(_count, make, _Example.compute))
             yield Step(f"tracked answers: {kind}", partial(_count, make, _Example.track))
+            yield Step(f"windows: {kind}", partial(_count, make, _Example.slide))
 
 
 def _count(make: Callable[[], _Example], use: Callable[[_Example], None]) -> int:
@@ -151,6 +153,18 @@ class _Example:
         for name, record in ALGORITHMS.items():
             if self._suits(name):
                 record.function(self.graph, **PARAMS.get(name, {}))
+
+    def slide(self) -> None:
+        """Slide windows of every kind that suits the graph."""
+        given: Any = self.graph.backend.name
+        keeps = ("latest", "count", "sum") if self.graph.is_weighted() else ("latest",)
+        for rule in product(("count", "time"), keeps):
+            graph = DynamicGraph(self.graph.is_directed(), self.graph.is_weighted(), device=given)
+            by, keep = chosen = cast("tuple[Any, Any]", rule)
+            window = Window(graph, self.built // 2, *chosen)
+            for size in (self.built, *self.sizes):
+                edges = self.batch(size)
+                window.slide(edges if keep != "count" else edges[:2], time=np.arange(size) if by == "time" else None)
 
     def track(self) -> None:
         """Follow every answer that suits the graph through updates of all sizes."""

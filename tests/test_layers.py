@@ -92,7 +92,7 @@ AT_IMPORT = {
     "llvmlite": LIBRARIES["llvmlite"],
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
-    "rich": ("benchmarks.console",),
+    "rich": ("benchmarks.console", "benchmarks.demo.__main__"),
     "typer": ("cli",),
 }
 

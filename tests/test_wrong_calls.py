@@ -75,7 +75,7 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     ),
     (lambda G: store_of(nx.path_graph(3)), InputTypeError, "G is a networkx.classes.graph.Graph; wanted a graph that"),
     (lambda G: store_of(None), InputTypeError, "G is a NoneType; wanted a graph that was converted"),
-    (lambda G: DynamicGraph(device="gpu"), InputError, "known: 'auto', 'cpu', 'cuda'. A GPU is 'cuda'"),
+    (lambda G: DynamicGraph(device="gpu"), InputError, "known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'"),
     (lambda G: DynamicGraph(direted=False), InputError, "unknown option 'direted'; known: .*Did you mean 'directed'"),
     (lambda G: DynamicGraph(store="GPMA+"), InputError, r"unknown store 'GPMA\+'.*Did you mean 'gpma\+'"),
     (lambda G: read_events(None), InputTypeError, "read_events: path is a NoneType; wanted a str or a path"),  # type: ignore[arg-type]

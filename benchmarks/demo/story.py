@@ -184,7 +184,7 @@ class _Dynstore:
 
     def values(self, frame: Any, column: str) -> np.ndarray:
         """Return a column of an answer by user number."""
-        values = frame[column].to_numpy()
+        values: np.ndarray = frame[column].to_numpy()
         found = np.empty_like(values)
         found[pd.Index(self.stream.names).get_indexer(frame["vertex"].to_numpy())] = values
         return found
@@ -265,10 +265,11 @@ def run_story(
     for step in range(WARM_UP + steps):
         low = length + step * batch
         with quiet():
-            turn = [lambda low=low: ours.step(low, low + batch), lambda low=low: today.step(low + batch)]
-            first, second = turn if step % 2 == 0 else turn[::-1]
-            results = [first(), second()]
-        (our_times, our_answers), (their_times, their_answers) = results if step % 2 == 0 else results[::-1]
+            if step % 2:
+                their_times, their_answers = today.step(low + batch)
+            our_times, our_answers = ours.step(low, low + batch)
+            if not step % 2:
+                their_times, their_answers = today.step(low + batch)
         story.disagreement = _compare(ours, today, our_answers, their_answers)
         if story.disagreement is not None:
             story.disagreement = f"step {step}: {story.disagreement}"

@@ -208,7 +208,7 @@ def test_every_conversion_is_a_function_of_an_adapter_and_takes_what_it_takes() 
         assert [(p.name, p.kind, p.default) for p in shown] == [(p.name, p.kind, p.default) for p in real], name
         assert f":func:`{home}.{name}`" in (function.__doc__ or ""), name
         found += 1
-    assert found == 7
+    assert found == 8
     assert issubclass(dynstore.DynamicGraph, Conversions)
 
 
