@@ -25,7 +25,7 @@ CROWDED = ("benchmarks",)  # what measures the package
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
     ("errors", "config", "interrupts", "typing"),
-    ("arguments", "bits", "caches", "compilations", "pins", "scratch"),
+    ("arguments", "bits", "caches", "compilations", "locks", "pins", "scratch"),
     ("host_compiler",),
     ("cuda",),
     ("backend",),

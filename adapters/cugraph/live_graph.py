@@ -139,10 +139,9 @@ class LiveGraph(LiveViews):
         if self._dynamic is None:
             raise AttributeError("_plc_graph")
         caller = Caller.find()
-        if self._offered is not None and caller.follows(self._offered[0]):
-            graph = self._offered[1]
-            self._offered = None
-            return graph
+        offered, self._offered = self._offered, None  # read once: other threads may ask, too
+        if offered is not None and caller.follows(offered[0]):
+            return offered[1]
         try:
             graph = self.lend(caller.pulls, caller.name)
         except AttributeError as error:  # Graph.__getattr__ would treat it as a missing attribute

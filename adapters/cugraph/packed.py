@@ -16,6 +16,7 @@ from dynstore.adapters.cugraph.row_order import (
 )
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
 from dynstore.adapters.libraries import require
+from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -56,6 +57,7 @@ class PackedRows:
 
 
 _kept: WeakKeyDictionary[DynamicGraph, dict[Any, PackedRows]] = WeakKeyDictionary()
+_lock = Lock()  # one for all graphs: rows that are packed at once need their memory at once
 
 
 def kept_rows(G: DynamicGraph, transposed: bool) -> PackedRows | None:
@@ -82,7 +84,11 @@ def packed_rows(G: DynamicGraph, transposed: bool = False) -> PackedRows:
     kept = kept_rows(G, transposed)
     if kept is not None:
         return kept
-    transposed = transposed and G.is_directed()
+    with _lock:
+        return kept_rows(G, transposed) or _make_rows(G, transposed and G.is_directed())
+
+
+def _make_rows(G: DynamicGraph, transposed: bool) -> PackedRows:
     orientations = _kept.setdefault(G, {})
     # Free the rows of earlier versions first: the new ones need the memory.
     for key in [key for key, rows in orientations.items() if rows.version != G.version]:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dynstore.input.origin import MARK, OPTIONS
+from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,7 @@ def gapped_columns(G: DynamicGraph) -> GappedColumns:
 
 # Graph -> library -> the state that the ids were made from, and the result.
 _kept: WeakKeyDictionary[DynamicGraph, dict[str, tuple[Any, Any]]] = WeakKeyDictionary()
+_lock = Lock()
 
 
 def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
@@ -69,12 +71,13 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
     # If numbers are reused, an update may change a number's id without changing V.
     version = G.version if G.ids.reuse_ids else None
     key = (G.ids.epoch, G.number_of_vertices(), version)
-    kept = _kept.setdefault(G, {})
-    if library not in kept or kept[library][0] != key:
-        kept.pop(library, None)  # freed first, to make room for the new ones
-        kept[library] = key, make()
-    made: _Ids = kept[library][1]
-    return made
+    with _lock:
+        kept = _kept.setdefault(G, {})
+        if library not in kept or kept[library][0] != key:
+            kept.pop(library, None)  # freed first, to make room for the new ones
+            kept[library] = key, make()
+        made: _Ids = kept[library][1]
+        return made
 
 
 def to_pandas(G: DynamicGraph) -> Any:

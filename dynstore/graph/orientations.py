@@ -21,12 +21,16 @@ class Orientations(Neighborhoods):
 
     def _in_store(self) -> Store:
         if self._in is None:
-            with MemoryChecked("the in-edge orientation"):
-                out = self.snapshot().compact()
-                batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
-                store = self._store_of(batch)
-            self._in = store
+            with self._out.lock:
+                if self._in is None:
+                    self._in = self._make_in_store()
         return self._in
+
+    def _make_in_store(self) -> Store:
+        with MemoryChecked("the in-edge orientation"):
+            out = self.snapshot().compact()
+            batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
+            return self._store_of(batch)
 
     def _store_of(self, batch: EdgeBatch) -> Store:
         """Make a store of the graph's own kind that holds exactly these edges."""

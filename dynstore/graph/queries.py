@@ -1,4 +1,4 @@
-"""The queries of a graph; none of them changes its contents."""
+"""The queries of a graph; none of them changes its contents, and several threads may make them at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ __all__ = ["Queries"]
 
 
 class Queries:
-    """The part of :class:`dynstore.DynamicGraph` that only reads."""
+    """The part of :class:`dynstore.DynamicGraph` that only reads.
+
+    What a query makes for later ones (views, in-edges) is made under the lock of the out-edges' store.
+    """
 
     backend: Backend
     ids: VertexIds
@@ -166,18 +169,10 @@ class Queries:
         transposed = transposed and self._directed
         view = self._views.get(transposed)
         if view is None:
-            slots = (self._in_store() if transposed else self._out).slots
-            view = self._views[transposed] = GapCSR(
-                self.backend,
-                slots.offsets,
-                slots.src,
-                slots.dst,
-                slots.valid,
-                slots.weights,
-                slots.num_edges,
-                self._lease,
-                slots.pins,
-            )
+            with self._out.lock:
+                view = self._views.get(transposed)
+                if view is None:
+                    view = self._views[transposed] = self._view_of(self._in_store() if transposed else self._out)
         return view
 
     def native_rows(self) -> NativeRows | None:
@@ -221,6 +216,20 @@ class Queries:
         if among is not None and among.shape[0]:
             chosen = chosen & among[slots.src] & among[slots.dst]
         return slots.src[chosen], slots.dst[chosen], None if slots.weights is None else slots.weights[chosen]
+
+    def _view_of(self, store: Store) -> GapCSR:
+        slots = store.slots
+        return GapCSR(
+            self.backend,
+            slots.offsets,
+            slots.src,
+            slots.dst,
+            slots.valid,
+            slots.weights,
+            slots.num_edges,
+            self._lease,
+            slots.pins,
+        )
 
     def _pieces(self, max_edges: int) -> Iterator[dict[str, Array]]:
         store, version, xp = self._out, self.version, self.backend.xp

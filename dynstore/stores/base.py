@@ -11,18 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from math import isqrt
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from dynstore.backend import Backend
 from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import make_options
-from dynstore.errors import InputError, LimitError
+from dynstore.errors import InputError, LimitError, OutOfMemoryError
+from dynstore.locks import Lock
 from dynstore.stores.table.slots import PRESENT, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
-__all__ = ["MAX_SPREAD", "Columns", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
+__all__ = ["MAX_SPREAD", "Columns", "DerivedSlots", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
 
 # Sources, destinations and weights (None where unweighted) of some edges.
 Columns: TypeAlias = tuple[Array, Array, Array | None]
@@ -146,6 +147,8 @@ class Store(ABC):
         self.weight_dtype = weight_dtype
         self.capacity = capacity
         self.options = make_options(f"store {self.name!r}", self.Options, options)
+        # Held while a read makes something of the edges; see `Lock`.
+        self.lock = Lock()
         self.slots = self._no_edges(0)
 
     @property
@@ -270,9 +273,15 @@ class Store(ABC):
 
     def copy(self) -> Store:
         """Return a deep copy."""
+        twin = self._twin()
+        twin.slots = self.slots.copy(self.backend)
+        return twin
+
+    def _twin(self) -> Self:
+        """Return a store with the same attributes and a lock of its own."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin.slots = self.slots.copy(self.backend)
+        twin.lock = Lock()
         return twin
 
     def statistics(self) -> dict[str, int]:
@@ -305,3 +314,50 @@ class Store(ABC):
                 f"store {self.name!r}: {num_slots} slots are needed, on {self.backend.name!r} there can be "
                 f"{MAX_SPREAD}; use store 'merge'"
             )
+
+
+class DerivedSlots(Store):
+    """A store whose structure is not a table: the table of its edges is made when something reads it.
+
+    Updates set ``_is_stale``. Threads that only read may do so at once: one of them makes the table.
+    """
+
+    _shown: SlotArrays | None  # a stale one is for the next refresh alone
+    _is_stale: bool
+
+    @property
+    def slots(self) -> SlotArrays:
+        """All edges as a sorted table; the first read after an update brings it up to date.
+
+        Raises
+        ------
+        OutOfMemoryError
+            If the table does not fit; the graph and its last table are unchanged.
+        """
+        if self._is_stale:
+            with self.lock:
+                if self._is_stale:
+                    self._refresh_or_raise()
+        assert self._shown is not None
+        return self._shown
+
+    @slots.setter
+    def slots(self, slots: SlotArrays) -> None:
+        self._shown, self._is_stale = slots, False
+
+    def _refresh_or_raise(self) -> None:
+        try:
+            self._refresh()
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"store {self.name!r}: memory ran out for a table of {self.num_edges} edges ({error}); "
+                "the graph is as it was"
+            ) from error
+        self._is_stale = False
+
+    @abstractmethod
+    def _refresh(self) -> None:
+        """Set ``_shown`` to a table of the present edges.
+
+        An error at any point, also one that a signal's handler raises, must leave enough to begin again.
+        """

@@ -8,7 +8,7 @@ the end, which have the same order and scan faster. As there, one thread updates
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -129,9 +129,8 @@ class AdjListsStore(RowStore):
         start = int(self._lists.starts[number])
         return self._lists.pool[start : start + int(self._lists.lengths[number])].copy()
 
-    def copy(self) -> AdjListsStore:
+    def copy(self) -> Self:
         twin = super().copy()
-        assert isinstance(twin, AdjListsStore)
         lists = self._lists
         twin._lists = replace(
             lists,

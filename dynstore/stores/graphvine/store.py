@@ -8,7 +8,7 @@ before it is appended, holes are filled, blocks return to the queue.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -161,9 +161,8 @@ class GraphVineStore(RowStore):
         row.sort()
         return row
 
-    def copy(self) -> GraphVineStore:
+    def copy(self) -> Self:
         twin = super().copy()
-        assert isinstance(twin, GraphVineStore)
         twin._blocks = replace(self._blocks)
         for name in ("degrees", "written", "roots", "lasts", "pool", "weights", "children", "queue"):
             array = getattr(self._blocks, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dynstore.backend import Backend
 from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
-from dynstore.stores.base import Plan, Store, StoreOptions
+from dynstore.stores.base import DerivedSlots, Plan, StoreOptions
 from dynstore.stores.lpma.levels import SEGMENT, Levels
 from dynstore.stores.table.slots import OFFSET_SLACK, SlotArrays
 from dynstore.typing import Array, OnDuplicate
@@ -106,8 +106,11 @@ class Chooser:
             self._times = {False: [], True: []}
 
 
-class LPMAStore(Store):
-    """Edges in sorted segments of 32 slots, which lie in levels of 1, 1, 2, 4, 8 ... segments."""
+class LPMAStore(DerivedSlots):
+    """Edges in sorted segments of 32 slots, which lie in levels of 1, 1, 2, 4, 8 ... segments.
+
+    ``slots`` is a copy of all slots in order; only segments that have changed since the last one are copied again.
+    """
 
     name: ClassVar[str] = "lpma"
     Options = LPMAOptions
@@ -116,9 +119,7 @@ class LPMAStore(Store):
     options: LPMAOptions
 
     _levels: Levels
-    # All slots in order, for readers of a snapshot: made on the first request, then only refreshed.
-    _view: SlotArrays | None
-    _view_stamp: int
+    _shown_stamp: int
     _stamp: int
 
     def __init__(
@@ -129,8 +130,9 @@ class LPMAStore(Store):
         capacity: int,
         options: dict[str, Any],
     ) -> None:
-        self._view, self._view_stamp, self._stamp = None, 0, 0
+        self._shown_stamp, self._stamp = 0, 0
         super().__init__(backend, vertex_dtype, weight_dtype, capacity, options)
+        self._shown, self._is_stale = None, True
         self._chooser = Chooser(self.options.strategy, self.options.threshold)
         self._probe: tuple[bool, Any, int] | None = None
         self._counts = dict.fromkeys(
@@ -139,26 +141,6 @@ class LPMAStore(Store):
         )  # fmt: skip
 
     # ------------------------------------------------------------------ what is there
-
-    @property
-    def slots(self) -> SlotArrays:
-        """All slots in order as one table; segments changed since it was last read are copied first."""
-        levels, view = self._levels, self._view
-        if view is None or view.num_slots != levels.num_slots or view.pins:
-            since, view = -1, self._fresh_view()
-        elif self._view_stamp == self._stamp:
-            return view
-        else:
-            since, view = self._view_stamp, self._with_rows(view)
-        self._kernels.refresh(self.backend, levels, since, view)
-        view.num_edges = levels.num_edges
-        self._view, self._view_stamp = view, self._stamp
-        return view
-
-    @slots.setter
-    def slots(self, slots: SlotArrays) -> None:
-        """Drop the table; the levels hold the edges."""
-        self._view = None
 
     @property
     def num_vertices(self) -> int:
@@ -192,14 +174,14 @@ class LPMAStore(Store):
 
     def memory_usage(self) -> dict[str, int]:
         """Return bytes by part; "snapshot": the table of all slots in order, if there is one."""
-        shown = 0 if self._view is None else sum(self._view.memory_usage().values())
+        shown = 0 if self._shown is None else sum(self._shown.memory_usage().values())
         return self._levels.memory_usage() | {"snapshot": shown}
 
-    def copy(self) -> LPMAStore:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+    def copy(self) -> Self:
+        twin = self._twin()
         twin._levels = self._levels.copy(self.backend)
-        twin._counts, twin._view, twin._probe = dict(self._counts), None, None
+        twin._counts, twin._probe = dict(self._counts), None
+        twin._shown, twin._is_stale = None, True
         twin._chooser = Chooser(self.options.strategy, self.options.threshold)
         return twin
 
@@ -352,13 +334,13 @@ class LPMAStore(Store):
             counts["segments_left_by_growth"] += (self._levels.num_segments << growth) - windows.num_segments
 
     def _put(self, levels: Levels) -> None:
-        self._levels = levels
+        self._levels, self._is_stale = levels, True
         self._stamp += 1
 
     def _restart(self, levels: Levels) -> None:
         """Take levels that share no memory with the old ones."""
         self._put(levels)
-        self._view, self._probe = None, None
+        self._shown, self._probe = None, None
         self._chooser.begin_cycle()
 
     def _growth_for(self, num_edges: int) -> int:
@@ -386,14 +368,24 @@ class LPMAStore(Store):
         self._kernels.begin_levels(self.backend, levels, -1)
         return levels
 
-    def _fresh_view(self) -> SlotArrays:
-        levels = self._levels
-        view = SlotArrays.allocate(self.backend, levels.num_slots, 0, self.vertex_dtype, self.weight_dtype)
-        return self._with_rows(view)
+    def _refresh(self) -> None:
+        levels, table, since = self._levels, self._shown, self._shown_stamp
+        if table is None or table.num_slots != levels.num_slots or table.pins:
+            since, table = -1, self._fresh_table()
+        else:
+            table = self._with_rows(table)
+        self._kernels.refresh(self.backend, levels, since, table)
+        table.num_edges = levels.num_edges
+        self._shown, self._shown_stamp = table, self._stamp
 
-    def _with_rows(self, view: SlotArrays) -> SlotArrays:
-        """Return a view with room for the offsets of all rows."""
-        rows, buffer = self._levels.num_vertices, view.offset_buffer
+    def _fresh_table(self) -> SlotArrays:
+        levels = self._levels
+        table = SlotArrays.allocate(self.backend, levels.num_slots, 0, self.vertex_dtype, self.weight_dtype)
+        return self._with_rows(table)
+
+    def _with_rows(self, table: SlotArrays) -> SlotArrays:
+        """Return the table with room for the offsets of all rows."""
+        rows, buffer = self._levels.num_vertices, table.offset_buffer
         if buffer.shape[0] <= rows:
             buffer = self.backend.empty(int((rows + 1) * OFFSET_SLACK), self.vertex_dtype)
-        return replace(view, offsets=buffer[: rows + 1], offset_buffer=buffer)
+        return replace(table, offsets=buffer[: rows + 1], offset_buffer=buffer)

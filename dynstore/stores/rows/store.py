@@ -4,31 +4,30 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 
 from dynstore.bits import full_words
-from dynstore.errors import OutOfMemoryError
-from dynstore.stores.base import Columns, Plan, Store
+from dynstore.stores.base import Columns, DerivedSlots, Plan
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import Array
 
 __all__ = ["RowStore"]
 
 
-class RowStore(Store):
+class RowStore(DerivedSlots):
     """A store with a separate row for each vertex.
 
-    Updates mark the rows that they touch. ``slots`` is a packed table of all edges. It is made on the first read, and
-    then from the last table: untouched rows are copied, only touched ones are read from the structure and sorted. Each
-    table has its own memory, so exports never have to be copied.
+    Updates mark the rows that they touch. ``slots`` is a packed table of all edges, made from the last one: untouched
+    rows are copied, only touched ones are read from the structure and sorted. Each table has its own memory, so exports
+    never have to be copied.
     """
 
     _num_vertices: int
     _num_edges: int
     _shown: SlotArrays
     _dirty: Array
-    _touched: bool
 
     @property
     def num_vertices(self) -> int:
@@ -38,37 +37,11 @@ class RowStore(Store):
     def num_edges(self) -> int:
         return self._num_edges
 
-    @property
-    def slots(self) -> SlotArrays:
-        """All edges as a packed table; touched rows are updated first.
-
-        Raises
-        ------
-        OutOfMemoryError
-            If the table does not fit; the graph and its last table are unchanged.
-        """
-        if self._touched:
-            try:
-                self._shown = self._refreshed()
-            except MemoryError as error:
-                raise OutOfMemoryError(
-                    f"store {self.name!r}: memory ran out for a table of {self._num_edges} edges ({error}); "
-                    "the graph is as it was"
-                ) from error
-            self._dirty.fill(0)
-            self._touched = False
-        return self._shown
-
-    @slots.setter
-    def slots(self, slots: SlotArrays) -> None:
-        self._shown, self._touched = slots, False
-        self._dirty = self.backend.zeros(slots.num_vertices, np.bool_)
-
     def row_ends(self) -> Array:
-        return self.backend.xp.cumsum(self._degrees(), dtype=np.int64) if self._touched else super().row_ends()
+        return self.backend.xp.cumsum(self._degrees(), dtype=np.int64) if self._is_stale else super().row_ends()
 
     def read_rows(self, low: int, high: int) -> Columns:
-        return self._read_rows(self.backend.xp.arange(low, high)) if self._touched else super().read_rows(low, high)
+        return self._read_rows(self.backend.xp.arange(low, high)) if self._is_stale else super().read_rows(low, high)
 
     @abstractmethod
     def _degrees(self) -> Array:
@@ -87,7 +60,12 @@ class RowStore(Store):
         self._num_vertices, self._num_edges = num_vertices, 0
         slots = SlotArrays.allocate(self.backend, 0, num_vertices, self.vertex_dtype, self.weight_dtype)
         slots.offsets.fill(0)
+        self._dirty = self.backend.zeros(num_vertices, np.bool_)
         return slots
+
+    def _refresh(self) -> None:
+        self._shown = self._refreshed()
+        self._dirty.fill(0)
 
     def _refreshed(self) -> SlotArrays:
         backend, xp, old, num_edges = self.backend, self.backend.xp, self._shown, self._num_edges
@@ -119,25 +97,23 @@ class RowStore(Store):
         write = self.backend.prepare(self.backend.kernels("dynstore.stores.rows").mark_rows, marks, touched)
 
         def mark() -> None:
-            self._touched = self._touched or bool(touched.shape[0])
+            self._is_stale = self._is_stale or bool(touched.shape[0])
             write()
 
         return mark
 
     def _set_rows(self, marks: Array, num_vertices: int, num_edges: int) -> None:
         """Set the numbers of rows and edges, and the marks."""
-        self._touched = self._touched or num_vertices != self._num_vertices
+        self._is_stale = self._is_stale or num_vertices != self._num_vertices
         self._dirty, self._num_vertices, self._num_edges = marks, num_vertices, num_edges
 
     def plan_clear(self) -> Plan:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+        twin = self._twin()
         twin.slots = twin._no_edges(0)
         return Plan(0, 0, lambda: self.__dict__.update(twin.__dict__))
 
-    def copy(self) -> RowStore:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
+    def copy(self) -> Self:
+        twin = self._twin()
         twin._shown = self._shown.copy(self.backend)
         twin._dirty = self._duplicate(self._dirty)
         return twin

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.bits import full_words
 from dynstore.config import check_share
 from dynstore.errors import InputError, LimitError
-from dynstore.stores.base import Columns, NativeRows, Plan, Reason, Refused, Store, StoreOptions
+from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Reason, Refused, StoreOptions
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, END, FIRST, USED, Probe, SlabTable
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.typing import Array, OnDuplicate
@@ -65,8 +65,8 @@ class SlabHashOptions(StoreOptions):
             raise InputError(f"{CALLER}: max_chain is {self.max_chain}; wanted 1 or more")
 
 
-class SlabHashStore(Store):
-    """Edges in chains of slabs, found by their hash."""
+class SlabHashStore(DerivedSlots):
+    """Edges in chains of slabs, found by their hash; ``slots`` is packed, and only changed rows are read anew."""
 
     name = "slab_hash"
     takes_unsorted = True
@@ -74,8 +74,7 @@ class SlabHashStore(Store):
     options: SlabHashOptions
 
     _table: SlabTable
-    _view: SlotArrays
-    _stale = False
+    _shown: SlotArrays
     _num_vertices = 0
     _num_edges = 0
 
@@ -181,19 +180,6 @@ class SlabHashStore(Store):
     def num_edges(self) -> int:
         return self._num_edges
 
-    @property
-    def slots(self) -> SlotArrays:
-        """A packed, sorted table of the edges; rows that changed since the last one are read anew."""
-        if self._stale:
-            self._view = self._refresh()
-            self._table.dirty.fill(0)
-            self._stale = False
-        return self._view
-
-    @slots.setter
-    def slots(self, slots: SlotArrays) -> None:
-        self._view, self._stale = slots, False
-
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         places = self._kernels.find(self.backend, self._table, src, dst)
         there = places >= 0
@@ -202,7 +188,7 @@ class SlabHashStore(Store):
         return there, self._kernels.read_weights(self.backend, self._table, places, self.weight_dtype)
 
     def row(self, number: int) -> Array:
-        if not self._stale:
+        if not self._is_stale:
             return super().row(number)
         dst = self._gather(self.backend.asarray(np.array([number])))[1]
         dst.sort()
@@ -215,7 +201,7 @@ class SlabHashStore(Store):
         return self._gather(self.backend.xp.arange(low, high))
 
     def native_rows(self) -> NativeRows | None:
-        if not self._stale:
+        if not self._is_stale:
             return None
         table, xp = self._table, self.backend.xp
         changed = int(xp.where(table.dirty != 0, table.column(DEGREE), 0).sum())
@@ -225,14 +211,13 @@ class SlabHashStore(Store):
             return None
         return NativeRows("slabs", table, self._num_vertices)
 
-    def copy(self) -> SlabHashStore:
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._table, twin._view = self._table.copy(self.backend), self._view.copy(self.backend)
+    def copy(self) -> Self:
+        twin = self._twin()
+        twin._table, twin._shown = self._table.copy(self.backend), self._shown.copy(self.backend)
         return twin
 
     def memory_usage(self) -> dict[str, int]:
-        return self._view.memory_usage() | self._table.memory_usage()
+        return self._shown.memory_usage() | self._table.memory_usage()
 
     # ------------------------------------------------------------------ inside
 
@@ -249,7 +234,7 @@ class SlabHashStore(Store):
         return self.backend.kernels("dynstore.stores.slab_hash", "chains")
 
     def _set(self, table: SlabTable, num_vertices: int, num_edges: int) -> None:
-        self._table, self._num_vertices, self._num_edges, self._stale = table, num_vertices, num_edges, True
+        self._table, self._num_vertices, self._num_edges, self._is_stale = table, num_vertices, num_edges, True
 
     def _make_table(self, num_slabs: int, num_rows: int) -> SlabTable:
         keys = SlabTable.allocate(self.backend, 0, 0, self.vertex_dtype, self.weight_dtype).keys
@@ -348,9 +333,13 @@ class SlabHashStore(Store):
         self._chains.gather(backend, self._table, rows, ends - degrees, src, dst, weights)
         return src, dst, weights
 
-    def _refresh(self) -> SlotArrays:
+    def _refresh(self) -> None:
+        self._shown = self._refreshed()
+        self._table.dirty.fill(0)
+
+    def _refreshed(self) -> SlotArrays:
         """Make the sorted table anew: changed rows are gathered and sorted, all others are copied."""
-        backend, xp, table, old = self.backend, self.backend.xp, self._table, self._view
+        backend, xp, table, old = self.backend, self.backend.xp, self._table, self._shown
         rows, count = self._num_vertices, self._num_edges
         offsets = backend.zeros(rows + 1, self.vertex_dtype)
         new = SlotArrays(

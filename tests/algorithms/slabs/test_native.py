@@ -148,7 +148,7 @@ def test_ranks_of_other_graphs_are_of_slots(options: dict[str, Any]) -> None:
     graph.insert_edges(([0, 1, 2], [1, 2, 0]), default_weight=1.0)
     dynstore.pagerank(graph)
     assert dynstore.explain(graph).copied == "nothing: kernels read the store's slots"
-    assert not graph._out._stale
+    assert not graph._out._is_stale
 
 
 def test_a_path_and_ids_of_the_users_own(backend_name: str, without_slots: None) -> None:
@@ -195,7 +195,7 @@ def test_sorted_slots_are_read_where_they_are_mostly_right(backend_name: str) ->
     graph.insert_edges((src, (src + 1) % 12))
     dynstore.bfs(graph, 0)
     check_call(graph, "bfs")
-    assert graph._out._stale, "the sorted table was made"
+    assert graph._out._is_stale, "the sorted table was made"
     graph.snapshot()
     assert graph.native_rows() is None
     graph.insert_edges(([0], [5]))
@@ -216,4 +216,4 @@ def test_others_read_sorted_slots() -> None:
     graph = make("cpu", directed=False)
     graph.insert_edges(([0, 1], [1, 2]))
     dynstore.weakly_connected_components(graph)
-    assert not graph._out._stale
+    assert not graph._out._is_stale

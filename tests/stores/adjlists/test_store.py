@@ -100,7 +100,7 @@ def test_queries_leave_the_table_as_it_is():
     graph = DynamicGraph(store="adjlists", device="cpu", weighted=True)
     graph.insert_edges(([0, 0, 3], [4, 2, 1], [1.0, 2.0, 3.0]))
     graph.has_edges(([0, 7], [4, 7])), graph.edge_weights(([0], [2])), graph.successors(0), graph.number_of_vertices()
-    assert graph._out._touched
+    assert graph._out._is_stale
     assert graph.memory_usage()["dst"] == 0
 
 

@@ -213,7 +213,7 @@ def test_queries_read_the_blocks(backend_name):
     assert host(graph.has_edges(asked)).tolist() == [False, True, False, True, True]
     np.testing.assert_array_equal(host(graph.edge_weights(asked)), [np.nan, 1, np.nan, 1, 2])
     assert host(graph.successors(0)).tolist() == [2, 4]
-    assert graph._out._touched
+    assert graph._out._is_stale
     assert graph.memory_usage()["dst"] == 0
 
 
