@@ -43,7 +43,8 @@ class DynamicGraph(Conversions, Saving):
 
     Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
     integers or strings. An edge is there once or not at all. An update that raises changes nothing. Once an update has
-    read its edges, Ctrl-C waits for its end.
+    read its edges, Ctrl-C and the handlers of other signals wait for its end. Several threads may read a graph at once;
+    an update needs it to itself.
 
     Parameters
     ----------
