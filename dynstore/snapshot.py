@@ -158,6 +158,19 @@ class GapCSR:
             Lease(self.version),
         )
 
+    def with_weights(self, weights: Array) -> GapCSR:
+        """Return the same rows with other weights, shape (S,); readable as long as this one."""
+        return GapCSR(
+            self.backend,
+            self.offsets,
+            self.sources,
+            self.indices,
+            self.valid,
+            weights,
+            self.num_edges,
+            self._lease,
+        )
+
     def end(self) -> None:
         """End this snapshot alone, not others of its version: a failed update wrote to it."""
         self._lease = Lease(self.version)

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dynstore.algorithms.inputs import all_vertices, has_negative_weights, read_values
+from dynstore.algorithms.link_analysis.scaling import choose_weights
 from dynstore.algorithms.native import run_native
 from dynstore.algorithms.registry import algorithm
 from dynstore.arguments import check_flag, check_integer, check_number
@@ -168,8 +169,7 @@ def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tup
     if has_negative_weights(into):
         raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
     kernels = G.backend.kernels("dynstore.algorithms.link_analysis", "ranks")
-    if out_weights is None:
-        out_weights = kernels.sum_out_weights(G.snapshot())
+    into, out_weights = choose_weights(kernels, into, G.snapshot(), out_weights)
     ranked: tuple[Array, int, float] = kernels.pagerank(into, out_weights, *arguments)
     return ranked
 

@@ -23,7 +23,7 @@ def sum_out_weights(out: GapCSR) -> Array:
     Returns
     -------
     array, shape (V,)
-        In the weight dtype, or float32 if unweighted; summed in float64.
+        In the weight dtype, or float32 if unweighted; summed in float64, infinite if that does not fit.
     """
     weighted = out.weights is not None
     weights: Array = out.weights if weighted else np.empty(0, dtype=np.float32)

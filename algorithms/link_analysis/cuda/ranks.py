@@ -120,7 +120,7 @@ def sum_out_weights(out: GapCSR) -> Array:
     Returns
     -------
     array, shape (V,)
-        In the weight dtype, or float32 if unweighted; summed in float64.
+        In the weight dtype, or float32 if unweighted; summed in float64, infinite if that does not fit.
     """
     num_warps, cut = count_warps(out), CutRows(out)
     if out.weights is None:
@@ -129,7 +129,8 @@ def sum_out_weights(out: GapCSR) -> Array:
         return degrees
     sums = out.backend.zeros(out.num_vertices, np.float64)
     k_sum_weights.launch_warps(num_warps, out.offsets, out.valid, out.weights, *cut.pieces, sums)
-    return sums.astype(out.weights.dtype)
+    with np.errstate(over="ignore"):  # infinite where it does not fit
+        return sums.astype(out.weights.dtype)
 
 
 @partial(kernel, threads=SAMPLING_THREADS)

@@ -133,3 +133,41 @@ def test_warm_start_ignores_ranks_that_are_no_numbers(device: str) -> None:
     assert not dynstore.pagerank(graph, fail_on_nonconvergence=False)[1]
     graph.delete_edges(([0], [5]))
     assert dynstore.pagerank(graph, fail_on_nonconvergence=False, warm_start=True)[1]
+
+
+@both_dtypes
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("end", ["largest", "smallest"])
+def test_weights_at_the_ends_of_their_range(device: str, directed: bool, options: dict, end: str) -> None:
+    """The sum of a row's weights, or a rank divided by it, does not fit the weights' dtype."""
+    src, dst, weights = (np.array(part) for part in zip(*reference(directed).edges(data="weight"), strict=True))
+    limits = np.finfo(options["weight_dtype"])
+    graph = kite(device, directed=directed, weighted=True, **options)
+    expected = host(dynstore.pagerank(graph, tol=1e-6))["pagerank"]
+    far = weights / weights.max() * limits.max if end == "largest" else weights * limits.smallest_subnormal
+    graph.insert_edges((src, dst, far))
+    ranks = host(dynstore.pagerank(graph, tol=1e-6))["pagerank"]
+    np.testing.assert_allclose(ranks, expected, rtol=1e-5)
+
+
+@both_dtypes
+def test_precomputed_sums_of_large_weights(device: str, options: dict) -> None:
+    graph = kite(device, directed=True, weighted=True, **options)
+    edges = host(graph.edge_table())
+    expected = host(dynstore.pagerank(graph, tol=1e-6))["pagerank"]
+    factor = 2.0 ** (np.finfo(options["weight_dtype"]).maxexp - 8)
+    graph.insert_edges((edges["source"], edges["destination"], edges["weight"] * factor))
+    sums = edges.groupby("source")["weight"].sum() * factor
+    sums = frame("pandas", {"vertex": sums.index.to_numpy(), "sums": sums.to_numpy()})
+    ranks = host(dynstore.pagerank(graph, precomputed_vertex_out_weight=sums, tol=1e-6))["pagerank"]
+    np.testing.assert_allclose(ranks, expected, rtol=1e-5)
+
+
+@both_dtypes
+def test_rows_of_very_different_weights(device: str, options: dict) -> None:
+    graph = kite(device, directed=True, weighted=True, **options)
+    src, dst, weights = (host(graph.edge_table())[name].to_numpy() for name in ("source", "destination", "weight"))
+    expected = host(dynstore.pagerank(graph, tol=1e-6))["pagerank"]
+    most = np.finfo(options["weight_dtype"]).maxexp - 5
+    graph.insert_edges((src, dst, np.ldexp(weights, np.where(src % 2, most, 5 - most))))
+    np.testing.assert_allclose(host(dynstore.pagerank(graph, tol=1e-6))["pagerank"], expected, rtol=1e-5)

@@ -8,6 +8,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
+import dynstore
 from tests.algorithms.oracles import Edges, listed
 from tests.algorithms.problems import (
     BACKEND,
@@ -174,3 +175,13 @@ def test_pagerank_stops_at_the_first_iteration_that_converges(tol: float) -> Non
     assert count == iterations
     np.testing.assert_allclose(host(ranks), host(same), rtol=1e-12)
     assert device.pagerank(problem.into, sums, 0.85, None, start, iterations - 1, tol)[1] == iterations - 1
+
+
+@pytest.mark.parametrize(("dtype", "weight"), [("float32", 1e38), ("float64", 1e308), ("float32", 1e-45)])
+@pytest.mark.parametrize("directed", [True, False])
+def test_sums_of_weights_that_do_not_fit(backend_name: str, directed: bool, dtype: str, weight: float) -> None:
+    graph = dynstore.DynamicGraph(device=backend_name, directed=directed, weighted=True, weight_dtype=dtype)
+    src, dst = np.nonzero(~np.eye(5, dtype=bool))
+    graph.insert_edges((src, dst, np.full(src.shape[0], weight)))
+    ranks = graph.backend.to_host(dynstore.pagerank(graph)["pagerank"].to_numpy())
+    np.testing.assert_allclose(ranks, 0.2, rtol=1e-6)
