@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -48,11 +49,15 @@ class HashTable:
     ----------
     cells : array, shape (2 S,), int64
         Key and number of each slot, side by side, so that a hit costs one cache line.
+    seed : int
+        Random, 0 to 2**63 - 1; the home slots of keys depend on it, so that nobody can choose keys with the same one.
+        Nothing else depends on it.
     filled : int
         Slots that are not EMPTY; those of removed keys count until the table is rebuilt.
     """
 
     cells: Array
+    seed: int
     filled: int = 0
 
     @classmethod
@@ -61,7 +66,7 @@ class HashTable:
         num_slots = max(MIN_SLOTS, 1 << (2 * num_keys - 1).bit_length())
         cells = backend.empty(2 * num_slots, np.int64)
         cells.fill(EMPTY)
-        return cls(cells)
+        return cls(cells, secrets.randbits(63))
 
     @property
     def num_slots(self) -> int:
@@ -80,4 +85,4 @@ class HashTable:
         """Return a deep copy."""
         cells = backend.empty(self.cells.shape, np.int64)
         cells[:] = self.cells
-        return HashTable(cells, self.filled)
+        return HashTable(cells, self.seed, self.filled)

@@ -9,7 +9,7 @@ import pytest
 from dynstore.backend import Backend, get_backend
 from dynstore.graph import DynamicGraph
 from dynstore.ids import tables
-from dynstore.ids.hash_table import EMPTY, REMOVED, HashTable
+from dynstore.ids.hash_table import EMPTY, MULTIPLIER, REMOVED, HashTable
 from dynstore.ids.tables import IntegerTable, StringTable
 from dynstore.testing.pair import Pair
 
@@ -40,7 +40,7 @@ def test_a_chain_of_slots_goes_round_the_end(backend: Backend) -> None:
     """Keys that all want the last slot stand in the first ones, and are still found when one of them is removed."""
     kernels = backend.kernels("dynstore.ids", "hash_table")
     table = HashTable.allocate(backend, 1)
-    keys = [key for key in range(60_000) if _home(key, table.shift) == table.num_slots - 1][:5]
+    keys = [key for key in range(60_000) if _home(key, table) == table.num_slots - 1][:5]
     numbers = backend.xp.arange(5, dtype=np.int64)
     kernels.insert_keys(backend, table, backend.asarray(keys, np.int64), numbers)
     cells = backend.to_host(table.cells)[::2].tolist()
@@ -52,8 +52,31 @@ def test_a_chain_of_slots_goes_round_the_end(backend: Backend) -> None:
     assert (cells.count(REMOVED), cells.count(EMPTY)) == (2, 59)
 
 
-def _home(key: int, shift: int) -> int:
-    return (((key ^ (key >> 32)) * 0x9E3779B97F4A7C15) & (2**64 - 1)) >> shift
+def _home(key: int, table: HashTable) -> int:
+    bits = key ^ table.seed
+    return (((bits ^ (bits >> 32)) * MULTIPLIER) & (2**64 - 1)) >> table.shift
+
+
+def test_keys_cannot_be_chosen_to_want_the_same_slot(backend: Backend) -> None:
+    """Of keys that all want slot 0 with one seed, few stand far from their own slots with a random one."""
+    inverse, count = pow(MULTIPLIER, -1, 2**64), 500 if backend.family == "cuda" else 20_000
+    products = (factor * inverse % 2**64 for factor in range(1, 4 * count))
+    keys = [key for key in (product ^ (product >> 32) for product in products) if key < 2**63][:count]
+    table = HashTable.allocate(backend, count)
+    table.seed = 0
+    assert {_home(key, table) for key in keys} == {0}
+    table = _filled(backend, keys)
+    assert _look_up(backend, table, keys) == list(range(count))
+    there = backend.to_host(table.cells)[::2].tolist()
+    steps = [(slot - _home(key, table)) % table.num_slots for slot, key in enumerate(there) if key >= 0]
+    assert sum(steps) < 3 * count
+    assert _filled(backend, keys).seed != table.seed
+
+
+def test_a_copy_of_a_table_keeps_its_seed(backend: Backend) -> None:
+    table = _filled(backend, [5, 7 << 40])
+    assert table.copy(backend).seed == table.seed
+    assert _look_up(backend, table.copy(backend), [7 << 40, 5, 6]) == [1, 0, -1]
 
 
 def test_a_table_says_how_much_it_takes(backend: Backend) -> None:

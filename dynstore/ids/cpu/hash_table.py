@@ -31,21 +31,21 @@ HALF = np.uint64(32)
 
 
 @njit(cache=True, inline="always")
-def _home(key, shift):
+def _home(key, shift, seed):
     """Return the home slot of a key, where its search begins."""
-    bits = np.uint64(key)
+    bits = np.uint64(key) ^ np.uint64(seed)
     return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
 
 
 @njit(cache=True)
-def _look_up(cells, shift, keys, numbers):
+def _look_up(cells, shift, seed, keys, numbers):
     """Read the home slots of LANES keys without branches on their contents, then search for keys that are elsewhere."""
     mask = cells.shape[0] // 2 - 1
     slots, rest = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     for first in range(0, keys.shape[0], LANES):
         part, out = keys[first : first + LANES], numbers[first : first + LANES]
         for lane in range(part.shape[0]):
-            slots[lane] = _home(part[lane], shift)
+            slots[lane] = _home(part[lane], shift, seed)
         left = 0
         for lane in range(part.shape[0]):
             cell = 2 * slots[lane]
@@ -63,22 +63,22 @@ def _look_up(cells, shift, keys, numbers):
 
 
 @njit(cache=True)
-def _insert(cells, shift, keys, numbers):
+def _insert(cells, shift, seed, keys, numbers):
     mask = cells.shape[0] // 2 - 1
     for i in range(keys.shape[0]):
         if keys[i] >= 0:
-            slot = _home(keys[i], shift)
+            slot = _home(keys[i], shift, seed)
             while cells[2 * slot] != EMPTY:
                 slot = (slot + 1) & mask
             cells[2 * slot], cells[2 * slot + 1] = keys[i], numbers[i]
 
 
 @njit(cache=True)
-def _remove(cells, shift, keys):
+def _remove(cells, shift, seed, keys):
     mask = cells.shape[0] // 2 - 1
     for i in range(keys.shape[0]):
         if keys[i] >= 0:
-            slot = _home(keys[i], shift)
+            slot = _home(keys[i], shift, seed)
             while cells[2 * slot] != keys[i]:
                 slot = (slot + 1) & mask
             cells[2 * slot] = REMOVED
@@ -93,7 +93,7 @@ def _write(ids, keys, numbers):
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
     """Return the number of each key, -1 if it is not in the table; shape (B,), ``dtype``."""
     numbers = backend.empty(keys.shape[0], dtype)
-    _look_up(table.cells, table.shift, keys, numbers)
+    _look_up(table.cells, table.shift, table.seed, keys, numbers)
     return numbers
 
 
@@ -141,12 +141,12 @@ def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array)
 
     The caller counts them in ``table.filled``.
     """
-    _insert(table.cells, table.shift, keys, numbers)
+    _insert(table.cells, table.shift, table.seed, keys, numbers)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
     """Remove keys that are distinct and present; negative ones are skipped."""
-    _remove(table.cells, table.shift, keys)
+    _remove(table.cells, table.shift, table.seed, keys)
 
 
 def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:

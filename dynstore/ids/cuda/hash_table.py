@@ -37,25 +37,25 @@ MAX_RANKED = 32 if SIMULATED else 8192
 if SIMULATED:
     # Plain integers: NumPy warns of every product that overflows.
     @device
-    def d_find_home(key, shift):
+    def d_find_home(key, shift, seed):
         """Return the home slot of a key, where its search begins."""
-        bits = int(key)
+        bits = int(key) ^ int(seed)
         return (((bits ^ (bits >> 32)) * MULTIPLIER) & 0xFFFFFFFFFFFFFFFF) >> int(shift)
 
 else:
 
     @device
-    def d_find_home(key, shift):
+    def d_find_home(key, shift, seed):
         """Return the home slot of a key, where its search begins."""
-        bits = np.uint64(key)
+        bits = np.uint64(key) ^ np.uint64(seed)
         return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
 
 
 @device
-def d_look_up(cells, shift, key):
+def d_look_up(cells, shift, seed, key):
     """Return the number of a key that is not negative, -1 if it is not in the table."""
     mask = cells.shape[0] // 2 - 1
-    slot = d_find_home(key, shift)
+    slot = d_find_home(key, shift, seed)
     found = cells[2 * slot]
     while found != key and found != EMPTY:
         slot = (slot + 1) & mask
@@ -64,18 +64,18 @@ def d_look_up(cells, shift, key):
 
 
 @kernel
-def k_look_up_keys(cells, shift, keys, numbers):
+def k_look_up_keys(cells, shift, seed, keys, numbers):
     """One thread owns one key; the table is not written meanwhile."""
     i = cuda.grid(1)
     if i < keys.shape[0]:
-        numbers[i] = d_look_up(cells, shift, keys[i])
+        numbers[i] = d_look_up(cells, shift, seed, keys[i])
 
 
 @device
-def d_is_first(seen, shift, key):
+def d_is_first(seen, shift, seed, key):
     """Put a key + 1 into a table that was all 0 (64-bit compare and swap); return whether this thread was the first."""
     mask, wanted = seen.shape[0] - 1, np.int64(key) + 1
-    slot = d_find_home(key, shift)
+    slot = d_find_home(key, shift, seed)
     there = np.int64(seen[slot])
     while there != wanted:
         if there == 0:
@@ -90,7 +90,7 @@ def d_is_first(seen, shift, key):
 
 @kernel
 def k_match_keys(
-    cells, shift, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
+    cells, shift, seed, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
 ):
     """One thread owns one row of two columns, the second after the first: write its number, -1 for an unknown key.
 
@@ -107,14 +107,14 @@ def k_match_keys(
         if key < 0 or key > LARGEST_KEY:
             cuda.atomic.add(record, 1, 1)
         else:
-            number = d_look_up(cells, shift, key)
+            number = d_look_up(cells, shift, seed, key)
             unknown = number < 0 and seen.shape[0] > 0
         if row >= 0:
             second_numbers[row] = number
         else:
             first_numbers[i] = number
     if unknown:
-        is_first = d_is_first(seen, seen_shift, key)
+        is_first = d_is_first(seen, seen_shift, seed, key)
     place = d_claim(record, 0, is_first)
     if is_first:
         new[place] = key
@@ -151,7 +151,7 @@ def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
 
 
 @kernel
-def k_insert_keys(cells, shift, keys, numbers):
+def k_insert_keys(cells, shift, seed, keys, numbers):
     """One thread owns one key, distinct and absent; it claims an EMPTY slot by a 64-bit compare and swap.
 
     The slots of keys depend on the order of threads; the results of searches do not.
@@ -160,20 +160,20 @@ def k_insert_keys(cells, shift, keys, numbers):
     if i < keys.shape[0]:
         key, mask = keys[i], cells.shape[0] // 2 - 1
         if key >= 0:
-            slot = d_find_home(key, shift)
+            slot = d_find_home(key, shift, seed)
             while cuda.atomic.cas(cells, 2 * slot, EMPTY, key) != EMPTY:
                 slot = (slot + 1) & mask
             cells[2 * slot + 1] = numbers[i]
 
 
 @kernel
-def k_remove_keys(cells, shift, keys):
+def k_remove_keys(cells, shift, seed, keys):
     """One thread owns one key, distinct and present; no key is inserted meanwhile."""
     i = cuda.grid(1)
     if i < keys.shape[0]:
         key, mask = keys[i], cells.shape[0] // 2 - 1
         if key >= 0:
-            slot = d_find_home(key, shift)
+            slot = d_find_home(key, shift, seed)
             while cells[2 * slot] != key:
                 slot = (slot + 1) & mask
             cells[2 * slot] = REMOVED
@@ -190,7 +190,7 @@ def k_write_keys(ids, keys, numbers):
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
     """Return the number of each key, -1 if it is not in the table; shape (B,), ``dtype``."""
     numbers = backend.empty(keys.shape[0], dtype)
-    k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
+    k_look_up_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, keys, numbers)
     return numbers
 
 
@@ -208,8 +208,8 @@ def match_keys(
     )  # fmt: skip
     first, second, first_numbers, second_numbers = _pair(parts, columns)
     k_match_keys.launch(
-        total, table.cells, table.shift, first, second, 65 - num_seen.bit_length(), first_numbers, second_numbers,
-        seen, keys, places, new, record,
+        total, table.cells, table.shift, table.seed, first, second, 65 - num_seen.bit_length(), first_numbers,
+        second_numbers, seen, keys, places, new, record,
     )  # fmt: skip
     num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
     return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
@@ -248,12 +248,12 @@ def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array)
 
     The caller counts them in ``table.filled``.
     """
-    k_insert_keys.launch(keys.shape[0], table.cells, table.shift, keys, numbers)
+    k_insert_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, keys, numbers)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
     """Remove keys that are distinct and present; negative ones are skipped."""
-    k_remove_keys.launch(keys.shape[0], table.cells, table.shift, keys)
+    k_remove_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, keys)
 
 
 def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:

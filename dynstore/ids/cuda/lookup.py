@@ -42,5 +42,5 @@ def start_match(
         backend, "look-up", table.cells.nbytes, _Numbers,
         ((3, np.int64), (0, np.int64), (room, dtype), (room, dtype)),
     )  # fmt: skip
-    k_match_keys.launch(2 * count, table.cells, table.shift, first, second, 0, numbers.packed)
+    k_match_keys.launch(2 * count, table.cells, table.shift, table.seed, first, second, 0, numbers.packed)
     return numbers.first[:count], numbers.second[:count]

@@ -177,6 +177,7 @@ def test_pagerank_stops_at_the_first_iteration_that_converges(tol: float) -> Non
     assert device.pagerank(problem.into, sums, 0.85, None, start, iterations - 1, tol)[1] == iterations - 1
 
 
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # by NumPy, in the simulator
 @pytest.mark.parametrize(("dtype", "weight"), [("float32", 1e38), ("float64", 1e308), ("float32", 1e-45)])
 @pytest.mark.parametrize("directed", [True, False])
 def test_sums_of_weights_that_do_not_fit(backend_name: str, directed: bool, dtype: str, weight: float) -> None:
