@@ -232,7 +232,9 @@ class DynamicGraph(Conversions, Saving):
         on_duplicate : {"replace", "add", "append"}
             What to do with an edge that is there, or twice in the batch: the last weight wins, or all weights
             are summed. An edge that was deleted starts from nothing. With "append" (``store="lpma"``, weighted
-            graphs) they are summed too, and an edge is there if and only if its sum is above 0.
+            graphs) they are summed too, and an edge is there if and only if its sum is above 0. A batch in which the
+            weights of an edge do not sum to a finite number is refused; a sum with the stored weight that does not fit
+            the weight dtype is infinite.
         default_weight : float, optional
             The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
             unweighted graph does not use it.

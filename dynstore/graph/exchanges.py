@@ -131,6 +131,8 @@ class Exchanges(Updates):
         """
         with MemoryChecked(caller):
             gone = self._batch(leaving, "replace", weighted=False).materialized()
+            if on_duplicate != "replace" and self._may_overflow(arriving, default_weight):
+                self._check_sums(caller, arriving, on_duplicate, default_weight)
             batch = self._batch(arriving, on_duplicate, default_weight)
             num_gone = gone.num_edges(self._directed)
             change = read_change(self._out, gone, False)

@@ -17,6 +17,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+import numpy as np
+
 from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.errors import InputError
@@ -31,14 +33,12 @@ from dynstore.typing import UpdateReport
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
-
     from dynstore.batches.sorted import Batch
     from dynstore.graph.delta import Change
     from dynstore.ids.base import IdPlan, Names
     from dynstore.input.columns import EdgeColumns
     from dynstore.stores.base import Plan, Store
-    from dynstore.typing import OnDuplicate
+    from dynstore.typing import Array, OnDuplicate
 
 __all__ = ["Deletion", "Growth", "Insertion", "Operation", "Plans", "Request", "Updates"]
 
@@ -83,7 +83,8 @@ class Insertion:
         return store.try_insert(batch, self.num_vertices, self.on_duplicate)
 
     def plan(self, store: Store, batch: Batch) -> Plan:
-        return store.plan_insert(batch, self.num_vertices, self.on_duplicate)
+        with np.errstate(over="ignore"):  # a sum of weights that does not fit is infinite
+            return store.plan_insert(batch, self.num_vertices, self.on_duplicate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,9 @@ class Updates(Orientations, Tracked):
             request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns, naming = self.ids.plan_edges(*request, before, not speculates or self._expects_new_ids)
+            if on_duplicate != "replace" and self._may_overflow(columns, default_weight):
+                columns, naming = self.ids.plan_edges(*request, before)  # validated
+                self._check_sums(request.caller, columns, on_duplicate, default_weight)
             batch = self._batch(columns, on_duplicate, default_weight)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
@@ -222,6 +226,37 @@ class Updates(Orientations, Tracked):
             weights = self.backend.empty(len(columns.src), self.weight_dtype)
             weights.fill(1.0 if default_weight is None else default_weight)
         return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
+
+    def _may_overflow(self, columns: EdgeColumns, default_weight: float | None) -> bool:
+        """Whether weights of the batch are so large that their sum might not be finite, or NaN."""
+        if not self._weighted:
+            return False
+        if columns.weights is None:
+            total = abs(default_weight or 0.0) * len(columns.src)
+        else:
+            total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
+        return not total <= np.finfo(self.weight_dtype).max
+
+    def _check_sums(
+        self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate, default_weight: float | None
+    ) -> None:
+        """Refuse valid edges whose weights in the batch do not sum to a finite number.
+
+        A finite sum and any stored weight have a sum, perhaps an infinite one. So no stored weight becomes NaN, which
+        would stand for an absent edge.
+
+        Raises
+        ------
+        InputError
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums: Array = self._batch(columns, on_duplicate, default_weight).materialized().weights
+        bad = ~self.backend.xp.isfinite(sums)
+        if bool(bad.any()):
+            raise InputError(
+                f"{caller}: the weights of an edge in the batch sum to {float(sums[int(bad.argmax())])}; "
+                f"wanted a finite sum with on_duplicate={on_duplicate!r}"
+            )
 
     def _validate(
         self,
