@@ -8,6 +8,7 @@ import numpy as np
 
 from dynstore.arguments import listed
 from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.input.frames import frame_library
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments", "to_ids"]
 
 
-def all_vertices(G: DynamicGraph) -> Array:
-    """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result."""
-    return G.vertex_ids()
+def all_vertices(G: DynamicGraph) -> Any:
+    """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result, for ``make_frame``."""
+    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames))
 
 
-def to_ids(G: DynamicGraph, numbers: Array) -> Array:
-    """Return the ids of vertices given as row numbers; -1 stays -1, or becomes None among strings."""
-    return G.ids.of(numbers, G.number_of_vertices())
+def to_ids(G: DynamicGraph, numbers: Array) -> Any:
+    """Return the ids of vertices given as row numbers, for ``make_frame``; -1 stays -1, or is null among strings."""
+    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames), numbers)
 
 
 def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.ndarray:

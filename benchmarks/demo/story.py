@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 import dynstore
 from dynstore.benchmarks.contestants import Conversion, conversions
@@ -151,13 +150,15 @@ class _Stream:
     """The events under the users' names, and under numbers in the order in which users first occur."""
 
     def __init__(self, events: EventTable) -> None:
+        import pandas
+
         ends = np.stack((np.asarray(events.src), np.asarray(events.dst)), axis=1)
-        codes, ids = pd.factorize(ends.ravel())
+        codes, ids = pandas.factorize(ends.ravel())
         self.src, self.dst = (np.ascontiguousarray(column, np.int32) for column in codes.reshape(-1, 2).T)
         names = [f"user{number}" for number in ids.tolist()] if events.ids is None else events.ids[ids]
         self.names = np.array(names, dtype=object)
         self.seen = np.maximum.accumulate(np.maximum(self.src, self.dst)) + 1
-        self.frame = pd.DataFrame({"source": self.names[self.src], "destination": self.names[self.dst]})
+        self.frame = pandas.DataFrame({"source": self.names[self.src], "destination": self.names[self.dst]})
 
 
 class _Dynstore:
@@ -184,9 +185,11 @@ class _Dynstore:
 
     def values(self, frame: Any, column: str) -> np.ndarray:
         """Return a column of an answer by user number."""
+        import pandas
+
         values: np.ndarray = frame[column].to_numpy()
         found = np.empty_like(values)
-        found[pd.Index(self.stream.names).get_indexer(frame["vertex"].to_numpy())] = values
+        found[pandas.Index(self.stream.names).get_indexer(frame["vertex"].to_numpy())] = values
         return found
 
 

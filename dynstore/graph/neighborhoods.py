@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 
 from dynstore.graph.queries import Queries
-from dynstore.input.frames import make_frame
+from dynstore.input.frames import frame_library, make_frame
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
@@ -226,7 +226,8 @@ class Neighborhoods(Queries):
         numbers = None if vertices is None else self.ids.numbers_of(caller, vertices, num_vertices)
         degrees = reduce(add, [self._row_counts(transposed) for transposed in orientations])
         if numbers is None:
-            return make_frame(self.backend, {"vertex": self.vertex_ids(), "degree": degrees}, self.frames)
+            ids = self.ids.column(num_vertices, frame_library(self.backend, self.frames))
+            return make_frame(self.backend, {"vertex": ids, "degree": degrees}, self.frames)
         ids = self.ids.of(numbers.astype(self.vertex_dtype), num_vertices)
         return make_frame(self.backend, {"vertex": ids, "degree": degrees[numbers]}, self.frames)
 

@@ -188,6 +188,10 @@ class VertexIds(ABC):
             raise InputError(f"{caller}: vertex {stranger!r} is not in the graph{self._known(num_vertices)}")
         return numbers
 
+    def column(self, num_vertices: int, library: str, numbers: Array | None = None) -> Any:
+        """Return ids as a column of a frame of a library: of all vertices, or as :meth:`of` does."""
+        return self.all(num_vertices) if numbers is None else self.of(numbers, num_vertices)
+
     def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
         """Return the number of one vertex.
 

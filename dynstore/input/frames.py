@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, Frame, Frames
 
-__all__ = ["LIBRARIES", "check_frames", "make_cudf_frame", "make_frame"]
+__all__ = ["LIBRARIES", "check_frames", "frame_library", "make_cudf_frame", "make_frame"]
 
 # Library -> how to install it.
 LIBRARIES = {
@@ -53,6 +53,11 @@ def check_frames(caller: str, frames: Any) -> Frames:
     return library
 
 
+def frame_library(backend: Backend, frames: Frames) -> Frames:
+    """Return the library of frames; "auto" is cuDF on CUDA if it is installed, else pandas."""
+    return frames if frames != "auto" else "cudf" if backend.on_gpu and _is_installed("cudf") else "pandas"
+
+
 def make_frame(backend: Backend, columns: Mapping[str, Array], frames: Frames = "auto") -> Frame:
     """Make a frame of equally long arrays of ``backend``, columns in the order given.
 
@@ -61,10 +66,9 @@ def make_frame(backend: Backend, columns: Mapping[str, Array], frames: Frames = 
     Parameters
     ----------
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
-        The library; "auto": cuDF on CUDA if it is installed, else pandas.
+        See :func:`frame_library`. Columns for pandas may be series.
     """
-    if frames == "auto":
-        frames = "cudf" if backend.on_gpu and _is_installed("cudf") else "pandas"
+    frames = frame_library(backend, frames)
     make = _MAKERS[frames]
     if frames == "cudf":
         return make(columns)
@@ -139,4 +143,4 @@ def _is_text(array: Array) -> bool:
 
 
 def _on_host(array: Array) -> bool:
-    return isinstance(array, np.ndarray)
+    return isinstance(array, np.ndarray) or type(array).__module__.startswith("pandas.")

@@ -194,3 +194,21 @@ def test_a_string_table_holds_its_strings_memory() -> None:
     empty = table.memory_usage()
     table.plan_write(np.array(["x" * 1000], dtype=object), np.array([0]), 1, False)()
     assert table.memory_usage() > empty + 1000
+
+
+def test_a_series_of_strings_follows_the_table() -> None:
+    table = StringTable(get_backend("cpu"))
+    texts = np.array(["b", "a", "d"], dtype=object)
+    table.plan_write(texts, np.arange(3), 3, False)()
+    kept = table.series(None)
+    assert kept.tolist() == ["b", "a", "d"]
+    assert table.series(np.array([2, -1])).isna().tolist() == [False, True]
+    table.plan_write(np.array(["c"], dtype=object), np.array([3]), 4, False)()
+    assert table.series(None).tolist() == ["b", "a", "d", "c"]
+    assert kept.tolist() == ["b", "a", "d"]
+    twin = table.copy()
+    table.plan_write(np.array(["x"], dtype=object), np.array([0]), 4, True)()  # takes the number of b
+    assert table.series(None).tolist() == ["x", "a", "d", "c"]
+    assert table.series(np.array([0, 3])).tolist() == ["x", "c"]
+    assert isinstance(twin, StringTable)
+    assert twin.series(None).tolist() == ["b", "a", "d", "c"]
