@@ -143,4 +143,4 @@ def _is_text(array: Array) -> bool:
 
 
 def _on_host(array: Array) -> bool:
-    return isinstance(array, np.ndarray) or type(array).__module__.startswith("pandas.")
+    return isinstance(array, np.ndarray) or type(array).__module__.split(".")[0] == "pandas"
