@@ -12,7 +12,7 @@ __all__ = ["explain"]
 
 
 def explain(G: Any) -> Call:
-    """Return which path the last call on a graph took, on which version, what it copied, and why.
+    """Tell how the last call on a graph was run: its path, its version, what it copied, and why.
 
     Parameters
     ----------
@@ -23,12 +23,12 @@ def explain(G: Any) -> Call:
     -------
     Call
         Its ``path`` is "own kernel", "borrowed" (cuGraph read dynstore's rows) or "rebuilt" (cuGraph built its own
-        graph); printed, it is one line.
+        graph). Printed, it is one line.
 
     Raises
     ------
     InputError
-        For a graph without a call so far.
+        If nothing was called on the graph so far.
     InputTypeError
         For anything that is no graph.
     """

@@ -47,6 +47,11 @@ def share_pool(initial_bytes: int | None = None, maximum_bytes: int | None = Non
     maximum_bytes : int, optional
         The maximum size of a new pool, also rounded up; by default all memory.
 
+    Returns
+    -------
+    SharedPool
+        The memory resource in use.
+
     Raises
     ------
     MissingDependencyError

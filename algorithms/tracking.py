@@ -62,17 +62,17 @@ class Answer(ABC):
 class Monitor:
     """An answer that follows its graph; made by :func:`track`.
 
-    :meth:`result` or :meth:`refresh` does the work, once for all updates since the last call. A monitor keeps its graph
-    alive, not the other way round.
+    :meth:`result` and :meth:`refresh` do the work, once for all updates since the last call. A monitor keeps its graph
+    alive, but the graph does not keep the monitor alive.
 
     Attributes
     ----------
     name : str
         The name of the function.
     version : int
-        The graph's version that the last result shows.
+        The version of the graph that the last result is for.
     path : {"incremental", "recomputed"}
-        How that result was computed.
+        How that result was computed: from the changes, or anew.
     edge_visits : int
         Edge visits for that result; repeated visits count.
     """
@@ -99,7 +99,12 @@ class Monitor:
         )
 
     def result(self) -> Any:
-        """Return what the function returns for the graph's present version.
+        """Return what the function returns for the current graph.
+
+        Returns
+        -------
+        frame
+            The result of the function of this name.
 
         Raises
         ------
@@ -110,12 +115,12 @@ class Monitor:
         return self._answer.frame()
 
     def refresh(self) -> None:
-        """Bring the answer up to date without making a frame: the main work of :meth:`result`, ahead of time.
+        """Bring the answer up to date without making a frame: the main part of :meth:`result`, ahead of time.
 
         Raises
         ------
         InputError
-            If the function would raise it, and after :meth:`close`. The monitor continues with the next version.
+            If the function would raise it, or after :meth:`close`. The monitor continues with the next version.
         """
         log = self._log
         if log is None:
@@ -148,20 +153,31 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     Parameters
     ----------
     G : DynamicGraph
+        The graph to follow.
     name : str
         "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
     **params
-        Those of the function of this name.
+        Parameters of the function of this name.
 
     Returns
     -------
     Monitor
-        It already has the answer for the present version.
+        It has the answer for the current graph.
 
     Raises
     ------
     InputError
-        For another name, and for what the function refuses.
+        If the name is unknown, or the function refuses the parameters or the graph.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(directed=False, device="cpu")
+    >>> report = G.insert_edges(([0, 0, 1], [1, 2, 2]))
+    >>> triangles = G.track("triangle_count")
+    >>> report = G.delete_edges(([0], [1]))
+    >>> triangles.result()["counts"].tolist()
+    [0, 0, 0]
     """
     if name not in _ANSWERS:
         raise unknown_name("track", "answer", name, _ANSWERS)

@@ -40,23 +40,23 @@ __all__ = [
 
 
 class DynstoreError(Exception):
-    """Base of everything that dynstore raises on purpose."""
+    """Base class of all exceptions that dynstore raises."""
 
 
 class InputError(DynstoreError, ValueError):
-    """The value of an argument cannot be used."""
+    """An argument has a value that cannot be used."""
 
 
 class InputTypeError(InputError, TypeError):
-    """The type of an argument cannot be used."""
+    """An argument has a type that cannot be used."""
 
 
 class FileFormatError(InputError):
-    """A file cannot be read as an edge list; the message names the file and the line."""
+    """A file cannot be read as an edge list. The message names the file and the line."""
 
 
 class LimitError(InputError):
-    """An id or a size exceeds one of the store's limits."""
+    """An id or a size is beyond a limit of the graph."""
 
 
 class SavedGraphError(InputError):
@@ -64,23 +64,23 @@ class SavedGraphError(InputError):
 
 
 class UnweightedGraphError(InputError, RuntimeError):
-    """An algorithm that needs weights got a graph without them."""
+    """An algorithm needs weights, and the graph has none."""
 
 
 class StaleSnapshotError(DynstoreError, RuntimeError):
-    """A snapshot was read after the graph had been updated."""
+    """A snapshot was read after an update of its graph."""
 
 
 class OutOfMemoryError(DynstoreError, MemoryError):
-    """Memory ran out while an update was planned; nothing was changed."""
+    """Memory ran out while an update was planned. The graph is unchanged."""
 
 
 class FailedToConvergeError(DynstoreError, RuntimeError):
-    """An iterative algorithm used up its iterations."""
+    """An algorithm used up its iterations before it converged."""
 
 
 class MissingDependencyError(DynstoreError, ImportError):
-    """An optional package is missing; the message gives the line to type."""
+    """An optional library is missing. The message has the line to type."""
 
 
 def type_name(value: object) -> str:

@@ -40,27 +40,30 @@ class Lease:
 
 
 class GapCSR:
-    """Compressed sparse rows whose slots may be gaps; no copy, valid until the next update.
+    """Compressed sparse rows with gaps: one version of a graph, without a copy.
 
-    Row ``v`` owns the slots ``offsets[v]`` to ``offsets[v + 1]`` (exclusive); of these, slot ``p`` holds an
-    edge if bit ``p % 32`` of ``valid[p // 32]`` is set. Neighbours of a row are in ascending order, gaps included.
-    Reading any array after the graph's next update raises :class:`~dynstore.errors.StaleSnapshotError`.
+    Row ``v`` has the slots ``offsets[v]`` to ``offsets[v + 1]`` (exclusive). Slot ``p`` holds an edge if bit ``p % 32``
+    of ``valid[p // 32]`` is set. The neighbours of a row ascend, gaps included. After the graph's next update, reading
+    an array raises :class:`~dynstore.errors.StaleSnapshotError`.
 
     Attributes
     ----------
     offsets : array, shape (V + 1,), vertex dtype
+        The first slot of each row.
     indices : array, shape (S,), vertex dtype
-        Destinations; a gap repeats a neighbouring key.
+        The destination in each slot; a gap repeats a neighbouring key.
     sources : array, shape (S,), vertex dtype
-        The row of every slot, gaps included.
+        The row of each slot, gaps included.
     weights : array, shape (S,), float32 or float64, or None
+        The weight in each slot; None for an unweighted graph.
     valid : array, shape (at least ceil(S / 32),), uint32
-        One bit a slot, lowest bit first; bits past S are 0.
+        One bit for each slot, lowest bit first; bits past S are 0.
     num_vertices, num_slots, num_edges : int
-        V, S, and the number of valid slots (undirected graphs store both directions).
+        V, S, and the number of valid slots. An undirected graph stores both directions of an edge.
     version : int
-        The graph's version that the snapshot shows.
+        The version of the graph.
     backend : Backend
+        The device of the arrays.
     """
 
     def __init__(
@@ -127,21 +130,33 @@ class GapCSR:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether edges carry weights."""
+        """True if edges have weights."""
         return self._weights is not None
 
     @property
     def is_packed(self) -> bool:
-        """Whether there are no gaps."""
+        """True if there are no gaps."""
         return self.num_edges == self.num_slots
 
     def mask(self) -> Array:
-        """Return a new bool array, shape (S,): True where the slot holds an edge."""
+        """Return which slots hold an edge.
+
+        Returns
+        -------
+        array, shape (S,), bool
+            A new array.
+        """
         self._lease.check()
         return unpack_bits(self.backend, self._valid, self.num_slots)
 
     def compact(self) -> GapCSR:
-        """Return an independent packed copy, which no update makes stale."""
+        """Return a copy without gaps, which no update makes stale.
+
+        Returns
+        -------
+        GapCSR
+            All its slots hold edges.
+        """
         self._lease.check()
         backend, xp = self.backend, self.backend.xp
         mask = self.mask()
@@ -177,14 +192,16 @@ class GapCSR:
         self._lease.ended_by = self.version
 
     def export(self) -> dict[str, Any]:
-        """Hand out the arrays for keeps: no copy, and no later update changes them.
+        """Hand out the arrays for keeps: no copy is made, and no later update changes them.
+
+        While one of the arrays, or a view of it, is alive, the next update copies the graph once, and writes to the
+        copy.
 
         Returns
         -------
         dict
-            ``offsets``, ``sources``, ``indices``, ``valid`` and, where weighted, ``weights``: NumPy or CuPy
-            arrays over the store's own memory. While one of them (or a view of it) lives, the next update
-            writes into fresh buffers, which costs one copy of the graph.
+            NumPy or CuPy arrays over the store's own memory: ``offsets``, ``sources``, ``indices``, ``valid``, and
+            ``weights`` if the graph is weighted.
         """
         self._lease.check()
         arrays = {"offsets": self._offsets, "sources": self._sources, "indices": self._indices, "valid": self._valid}

@@ -45,24 +45,24 @@ class Frame(Protocol):
 
 
 class UpdateReport(NamedTuple):
-    """What one update did; undirected graphs count each pair once.
+    """What one update did. Undirected graphs count each pair once.
 
     Attributes
     ----------
     inserted : int
-        Edges that were absent and are now there.
+        Edges that were absent and are there now.
     replaced : int
-        Edges that were there and got the batch's weight (or, with ``on_duplicate="add"``, a sum).
+        Edges that were there and got the batch's weight, or with ``on_duplicate="add"`` a sum.
     deleted : int
-        Edges that were there and are now deleted.
+        Edges that were there and are deleted now.
     absent : int
         Edges to delete that were not there.
     duplicates : int
         Rows of the batch that repeat another row's edge.
     grown : bool
-        Whether the store took a larger allocation.
+        True if the store allocated a larger array.
     path : {"in-place", "merge"}
-        Whether the store changed only the affected segments or wrote everything anew.
+        "in-place" if only a part of the store was written, "merge" if all of it was.
     """
 
     inserted: int = 0
@@ -79,7 +79,7 @@ class ReorderReport:
     """How far the order of the vertices had drifted from falling degree.
 
     Degrees are compared by class: 0, 1, 2-3, 4-7, 8-15 and so on. A vertex is out of order if sorting by degree would
-    put a vertex of another class at its place.
+    put a vertex of another class in its place.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class ReorderReport:
     edge_drift : float
         The share of edge ends at them, 0 to 1.
     moved : int
-        Vertices whose number has changed; 0 if nothing was done.
+        The number of vertices with a new number; 0 if nothing was done.
     """
 
     vertex_drift: float

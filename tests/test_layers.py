@@ -37,7 +37,7 @@ LAYERS = [
     ("stores.base",),
     ("stores.pma", "stores.rows"),
     ("stores",),
-    ("graph.delta", "graph.queries"),
+    ("graph.delta", "graph.options", "graph.queries"),
     ("graph.neighborhoods",),
     ("graph.orientations",),
     ("graph.display", "graph.tracked"),

@@ -95,16 +95,22 @@ backend = BackendInterface()
 
 
 def store_of(G: Any, weight: str | None = None) -> DynamicGraph:
-    """Return the DynamicGraph behind a ``dynstore`` graph, with all changes so far.
+    """Return the DynamicGraph behind a NetworkX graph of dynstore, with all changes so far.
 
-    Algorithms run on it. Read it and run dynstore's own algorithms on it, but make changes only through the NetworkX
-    graph. Vertex ``i`` is the ``i``-th node added since the store was made.
+    Read it, and run dynstore's own algorithms on it. Change it only through the NetworkX graph. Vertex ``i`` is the
+    ``i``-th node added since the store was made.
 
     Parameters
     ----------
     G : dynstore.adapters.networkx.Graph or dynstore.adapters.networkx.DiGraph
+        The NetworkX graph.
     weight : str, optional
-        The edge attribute used as weight, 1 for edges without it; by default the graph is unweighted.
+        The edge attribute to use as weight, 1 for edges without it. By default the graph is unweighted.
+
+    Returns
+    -------
+    DynamicGraph
+        The same object for each call, while the graph changes by its own methods.
 
     Raises
     ------

@@ -35,31 +35,43 @@ def betweenness_centrality(
     Parameters
     ----------
     G : DynamicGraph
-        Weights are not used: a path's length is its number of edges.
+        Weights are not used: the length of a path is its number of edges.
     k : int, or vertices as a list, array, series or frame of one column, optional
-        Estimate from the paths that begin at ``k`` sampled vertices, or at the given vertices, scaled up to all
-        sources. By default every vertex is a source: V searches.
+        A number of vertices to sample, or the vertices themselves. Only paths from these are searched, and the result
+        is scaled up. By default every vertex is a source: V searches.
     normalized : bool
-        Divide by the number of ordered pairs that could have a path through the vertex, (V - 1)(V - 2), or
-        V (V - 1) with ``endpoints``. False counts paths: ordered pairs in a directed graph, unordered in an undirected.
+        If True, divide by the number of ordered pairs that could have a path through the vertex: (V - 1)(V - 2), or
+        V (V - 1) with ``endpoints``. If False, count paths: between ordered pairs in a directed graph, unordered pairs
+        in an undirected one.
     weight : None
         Not supported, as in cuGraph.
     endpoints : bool
-        Whether a path also counts at its two ends.
-    seed, random_state : int, optional
-        For sampling with an integer ``k``; ``seed`` is the older name, used if ``random_state`` is None.
+        If True, a path counts at its two ends as well.
+    seed : int, optional
+        The older name of ``random_state``.
+    random_state : int, optional
+        The seed for sampling ``k`` vertices.
     result_dtype : {numpy.float32, numpy.float64}
+        The dtype of the result.
 
     Returns
     -------
-    frame of V rows in order of vertex
-        ``vertex``; ``betweenness_centrality``. A vertex that is the only source has no pairs to count and gets NaN,
-        unless ``endpoints``.
+    frame
+        One row for each vertex, in order, with the columns ``vertex`` and ``betweenness_centrality``. With a single
+        source and without ``endpoints``, that source has no pairs to count and gets NaN.
 
     Raises
     ------
     InputError
-        For vertices that the graph does not have, more samples than vertices, or weights.
+        If a vertex is not in the graph, ``k`` is larger than V, or weights are asked for.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(directed=False, device="cpu")
+    >>> report = G.insert_edges(([0, 1], [1, 2]))
+    >>> dynstore.betweenness_centrality(G)["betweenness_centrality"].tolist()
+    [0.0, 1.0, 0.0]
     """
     if weight is not None:
         raise InputError("betweenness_centrality: weight is not supported; wanted None")

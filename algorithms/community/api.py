@@ -20,24 +20,33 @@ __all__ = ["chosen_counts", "read_chosen", "triangle_count"]
     paper="Schank, Wagner: Finding, Counting and Listing All Triangles in Large Graphs, WEA 2005", needs_undirected=True
 )
 def triangle_count(G: DynamicGraph, start_list: Any = None) -> Frame:
-    """Count the triangles that each vertex is a corner of.
+    """Count the triangles at each vertex.
 
     Parameters
     ----------
     G : DynamicGraph
-        Undirected; self-loops and weights do not matter.
-    start_list : int, list, array, series or frame of one column, optional
-        The vertices to report, in this order; all by default.
+        An undirected graph. Self-loops and weights do not count.
+    start_list : int, str, list, array, series or frame of one column, optional
+        The vertices to report, in this order. By default all.
 
     Returns
     -------
     frame
-        ``vertex``; ``counts``, in the vertex dtype. Over all vertices the counts sum to three times the triangles.
+        One row for each vertex, with the columns ``vertex`` and ``counts``. A triangle counts at its three corners, so
+        the counts of all vertices sum to three times the triangles.
 
     Raises
     ------
     InputError
-        For a directed graph, or a vertex that the graph does not have.
+        If the graph is directed, or a vertex is not in it.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(directed=False, device="cpu")
+    >>> report = G.insert_edges(([0, 0, 1, 2], [1, 2, 2, 3]))
+    >>> dynstore.triangle_count(G)["counts"].tolist()
+    [1, 1, 1, 0]
     """
     chosen = read_chosen(G, start_list)
     counts = run_native(G, "triangle_count")

@@ -20,28 +20,39 @@ __all__ = ["components_frame", "read_components", "weakly_connected_components"]
 def weakly_connected_components(
     G: DynamicGraph, directed: None = None, connection: str | None = None, return_labels: None = None
 ) -> Frame:
-    """Label each vertex with its component; the directions of edges are ignored.
+    """Label each vertex with its component. The directions of edges are ignored.
 
-    Unlike cuGraph, it also accepts directed graphs, and makes no second orientation for them. A label is the smallest
-    vertex of the component.
+    Unlike cuGraph, it accepts directed graphs too, and makes no table of in-edges for them.
 
     Parameters
     ----------
     G : DynamicGraph
-        Directed or not; weights are not used.
-    directed, return_labels : None
-        For cuGraph's matrices only; anything but None is refused.
+        Weights are not used.
+    directed : None
+        Must be None; cuGraph has it for matrices only.
     connection : {None, "weak"}
+        For compatibility with cuGraph.
+    return_labels : None
+        Must be None; cuGraph has it for matrices only.
 
     Returns
     -------
-    frame of V rows in order of vertex
-        ``vertex``; ``labels``, in the vertex dtype. An isolated vertex is a component of its own.
+    frame
+        One row for each vertex, in order, with the columns ``vertex`` and ``labels``. The label is the smallest vertex
+        of the component, in the vertex dtype. An isolated vertex is a component of its own.
 
     Raises
     ------
     InputTypeError
-        For another ``connection``.
+        If ``connection`` is neither None nor "weak".
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> report = G.insert_edges(([0, 3], [1, 4]))
+    >>> dynstore.weakly_connected_components(G)["labels"].tolist()
+    [0, 0, 2, 3, 3]
     """
     read_components(directed, connection, return_labels)
     kernels = G.backend.kernels("dynstore.algorithms.components", "labels")

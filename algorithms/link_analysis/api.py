@@ -78,40 +78,52 @@ def pagerank(
     Parameters
     ----------
     G : DynamicGraph
-        Weights, none negative, are the relative probabilities of a vertex's out-edges. A directed graph makes its
-        in-edge orientation with the first call and keeps it from then on.
+        The weights of a vertex's out-edges, none negative, are their relative probabilities. On a directed graph the
+        first call makes a table of in-edges, which updates keep from then on.
     alpha : float
-        Probability of following an edge, 0 to 1.
-    personalization : frame of columns ``vertex``, ``values``, optional
-        Where the surfer goes if it follows no edge, also from vertices without out-edges. Missing vertices count 0; the
-        values are divided by their sum. By default: any vertex, with equal probability.
-    precomputed_vertex_out_weight : frame of columns ``vertex``, ``sums``, optional
-        Each vertex's sum of out-weights; 0 for missing vertices. Saves a pass over the edges.
+        The probability of following an edge, 0 to 1.
+    personalization : frame with columns ``vertex`` and ``values``, optional
+        Where the surfer goes if it follows no edge, also from vertices without out-edges. Vertices that are not named
+        count 0. The values are divided by their sum. By default all vertices are equally probable.
+    precomputed_vertex_out_weight : frame with columns ``vertex`` and ``sums``, optional
+        The sum of out-weights of each vertex; 0 for vertices that are not named. It saves a pass over the edges.
     max_iter : int
-        0 or less means 100.
+        The most iterations; 0 or less means 100.
     tol : float
-        Stop when an iteration changes the ranks by less than this in sum (L1); 0 does ``max_iter`` iterations.
-    nstart : frame of columns ``vertex``, ``values``, optional
-        First ranks; missing vertices start at 0, the values are divided by their sum.
-    dangling : ignored
-        For compatibility with NetworkX, as in cuGraph.
+        Stop when an iteration changes the ranks by less than this in sum. 0 does all ``max_iter`` iterations.
+    nstart : frame with columns ``vertex`` and ``values``, optional
+        The ranks to start from; 0 for vertices that are not named. The values are divided by their sum.
+    dangling : optional
+        Ignored, as in cuGraph.
     fail_on_nonconvergence : bool
-        False returns ``(frame, converged)`` and never raises :class:`FailedToConvergeError`.
+        If False, return ``(frame, converged)`` and never raise :class:`FailedToConvergeError`.
     warm_start : bool
-        Start from the ranks of the last call for this graph: after few updates few iterations are needed. Vertices
-        added since then start at 1 / V. If there was no such call, this is a cold start.
+        If True, start from the ranks of the last call on this graph. After few updates that needs few iterations.
+        Vertices added since then start at 1 / V. Without an earlier call it has no effect.
 
     Returns
     -------
-    frame of V rows in order of vertex
-        ``vertex``; ``pagerank``, float32 for an unweighted graph, else in the weight dtype, summing to 1.
+    frame
+        One row for each vertex, in order, with the columns ``vertex`` and ``pagerank``. The ranks sum to 1. They are
+        float32 for an unweighted graph, else in the weight dtype.
 
     Raises
     ------
     FailedToConvergeError
-        After ``max_iter`` iterations. A call with ``warm_start=True`` continues from there.
+        If ``max_iter`` iterations are not enough. A call with ``warm_start=True`` continues from there.
     InputError
-        For a frame, a number or a weight that cannot be used, or both ``nstart`` and ``warm_start``.
+        If a frame, a number or a weight cannot be used, or both ``nstart`` and ``warm_start`` are given.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> report = G.insert_edges(([0, 1, 2], [1, 2, 0]))
+    >>> dynstore.pagerank(G).round(3)
+       vertex  pagerank
+    0       0     0.333
+    1       1     0.333
+    2       2     0.333
     """
     alpha, tol, limit = read_numbers(alpha, tol, max_iter)
     if check_flag("pagerank", "warm_start", warm_start) and nstart is not None:

@@ -37,27 +37,42 @@ def bfs(
     ----------
     G : DynamicGraph
         Weights are not used.
-    start : int, list, array, series or frame of one column
-        Where to begin; several vertices all start at distance 0, also in different components.
+    start : int, str, list, array, series or frame of one column
+        One start vertex or several. All of them have distance 0.
     depth_limit : int, optional
-        Vertices farther away stay unreached. A negative number means no limit, as in cuGraph.
+        The largest distance to search. Vertices farther away stay unreached. A negative number means no limit.
     i_start : optional
         Another name of ``start``.
     directed : None
-        For cuGraph's matrices only; anything but None is refused.
+        Must be None; cuGraph has it for matrices only.
     return_predecessors : bool
-        False fills the column with -1 and is faster.
+        If False, the column of predecessors is filled with -1, which is faster.
 
     Returns
     -------
-    frame of V rows in order of vertex
-        ``vertex``; ``distance``, in the vertex dtype, its ``iinfo.max`` where unreached; ``predecessor``, the smallest
-        parent one step nearer, -1 for start vertices and unreached ones.
+    frame
+        One row for each vertex, in order, with the columns
+
+        - ``vertex``
+        - ``distance``: in the vertex dtype; its largest value for unreached vertices
+        - ``predecessor``: the smallest vertex before it on a shortest path; -1 for start and unreached vertices
 
     Raises
     ------
     InputError
-        For a start vertex that the graph does not have.
+        If a start vertex is not in the graph.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> report = G.insert_edges(([0, 0, 1], [1, 2, 3]))
+    >>> dynstore.bfs(G, start=0)
+       vertex  distance  predecessor
+    0       0         0           -1
+    1       1         1            0
+    2       2         1            0
+    3       3         2            1
     """
     sources, limit = read_bfs(G, start, depth_limit, i_start, directed)
     parents = bool(return_predecessors)
@@ -118,28 +133,44 @@ def sssp(
     Parameters
     ----------
     G : DynamicGraph
-        Weighted; no weight may be negative.
-    source : int
+        A weighted graph without negative weights.
+    source : int or str
+        The vertex to start from.
     method : {None, "auto"}
+        For compatibility with cuGraph.
     directed, return_predecessors, unweighted, overwrite : None
-        For cuGraph's matrices only; anything but None is refused.
-    indices : optional
+        Must be None; cuGraph has them for matrices only.
+    indices : int or str, optional
         Another name of ``source``.
     cutoff : float, optional
-        Only paths shorter than this are found (strictly, as in cuGraph).
+        Only paths shorter than this are found.
 
     Returns
     -------
-    frame of V rows in order of vertex
-        ``distance``, in the weight dtype, its ``finfo.max`` where unreached; ``vertex``; ``predecessor``, -1 for the
-        source and unreached vertices.
+    frame
+        One row for each vertex, in order, with the columns
+
+        - ``distance``: in the weight dtype; its largest value for unreached vertices
+        - ``vertex``
+        - ``predecessor``: the vertex before it on a shortest path; -1 for the source and unreached vertices
 
     Raises
     ------
     UnweightedGraphError
-        A RuntimeError too, as in cuGraph.
+        If the graph has no weights. It is a RuntimeError too, as in cuGraph.
     InputError
-        For a source that the graph does not have, or a negative weight.
+        If the source is not in the graph, or a weight is negative.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(weighted=True, device="cpu")
+    >>> report = G.insert_edges(([0, 0, 1], [1, 2, 2], [1.0, 4.0, 2.0]))
+    >>> dynstore.sssp(G, source=0)
+       distance  vertex  predecessor
+    0       0.0       0           -1
+    1       1.0       1            0
+    2       3.0       2            1
     """
     row, limit = read_sssp(G, source, method, directed, return_predecessors, unweighted, overwrite, indices, cutoff)
     return sssp_frame(G, *search_lengths(G, row, limit))

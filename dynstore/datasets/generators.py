@@ -24,10 +24,24 @@ MAX_EVENTS = 1 << 32
 
 
 def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
-    """Generate a skewed graph of ``2**scale`` vertices and ``edge_factor * 2**scale`` events.
+    """Generate a random graph with hubs, by R-MAT.
 
-    R-MAT (Chakrabarti, Zhan, Faloutsos, SDM 2004) with (a, b, c, d) = (0.57, 0.19, 0.19, 0.05); the ids are
-    permuted, so that a vertex's degree does not show in its id. Duplicates and self-loops occur.
+    The probabilities (a, b, c, d) are (0.57, 0.19, 0.19, 0.05) (Chakrabarti, Zhan, Faloutsos, SDM 2004). The ids are
+    permuted, so an id tells nothing of its degree. Pairs repeat, and self-loops occur.
+
+    Parameters
+    ----------
+    scale : int
+        The graph has ``2**scale`` vertices; 1 to 30.
+    edge_factor : int
+        Events for each vertex.
+    seed : int
+        The same seed gives the same graph on every platform.
+
+    Returns
+    -------
+    EventTable
+        ``edge_factor * 2**scale`` events.
 
     Raises
     ------
@@ -53,12 +67,26 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
 
 
 def uniform(num_vertices: int, num_edges: int, seed: int = 0) -> EventTable:
-    """Generate ``num_edges`` events whose ends are drawn uniformly; duplicates and self-loops occur.
+    """Generate events whose two ends are drawn uniformly. Pairs repeat, and self-loops occur.
+
+    Parameters
+    ----------
+    num_vertices : int
+        1 to 2**31 - 1.
+    num_edges : int
+        The number of events.
+    seed : int
+        The same seed gives the same graph on every platform.
+
+    Returns
+    -------
+    EventTable
+        ``num_edges`` events.
 
     Raises
     ------
     InputError, InputTypeError
-        For a number of vertices outside 1 to 2^31 - 1, a negative number of edges or a negative seed.
+        For a number of vertices outside 1 to 2**31 - 1, a negative number of edges or a negative seed.
     """
     _check("uniform", "num_vertices", num_vertices, 1, 2**31 - 1)
     _check("uniform", "num_edges", num_edges, 0, MAX_EVENTS)

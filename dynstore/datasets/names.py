@@ -35,10 +35,15 @@ def resolve(data: str, seed: int = 0, **columns: Any) -> EventTable:
         Columns, delimiter and header, as :func:`dynstore.io.read_events` takes them, for files only. A file's ids may
         be any, as its ``renumber=True`` says; weights must fit float32.
 
+    Returns
+    -------
+    EventTable
+        The events.
+
     Raises
     ------
     InputError
-        For a name that does not exist (the message lists those that do), or a file that cannot be read.
+        If the name is unknown (the message lists those that exist), or a file cannot be read.
     """
     given = {name: value for name, value in columns.items() if value is not None}
     if is_generated(data):

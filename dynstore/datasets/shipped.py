@@ -26,6 +26,11 @@ def load(name: str) -> EventTable:
         "mathoverflow": answers and comments, from user to user, 506,550 events between 24,818 users. "collegemsg":
         private messages, 59,835 events between 1,899 users.
 
+    Returns
+    -------
+    EventTable
+        With a ``time`` column.
+
     Raises
     ------
     InputError

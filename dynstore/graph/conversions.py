@@ -16,56 +16,120 @@ class Conversions:
     """The part of :class:`dynstore.DynamicGraph` that adapters implement; see ``docs/frames.md``."""
 
     def to_cudf(self, compact: bool = False) -> Any:
-        """Return the edges as a cuDF frame over the store's own memory: no copy, gaps are null rows.
+        """Return the edges as a cuDF frame.
 
-        See :func:`dynstore.adapters.tables.cudf.to_cudf`.
+        It is :func:`dynstore.adapters.tables.cudf.to_cudf`.
+
+        Parameters
+        ----------
+        compact : bool
+            If False, the frame shows the store's own memory: no copy, gaps are null rows, and undirected edges appear
+            in both directions. If True, it is a copy with each edge once.
+
+        Returns
+        -------
+        cudf.DataFrame
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
         """
         return _adapter("dynstore.adapters.tables.cudf").to_cudf(self, compact)
 
     def to_arrow(self, compact: bool = False) -> Any:
-        """Return the edges as a pyarrow table over the store's own memory: no copy, gaps are null rows.
+        """Return the edges as a pyarrow table.
 
-        See :func:`dynstore.adapters.tables.arrow.to_arrow`.
+        It is :func:`dynstore.adapters.tables.arrow.to_arrow`.
+
+        Parameters
+        ----------
+        compact : bool
+            If False, the table shows the store's own memory: no copy on the host, gaps are null rows, and undirected
+            edges appear in both directions. If True, it is a copy with each edge once.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
         """
         return _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact)
 
     def to_pandas(self) -> Any:
-        """Return the edges as a pandas frame, wherever the graph is.
+        """Return the edges as a pandas frame on the host, each edge once.
 
-        See :func:`dynstore.adapters.tables.columns.to_pandas`.
+        It is :func:`dynstore.adapters.tables.columns.to_pandas`.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
         """
         return _adapter("dynstore.adapters.tables.columns").to_pandas(self)
 
     def to_polars(self) -> Any:
-        """Return the edges as a polars frame; see :func:`dynstore.adapters.tables.arrow.to_polars`."""
+        """Return the edges as a polars frame on the host, each edge once.
+
+        It is :func:`dynstore.adapters.tables.arrow.to_polars`.
+
+        Returns
+        -------
+        polars.DataFrame
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+        """
         return _adapter("dynstore.adapters.tables.arrow").to_polars(self)
 
     def to_scipy(self) -> Any:
-        """Return the adjacency matrix as a ``scipy.sparse.csr_array``.
+        """Return the adjacency matrix on the host; symmetric for an undirected graph.
 
-        See :func:`dynstore.adapters.tables.scipy.to_scipy`.
+        It is :func:`dynstore.adapters.tables.scipy.to_scipy`.
+
+        Returns
+        -------
+        scipy.sparse.csr_array, shape (V, V)
+            The weights; ones for an unweighted graph.
         """
         return _adapter("dynstore.adapters.tables.scipy").to_scipy(self)
 
     def to_networkx(self) -> Any:
-        """Return a copy as a ``networkx.Graph`` or ``networkx.DiGraph``; :func:`dynstore.from_networkx` turns back.
+        """Return a copy as a NetworkX graph; :func:`dynstore.from_networkx` turns back.
 
-        See :func:`dynstore.adapters.networkx.exchange.to_networkx`.
+        It is :func:`dynstore.adapters.networkx.exchange.to_networkx`.
+
+        Returns
+        -------
+        networkx.Graph or networkx.DiGraph
+            Weights are in the edge attribute ``weight``. Isolated vertices are included.
         """
         return _adapter("dynstore.adapters.networkx.exchange").to_networkx(self)
 
     def to_cupyx(self) -> Any:
-        """Return the adjacency matrix as a ``cupyx.scipy.sparse.csr_matrix``.
+        """Return the adjacency matrix on the GPU; symmetric for an undirected graph.
 
-        See :func:`dynstore.adapters.tables.scipy.to_cupyx`.
+        It is :func:`dynstore.adapters.tables.scipy.to_cupyx`.
+
+        Returns
+        -------
+        cupyx.scipy.sparse.csr_matrix, shape (V, V)
+            The weights; ones for an unweighted graph.
         """
         return _adapter("dynstore.adapters.tables.scipy").to_cupyx(self)
 
     @classmethod
     def from_scipy(cls, matrix: Any, weighted: bool = True, **graph_options: Any) -> Self:
-        """Make a graph of a square sparse matrix of SciPy or CuPy.
+        """Make a graph from a square sparse matrix.
 
-        See :func:`dynstore.adapters.tables.scipy.from_scipy`.
+        It is :func:`dynstore.adapters.tables.scipy.from_scipy`.
+
+        Parameters
+        ----------
+        matrix : sparse matrix or array of SciPy or CuPy, shape (V, V)
+            Stored entries are edges, explicit zeros too; entries stored twice are summed.
+        weighted : bool
+            If True, the entries are weights.
+        **graph_options
+            Parameters of :class:`DynamicGraph`. ``directed=False`` requires a symmetric matrix.
+
+        Returns
+        -------
+        DynamicGraph
+            A graph of V vertices.
         """
         graph: Self = _adapter("dynstore.adapters.tables.scipy").from_scipy(cls, matrix, weighted, **graph_options)
         return graph

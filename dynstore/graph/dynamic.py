@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
-from difflib import get_close_matches
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -18,6 +15,7 @@ from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
+from dynstore.graph.options import refuse_misspelt
 from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
@@ -41,41 +39,42 @@ WEIGHT_DTYPES = ("float32", "float64")
 class DynamicGraph(Conversions, Saving):
     """A graph that takes batches of edge insertions and deletions in place.
 
-    Vertices are 0 .. V-1, V grows with the ids seen, isolated vertices are kept; with ``renumber=True`` they are any
-    integers or strings. An edge is there once or not at all. An update that raises changes nothing. Once an update has
-    read its edges, Ctrl-C and the handlers of other signals wait for its end. Several threads may read a graph at once;
-    an update needs it to itself.
+    Vertices are the integers 0 to V - 1, or with ``renumber=True`` any integers or strings. V grows with the ids seen.
+    Isolated vertices are kept. An edge is stored once. An update that raises changes nothing.
+
+    Several threads may read a graph at once; an update needs it to itself. Once an update has read its edges, Ctrl-C
+    and the handlers of other signals wait for its end.
 
     Parameters
     ----------
     directed : bool
-        Undirected graphs hold each edge in both directions, and report it once.
+        If False, an edge connects both ways, and is reported once.
     weighted : bool
-        Whether edges carry a weight.
+        If True, edges have weights.
     store : str
-        The structure: "gpma+" (a packed memory array), one of the baselines "merge" and "rebuild", another of
-        :data:`dynstore.stores.STORES`, to compare with, or "auto": see ``docs/choosing-a-store.md``.
+        The data structure. "gpma+" is a packed memory array. "merge" and "rebuild" are baselines to compare with;
+        :data:`dynstore.stores.STORES` lists all. "auto" chooses: see ``docs/choosing-a-store.md``.
     device : {"auto", "cpu", "cuda"}
-        "auto" takes CUDA where it works.
+        "auto" takes CUDA if it works, else the host.
     vertex_dtype : {"int32", "int64"}
-        With int32, ids go up to 2**31 - 2, and there are fewer than 2**31 slots. With ``renumber=True``, the dtype of
-        row numbers.
+        With int32, ids go up to 2**31 - 2, and there are fewer than 2**31 slots. With ``renumber=True`` it is the dtype
+        of row numbers.
     weight_dtype : {"float32", "float64"}
+        The dtype of weights.
     capacity : int, optional
         Edges to reserve memory for.
     max_vertices : int, optional
-        Ids from here on are refused, because an id makes rows for all ids below it. By default 8 times the present
-        vertices, and at least 2**24. With ``renumber=True``: the most vertices; no limit by default.
+        Refuse ids from here on, because an id makes rows for all ids below it. The default is 8 times the current
+        vertices, and at least 2**24. With ``renumber=True`` it is the most vertices; there is no limit by default.
     renumber : bool
-        Take any int64 ids from 0 on, or strings, and give them back in all results; see ``docs/vertex-ids.md``.
+        If True, take any int64 ids from 0 on, or strings; results come back under them. See ``docs/vertex-ids.md``.
     reuse_ids : bool
-        With ``renumber=True``: a new id may take the place of a deleted vertex, which then is no vertex any more,
-        instead of making V larger.
+        With ``renumber=True``: if True, a new id takes the row of a deleted vertex, which then disappears.
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the frames that the graph, and the algorithms on it, return. "auto": cuDF on CUDA if it is
         installed, else pandas.
     **store_options
-        Options of the store, see its documentation.
+        Options of the store; see its page in ``docs/stores``.
 
     Raises
     ------
@@ -83,6 +82,17 @@ class DynamicGraph(Conversions, Saving):
         For a name or a value that cannot be used.
     MissingDependencyError
         If the library of ``frames`` is not installed.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(directed=False, device="cpu")
+    >>> G.insert_edges([(0, 1), (0, 2), (1, 2)]).inserted
+    3
+    >>> G.delete_edges([(0, 1), (5, 6)]).deleted
+    1
+    >>> G.number_of_vertices(), G.number_of_edges()
+    (3, 2)
     """
 
     def __init__(
@@ -120,7 +130,7 @@ class DynamicGraph(Conversions, Saving):
         self.store_name, store_options = resolve_strategy(chosen, store_options)
         with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)
-            _check_options(make, store_options)
+            refuse_misspelt(DynamicGraph, make, store_options)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
         self._in: Store | None = None
         self._store_options = store_options
@@ -150,17 +160,18 @@ class DynamicGraph(Conversions, Saving):
         Parameters
         ----------
         edges : DynamicGraph, frame, tuple or list
-            Another graph, or what :meth:`insert_edges` takes. A graph, and a table that a graph has made, bring their
-            own options and isolated vertices: the new graph equals that graph. Tables cannot bring the isolated
-            vertices of graphs with ``renumber=True``, and polars frames bring edges only.
+            Another graph, or what :meth:`insert_edges` takes. A graph, or a table that a graph has made, brings its own
+            options and isolated vertices: the new graph equals that graph. Tables cannot bring the isolated vertices of
+            graphs with ``renumber=True``, and polars frames bring edges only.
         source, destination, weight, on_duplicate, default_weight
             As for :meth:`insert_edges`.
         **graph_options
-            Those of :class:`DynamicGraph`. By default the graph is weighted if the edges have weights.
+            Parameters of :class:`DynamicGraph`. By default the graph is weighted if the edges have weights.
 
         Returns
         -------
         DynamicGraph
+            The new graph.
 
         Raises
         ------
@@ -169,7 +180,8 @@ class DynamicGraph(Conversions, Saving):
 
         Examples
         --------
-        >>> G = DynamicGraph.from_edges([("ann", "bob"), ("bob", "cid")], renumber=True, device="cpu")
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph.from_edges([("ann", "bob"), ("bob", "cid")], renumber=True, device="cpu")
         >>> G.has_edges([("ann", "bob"), ("ann", "cid")]).tolist()
         [True, False]
         """
@@ -227,14 +239,13 @@ class DynamicGraph(Conversions, Saving):
             - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
             - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
         source, destination, weight : str
-            The frame's columns. Where no weight is named, a column called ``weight`` is used. An unweighted graph
-            ignores that column.
+            The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
+            that column.
         on_duplicate : {"replace", "add", "append"}
-            What to do with an edge that is there, or twice in the batch: the last weight wins, or all weights
-            are summed. An edge that was deleted starts from nothing. With "append" (``store="lpma"``, weighted
-            graphs) they are summed too, and an edge is there if and only if its sum is above 0. A batch in which the
-            weights of an edge do not sum to a finite number is refused; a sum with the stored weight that does not fit
-            the weight dtype is infinite.
+            What to do with an edge that is there already, or twice in the batch. "replace": the last weight counts.
+            "add": weights are summed. "append": weights are summed, and the edge is there only if the sum is above 0;
+            for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. A batch whose own weights of an
+            edge have no finite sum is refused; a sum with the stored weight that does not fit the dtype is infinite.
         default_weight : float, optional
             The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
             unweighted graph does not use it.
@@ -242,13 +253,14 @@ class DynamicGraph(Conversions, Saving):
         Returns
         -------
         UpdateReport
+            What the update did.
 
         Raises
         ------
         InputError
-            For bad input, such as weights for an unweighted graph or none for a weighted one; the graph is unchanged.
+            For bad input, such as weights for an unweighted graph or none for a weighted one. The graph is unchanged.
         OutOfMemoryError
-            When memory runs out; the graph is unchanged.
+            If memory runs out. The graph is unchanged.
         """
         if on_duplicate not in ON_DUPLICATE:
             raise unknown_name("insert_edges", "on_duplicate", on_duplicate, ON_DUPLICATE)
@@ -265,16 +277,37 @@ class DynamicGraph(Conversions, Saving):
         return self._insert(request, on_duplicate, default_weight)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
-        """Delete a batch of edges; those that are not there are counted, not an error.
+        """Delete a batch of edges. Edges that are not there are counted; they are no error.
 
-        Weights are ignored. See :meth:`insert_edges` for the parameters.
+        Parameters
+        ----------
+        edges, source, destination
+            As for :meth:`insert_edges`. Weights are ignored.
+
+        Returns
+        -------
+        UpdateReport
+            ``deleted`` and ``absent`` count the edges.
+
+        Raises
+        ------
+        InputError, OutOfMemoryError
+            As :meth:`insert_edges`.
         """
         return self._delete(Request("delete_edges", edges, (source, destination, None), None))
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
-        """Make sure that the vertices exist: V becomes at least the highest id + 1.
+        """Make sure that vertices exist, without edges.
 
-        With ``renumber=True``: by one larger for each new id.
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            V becomes at least the highest id + 1. With ``renumber=True``, it grows by one for each new id.
+
+        Returns
+        -------
+        UpdateReport
+            All its counts are 0.
         """
         with MemoryChecked("insert_vertices"):
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
@@ -287,9 +320,19 @@ class DynamicGraph(Conversions, Saving):
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
-        """Delete all edges of the vertices; they stay as isolated vertices, V does not change.
+        """Delete all edges of vertices. The vertices stay, isolated: V does not change.
 
-        With ``reuse_ids=True`` they stay until a new id needs a number.
+        With ``reuse_ids=True`` they stay until a new id takes their row.
+
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            The vertices. With ``renumber=True``, unknown ids are ignored.
+
+        Returns
+        -------
+        UpdateReport
+            ``deleted`` counts the edges.
         """
         xp = self.backend.xp
         with MemoryChecked("delete_vertices"):
@@ -313,7 +356,7 @@ class DynamicGraph(Conversions, Saving):
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
 
-        It writes the graph once. Ids do not change, only the order of rows. Needs ``renumber=True``.
+        It writes the graph once. Ids do not change, only the order of rows. It needs ``renumber=True``.
 
         Parameters
         ----------
@@ -329,7 +372,7 @@ class DynamicGraph(Conversions, Saving):
         Raises
         ------
         OutOfMemoryError
-            When a second copy of the graph does not fit; the graph is unchanged.
+            If a second copy of the graph does not fit. The graph is unchanged.
         """
         limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
         with MemoryChecked("reorder"):
@@ -372,12 +415,3 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
         second()
 
     return commit
-
-
-def _check_options(store: type[Store], given: dict[str, Any]) -> None:
-    """Refuse a misspelt option of the graph; the store refuses all others that it does not have."""
-    of_store = {field.name for field in fields(store.Options)}
-    of_graph = [name for name in signature(DynamicGraph).parameters if name != "store_options"]
-    for name in given.keys() - of_store:
-        if get_close_matches(name, of_graph, n=1, cutoff=0.75):
-            raise unknown_name(CALLER, "option", name, of_graph)

@@ -78,13 +78,14 @@ class Exchanges(Updates):
         Raises
         ------
         InputError
-            For bad input in either batch; the graph is unchanged.
+            For bad input in either batch. The graph is unchanged.
         OutOfMemoryError
-            When memory runs out; the graph is unchanged.
+            If memory runs out. The graph is unchanged.
 
         Examples
         --------
-        >>> G = DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
         >>> report = G.update(insert=[(2, 3)], delete=[(0, 1)])
         >>> report.inserted, report.deleted, G.version
         (1, 1, 2)

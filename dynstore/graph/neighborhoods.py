@@ -37,23 +37,24 @@ class Neighborhoods(Queries):
     def successors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
 
     def successors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
-        """Return the ids that edges from ``vertex`` lead to, ascending.
+        """Return the vertices that edges from a vertex lead to.
 
         Parameters
         ----------
         vertex : int or str
+            The vertex.
         weights : bool
-            Return the weights of these edges, too.
+            If True, return the weights of these edges, too.
 
         Returns
         -------
-        array, shape (D,); with ``weights``, a pair of arrays of this shape
-            The ids, and the weights in the weight dtype, 1 in an unweighted graph.
+        array, shape (D,), or with ``weights`` a pair of such arrays
+            The ids, ascending, and the weights in the weight dtype; they are 1 in an unweighted graph.
 
         Raises
         ------
         InputError
-            For an id that is not among the vertices.
+            If the vertex is not in the graph.
 
         Examples
         --------
@@ -74,7 +75,20 @@ class Neighborhoods(Queries):
     def neighbors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
 
     def neighbors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
-        """Return the :meth:`successors`, as ``neighbors`` of NetworkX and cuGraph do."""
+        """Return the :meth:`successors`, as ``neighbors`` of NetworkX and cuGraph does.
+
+        Parameters
+        ----------
+        vertex : int or str
+            The vertex.
+        weights : bool
+            If True, return the weights of these edges, too.
+
+        Returns
+        -------
+        array, shape (D,), or with ``weights`` a pair of such arrays
+            As :meth:`successors`.
+        """
         return self._row("neighbors", vertex, weights, transposed=False)
 
     @overload
@@ -84,9 +98,21 @@ class Neighborhoods(Queries):
     def predecessors(self, vertex: Any, weights: Literal[True]) -> tuple[Array, Array]: ...
 
     def predecessors(self, vertex: Any, weights: bool = False) -> Array | tuple[Array, Array]:
-        """Return the ids that edges to ``vertex`` come from, ascending; otherwise as :meth:`successors`.
+        """Return the vertices that edges to a vertex come from.
 
-        The first call on a directed graph makes the in-edge orientation, which updates keep from then on.
+        The first call on a directed graph makes a table of in-edges. Updates keep it from then on.
+
+        Parameters
+        ----------
+        vertex : int or str
+            The vertex.
+        weights : bool
+            If True, return the weights of these edges, too.
+
+        Returns
+        -------
+        array, shape (D,), or with ``weights`` a pair of such arrays
+            As :meth:`successors`.
         """
         return self._row("predecessors", vertex, weights, transposed=True)
 
@@ -100,7 +126,18 @@ class Neighborhoods(Queries):
     def out_degree(self, vertices: Any) -> Frame: ...
 
     def out_degree(self, vertices: Any = None) -> int | Frame:
-        """Return the number of edges from each vertex; see :meth:`degree`."""
+        """Return the number of edges from each vertex.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them, optional
+            By default all vertices.
+
+        Returns
+        -------
+        int or frame
+            As :meth:`degree`.
+        """
         return self._degrees("out_degree", vertices, (False,))
 
     @overload
@@ -113,7 +150,18 @@ class Neighborhoods(Queries):
     def in_degree(self, vertices: Any) -> Frame: ...
 
     def in_degree(self, vertices: Any = None) -> int | Frame:
-        """Return the number of edges to each vertex; see :meth:`degree`."""
+        """Return the number of edges to each vertex.
+
+        Parameters
+        ----------
+        vertices : int or str, or a list, set, array or series of them, optional
+            By default all vertices.
+
+        Returns
+        -------
+        int or frame
+            As :meth:`degree`.
+        """
         return self._degrees("in_degree", vertices, (True,))
 
     @overload
@@ -126,10 +174,10 @@ class Neighborhoods(Queries):
     def degree(self, vertices: Any) -> Frame: ...
 
     def degree(self, vertices: Any = None) -> int | Frame:
-        """Return in- plus out-degrees, as cuGraph does: twice the number of neighbours in an undirected graph.
+        """Return the sum of in-degree and out-degree, as cuGraph does: twice the neighbours in an undirected graph.
 
-        NetworkX counts an undirected edge once in ``degree``, which is :meth:`out_degree` here, but for self-loops:
-        these count once in :meth:`out_degree`, and twice in NetworkX.
+        NetworkX counts an undirected edge once in ``degree``. That is :meth:`out_degree` here, except for self-loops:
+        they count once in :meth:`out_degree`, and twice in NetworkX.
 
         Parameters
         ----------
@@ -139,14 +187,17 @@ class Neighborhoods(Queries):
         Returns
         -------
         int or frame
-            For one vertex, its degree. That reads only its row; but edges to it are searched among all edges, unless
-            something has made the in-edge orientation (see :meth:`predecessors`). Else a frame ``vertex, degree`` of
-            the vertices in the order given.
+            For one vertex its degree. Else a frame with the columns ``vertex`` and ``degree``, in the order given.
 
         Raises
         ------
         InputError
-            For an id that is not among the vertices.
+            If a vertex is not in the graph.
+
+        Notes
+        -----
+        For one vertex only its row is read. But edges to it are searched among all edges, unless something has made the
+        in-edges (see :meth:`predecessors`).
 
         Examples
         --------
@@ -168,20 +219,20 @@ class Neighborhoods(Queries):
         Parameters
         ----------
         vertices : int or str, or a list, set, array or series of them
-            Where to begin, at least one vertex.
+            The vertices to begin at, at least one.
         k : int
             The most edges, 0 or more.
 
         Returns
         -------
-        frame ``vertex, distance``, ascending by vertex
-            ``distance``, in the vertex dtype, is the number of edges from the nearest of ``vertices``; these are in the
-            frame, too, with 0. Vertices farther away are not.
+        frame
+            Columns ``vertex``, ascending, and ``distance``: the number of edges from the nearest of ``vertices``, in
+            the vertex dtype. The vertices themselves are in it, with 0; those farther away are not.
 
         Raises
         ------
         InputError
-            For an id that is not among the vertices, for no vertex, or a ``k`` below 0.
+            If a vertex is not in the graph, no vertex is given, or ``k`` is below 0.
 
         Examples
         --------

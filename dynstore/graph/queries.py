@@ -53,27 +53,27 @@ class Queries:
 
     @property
     def device(self) -> str:
-        """The backend's name: "cpu" or "cuda"."""
+        """The name of the device: "cpu" or "cuda"."""
         return self.backend.name
 
     def is_directed(self) -> bool:
-        """Whether (u, v) and (v, u) are different edges."""
+        """Return True if (u, v) and (v, u) are different edges."""
         return self._directed
 
     def is_weighted(self) -> bool:
-        """Whether edges carry weights."""
+        """Return True if edges have weights."""
         return self._weighted
 
     def is_renumbered(self) -> bool:
-        """Whether vertices have arbitrary ids (``renumber=True``)."""
+        """Return True if vertices have ids of any kind (``renumber=True``)."""
         return self.ids.renumbered
 
     def number_of_vertices(self) -> int:
-        """Return V: the highest id seen + 1 or, with ``renumber=True``, the number of ids."""
+        """Return V: the highest id seen + 1, or with ``renumber=True`` the number of ids."""
         return self._out.num_vertices
 
     def number_of_nodes(self) -> int:
-        """Return V, as :meth:`number_of_vertices`: NetworkX's name."""
+        """Return V, as :meth:`number_of_vertices`: the name in NetworkX."""
         return self.number_of_vertices()
 
     def __len__(self) -> int:
@@ -95,27 +95,67 @@ class Queries:
         return iter(self.backend.to_host(self.vertex_ids()).tolist())
 
     def number_of_edges(self) -> int:
-        """Return the number of edges; an undirected pair counts once."""
+        """Return the number of edges; an edge of an undirected graph counts once."""
         return self._num_edges
 
     def vertex_ids(self) -> Array:
-        """Return the id of each vertex, shape (V,), in the order of the snapshot's rows and of all results.
+        """Return the id of each vertex, in the order of the rows of all results.
 
-        With ``renumber=True``: int64, or a NumPy array of strings. Else 0 .. V-1.
+        Returns
+        -------
+        array, shape (V,)
+            0 to V - 1. With ``renumber=True``, int64 ids or a NumPy array of strings.
         """
         return self.ids.all(self.number_of_vertices())
 
     def vertex_numbers(self, ids: Any) -> Array:
-        """Return the snapshot's row of each id, shape (B,), int64; -1 for an id that is no vertex."""
+        """Return the row of each id.
+
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            The ids to look up.
+
+        Returns
+        -------
+        array, shape (B,), int64
+            Rows of :meth:`snapshot` and of all results; -1 for an unknown id.
+        """
         numbers, _ = self.ids.find("vertex_numbers", ids, self.number_of_vertices())
         return numbers
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return whether each edge is there, bool, shape (B,); False for unknown ids."""
+        """Look up if edges are there.
+
+        Parameters
+        ----------
+        edges : frame, tuple or list
+            The edges: see :meth:`insert_edges`. Weights are ignored.
+        source, destination : str
+            The frame's columns.
+
+        Returns
+        -------
+        array, shape (B,), bool
+            False for an unknown id, too.
+        """
         return self._look_up("has_edges", edges, source, destination)[0]
 
     def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Return the weights, shape (B,), weight dtype: NaN for absent edges, 1 in an unweighted graph."""
+        """Look up the weights of edges.
+
+        Parameters
+        ----------
+        edges : frame, tuple or list
+            The edges: see :meth:`insert_edges`. Weights are ignored.
+        source, destination : str
+            The frame's columns.
+
+        Returns
+        -------
+        array, shape (B,), weight dtype
+            NaN for absent edges; 1 in an unweighted graph.
+        """
         there, stored = self._look_up("edge_weights", edges, source, destination)
         weights = self.backend.empty(there.shape[0], self.weight_dtype)
         weights.fill(np.nan)
@@ -123,32 +163,48 @@ class Queries:
         return weights
 
     def edge_table(self) -> Frame:
-        """Return a frame ``source, destination[, weight]``: the :meth:`edge_columns`, undirected edges once."""
+        """Return the edges as a frame: the :meth:`edge_columns`.
+
+        Returns
+        -------
+        frame
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+        """
         return make_frame(self.backend, self.edge_columns(), self.frames)
 
     def edge_columns(self) -> dict[str, Array]:
-        """Return new arrays ``source, destination[, weight]``, shape (E,).
+        """Return the edges as new arrays, sorted by source and destination.
 
-        An undirected edge is there once, source <= destination. Rows are sorted by source and destination; with
-        ``renumber=True``, by their numbers.
+        With ``renumber=True`` the order is that of the row numbers. An undirected edge appears once, with
+        source <= destination.
+
+        Returns
+        -------
+        dict of arrays, shape (E,)
+            ``source``, ``destination`` and, for a weighted graph, ``weight``.
         """
         return self._columns_of(*self._numbered_edges(once=not self._directed))
 
     def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
-        """Yield the :meth:`edge_columns` in pieces; a store with separate rows makes no table of all edges for it.
+        """Yield the :meth:`edge_columns` in pieces.
 
-        Vertices come in the order of the snapshot's rows. All edges of a vertex are in one piece, ascending except with
-        ``store="slab_hash"``, which has no order.
+        Vertices come in the order of their rows. All edges of a vertex are in one piece, in ascending order except with
+        ``store="slab_hash"``, which has no order. A store with separate rows makes no table of all edges for this.
 
         Parameters
         ----------
         max_edges : int
             The most entries of a piece (both directions of undirected edges); a vertex with more is a piece by itself.
 
+        Returns
+        -------
+        iterator of dicts of arrays
+            Each as :meth:`edge_columns`.
+
         Raises
         ------
         InputError
-            For a ``max_edges`` below 1.
+            If ``max_edges`` is below 1.
         StaleSnapshotError
             From the iterator, if the graph was updated after its first piece.
         """
@@ -156,15 +212,22 @@ class Queries:
         return self._pieces(max_edges)
 
     def snapshot(self, transposed: bool = False) -> GapCSR:
-        """Return the present version as a gap-aware CSR: no copy, readable until the next update.
+        """Return the current version as compressed sparse rows with gaps, without a copy.
 
-        Its rows are the vertices 0 .. V-1; with ``renumber=True``, :meth:`vertex_ids` has their ids.
+        It can be read until the next update. Its rows are the vertices 0 to V - 1; with ``renumber=True``,
+        :meth:`vertex_ids` has their ids.
 
         Parameters
         ----------
         transposed : bool
-            Rows are destinations: the in-edges. Undirected graphs have only one orientation. A directed graph makes the
-            second one on the first request, and keeps it from then on. A failed update may also end such a snapshot.
+            If True, rows are destinations: the in-edges. Undirected graphs have only one orientation. A directed graph
+            makes the second one on the first request, and keeps it from then on. A failed update may also end such a
+            snapshot.
+
+        Returns
+        -------
+        GapCSR
+            The same object until the next update.
         """
         transposed = transposed and self._directed
         view = self._views.get(transposed)
@@ -176,20 +239,34 @@ class Queries:
         return view
 
     def native_rows(self) -> NativeRows | None:
-        """Return the store's own rows if a :meth:`snapshot` would first have to be made from them, else None.
+        """Return the store's own rows, for algorithms that can read them.
 
-        They are for algorithms with kernels for their form, and can be read until the next update.
+        They can be read until the next update.
+
+        Returns
+        -------
+        NativeRows or None
+            None if :meth:`snapshot` has nothing to make.
         """
         return self._out.native_rows()
 
     def statistics(self) -> dict[str, int]:
-        """Return the store's counters since it was made, by name; see the store's page."""
+        """Return what the store has counted since it was made; see the store's page.
+
+        Returns
+        -------
+        dict of int
+            Counts by name.
+        """
         return self._out.statistics()
 
     def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part and in "total".
+        """Return the bytes in use, by part and in "total".
 
-        Parts of the in-edge orientation begin with "in_"; with ``renumber=True``, "vertex_map" is the map of the ids.
+        Returns
+        -------
+        dict of int
+            Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids.
         """
         parts = self._out.memory_usage()
         if self._in is not None:

@@ -52,7 +52,13 @@ class States(Display, Exchanges):
     """The part of :class:`dynstore.DynamicGraph` that makes a graph of another one's state."""
 
     def copy(self) -> Self:
-        """Return an independent deep copy."""
+        """Return an independent deep copy.
+
+        Returns
+        -------
+        DynamicGraph
+            No window and no tracked answer follows it.
+        """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         with MemoryChecked("copy"):
@@ -79,8 +85,8 @@ class States(Display, Exchanges):
     def subgraph(self, vertices: Any) -> Self:
         """Return a new, independent graph of the edges among some vertices, with the same options, ids and weights.
 
-        Without ``renumber=True`` V stays the same, too, so that results of both graphs have the same rows: all other
-        vertices are isolated. With ``renumber=True``, the graph has only the vertices that are given.
+        Without ``renumber=True`` V stays the same, so results of both graphs have the same rows: all other vertices are
+        isolated. With ``renumber=True`` the graph has only the vertices that are given.
 
         Parameters
         ----------
@@ -95,7 +101,7 @@ class States(Display, Exchanges):
         Raises
         ------
         InputError
-            For an id that is not among the vertices.
+            If a vertex is not in the graph.
 
         Examples
         --------

@@ -40,28 +40,45 @@ class Tracked:
         name : str
             "bfs", "pagerank", "sssp", "triangle_count" or "weakly_connected_components".
         **params
-            Those of the function of this name.
+            Parameters of the function of this name.
 
         Returns
         -------
         dynstore.algorithms.Monitor
-            Its ``result()`` is what the function returns for the present version.
+            Its ``result()`` is what the function returns for the current graph.
 
         Raises
         ------
         InputError
-            For another name, and for what the function refuses.
+            If the name is unknown, or the function refuses the parameters or the graph.
         """
         return importlib.import_module("dynstore.algorithms.tracking").track(self, name, **params)
 
     def follow(self) -> DeltaLog:
-        """Return a log to which every update from now on adds its change, as long as the caller keeps the log."""
+        """Start a log, to which every update from now on adds its change as long as the log is alive.
+
+        Returns
+        -------
+        DeltaLog
+            An empty log.
+        """
         log = DeltaLog()
         self._logs.add(ref(log, self._logs.discard))
         return log
 
     def net_delta(self, log: DeltaLog) -> Delta | None:
-        """Return the net effect of a log's changes up to the present version; None if there are none."""
+        """Return the net effect of a log's changes.
+
+        Parameters
+        ----------
+        log : DeltaLog
+            A log that :meth:`follow` returned.
+
+        Returns
+        -------
+        Delta or None
+            The net change up to the current version; None if there is none.
+        """
         return net_delta(self.backend, self._out, log.changes) if log.changes else None
 
     def _read_change(self, batch: Batch, inserting: bool) -> Change | None:

@@ -16,7 +16,22 @@ __all__ = ["gapped_csr", "random_edges"]
 def random_edges(
     rng: np.random.Generator, num_vertices: int, num_edges: int, dtype: Any = np.int32
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return ``(src, dst)`` with possible duplicates and self-loops, skewed to low ids."""
+    """Draw random edges, skewed to low ids. Pairs repeat, and self-loops occur.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        The source of randomness.
+    num_vertices, num_edges : int
+        Ids are below ``num_vertices``.
+    dtype : dtype
+        The dtype of the ids.
+
+    Returns
+    -------
+    src, dst : numpy.ndarray, shape (num_edges,)
+        The ends of the edges.
+    """
     draw = (rng.random((2, num_edges)) ** 2 * num_vertices).astype(dtype)
     return draw[0], draw[1]
 
@@ -34,10 +49,34 @@ def gapped_csr(
     weight_dtype: Any = np.float32,
     seed: int = 0,
 ) -> GapCSR:
-    """Make a GapCSR with gaps at random places (``density=1`` for a packed one).
+    """Make a GapCSR with gaps at random places.
 
-    Duplicates are removed (the last weight stays); ``directed=False`` mirrors every edge. Gaps repeat the key before
-    them, and some are tombstones, as after lazy deletions.
+    Repeated edges are removed; the last weight stays. Gaps repeat the key before them, and some are tombstones, as
+    after lazy deletions.
+
+    Parameters
+    ----------
+    src, dst : array or list of int
+        The ends of the edges.
+    weights : array or list of float, optional
+        One for each edge; unweighted by default.
+    num_vertices : int
+        The number of rows.
+    directed : bool
+        If False, every edge is mirrored.
+    backend : Backend, optional
+        The device; the host by default.
+    density : float
+        The share of slots with an edge; 1 for a packed CSR.
+    dtype, weight_dtype : dtype
+        The dtypes of ids and weights.
+    seed : int
+        Where the gaps are.
+
+    Returns
+    -------
+    GapCSR
+        It never becomes stale.
     """
     rng = np.random.default_rng(seed)
     backend = backend or get_backend("cpu")

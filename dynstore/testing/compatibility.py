@@ -176,12 +176,11 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
     lines = [
         "# Compatibility",
         "",
-        f"cuGraph {version}'s own tests, run with `cugraph` replaced by `dynstore.adapters.cugraph`; made by",
+        f"These are cuGraph {version}'s own tests, run twice: with cuGraph as it is, and with",
+        f"`dynstore.adapters.cugraph` of dynstore {dynstore.__version__} in its place. A test that does not pass with",
+        f"cuGraph itself misses a data set, a package or a second GPU ({data}).",
         "",
         "    python -m dynstore.testing.compatibility --out docs/compatibility.md",
-        "",
-        f'with dynstore {dynstore.__version__} ({data}). "With cuGraph" means the same tests with cuGraph as it is:',
-        "what does not pass there misses a data set, a package or a second GPU.",
         "",
         f"| module | {' | '.join(columns)} |",
         "|---|" + "---|" * len(columns),
@@ -201,7 +200,7 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
         lines.append(f"| {module} | {' | '.join(map(str, by_column.values()))} |")
     lines.append(f"| all | {' | '.join(str(totals[column]) for column in columns)} |")
     lost = sorted(name for name in theirs if _passed(theirs, name) and not _passed(ours, name))
-    lines += ["", "## Tests that pass with cuGraph, and not with the drop-in", ""]
+    lines += ["", "## Tests that pass with cuGraph only", ""]
     if not lost:
         lines.append("None.")
     for name in lost:
@@ -210,7 +209,7 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
     others = Counter(
         (_module(name), _short(end["reason"])) for name, end in theirs.items() if end["outcome"] != "passed"
     )
-    lines += ["", "## Tests that do not pass with cuGraph as it is, by reason", ""]
+    lines += ["", "## Tests that do not pass with cuGraph, by reason", ""]
     if not others:
         lines.append("None.")
     lines += [f"- {module}, {count}: {reason}" for (module, reason), count in sorted(others.items())]

@@ -59,16 +59,17 @@ def live_edges(csr: GapCSR) -> dict[tuple[int, int], float]:
 
 
 def check_csr(csr: GapCSR, *, gapped: bool = True, symmetric: bool = False) -> None:
-    """Assert every invariant of one gap-aware CSR.
+    """Assert every invariant of one CSR with gaps.
 
     Parameters
     ----------
     csr : GapCSR
+        The snapshot to check.
     gapped : bool
-        Whether slots form whole segments of 32 and may be gaps; False for a packed array, where every slot must hold an
+        True if slots form whole leaves of 32 and may be gaps; False for a packed array, where every slot must hold an
         edge.
     symmetric : bool
-        Whether every edge must have its mirror with the same weight.
+        True if every edge must have its mirror image with the same weight.
     """
     host = host_arrays(csr)
     _check_shapes(csr, host, gapped)
@@ -149,13 +150,14 @@ def _check_symmetry(host: dict[str, Any]) -> None:
 
 
 def check_graph(graph: DynamicGraph, *, transposed: bool = False) -> None:
-    """Assert the invariants of a graph's current snapshot and that its counts agree with it.
+    """Assert the invariants of a graph's current snapshot, and that its counts agree with it.
 
     Parameters
     ----------
     graph : DynamicGraph
+        The graph to check.
     transposed : bool
-        Whether to also check the in-edge orientation; a directed graph then keeps it.
+        If True, check the in-edges as well. A directed graph then keeps them.
     """
     gapped = graph.store_name in GAPPED_STORES
     csr = graph.snapshot()
@@ -180,13 +182,33 @@ def check_graph(graph: DynamicGraph, *, transposed: bool = False) -> None:
 
 
 def check_report(edges_before: int, report: UpdateReport, edges_after: int) -> None:
-    """Assert that an update's report explains the change of the number of edges."""
+    """Assert that an update's report explains the change of the number of edges.
+
+    Parameters
+    ----------
+    edges_before : int
+        The number of edges before the update.
+    report : UpdateReport
+        What the update returned.
+    edges_after : int
+        The number of edges after it.
+    """
     explained = edges_before + report.inserted - report.deleted
     assert edges_after == explained, f"{edges_before} edges and {report} make {explained}; there are {edges_after}"
 
 
 def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: bool = False) -> None:
-    """Assert the invariants, and that the graph is exactly the model: V, version, edges and weights."""
+    """Assert the invariants, and that the graph equals the model: vertices, version, edges and weights.
+
+    Parameters
+    ----------
+    graph : DynamicGraph
+        The graph to check.
+    model : ModelGraph
+        A model that got the same updates.
+    transposed : bool
+        If True, check the in-edges as well.
+    """
     check_graph(graph, transposed=transposed)
     assert graph.version == model.version, f"version {graph.version}, the model has {model.version}"
     assert graph.number_of_vertices() == model.num_vertices, (

@@ -34,6 +34,8 @@ def weigh(method: str, kwargs: dict[str, Any]) -> dict[str, Any]:
 class ModelGraph:
     """A graph in one dict ``(u, v) -> weight``; undirected pairs are kept as ``u <= v``.
 
+    Its methods are those of :class:`dynstore.DynamicGraph`, with the same meaning.
+
     Parameters
     ----------
     directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids

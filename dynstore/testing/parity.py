@@ -41,6 +41,7 @@ def check_parity(body: Callable[[str], Any], devices: tuple[str, str] | list[str
     body : callable
         Gets a device's name; returns arrays, frames, reports, numbers, or lists and dicts of these.
     devices : pair of str
+        The names of two devices, such as ``("cpu", "cuda")``.
     """
     first, second = (_outcome(body, device) for device in devices)
     _assert_same(first, second, "result")

@@ -95,8 +95,9 @@ class Window:
 
     Examples
     --------
-    >>> G = DynamicGraph(device="cpu")
-    >>> window = Window(G, 3)
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> window = dynstore.Window(G, 3)
     >>> window.slide([(0, 1), (0, 1), (1, 2)]).update.inserted
     2
     >>> window.slide([(2, 3)]).update.deleted  # one of the two rows (0, 1) is left
@@ -142,7 +143,13 @@ class Window:
         return f"Window({len(self)} rows, length={self.length!r}, by={self.by!r}, keep={self.keep!r}{step})"
 
     def memory_usage(self) -> dict[str, int]:
-        """Return the bytes of the window's rows and pairs, and in "total"; the graph's own come on top."""
+        """Return the bytes of the window's rows and pairs, and in "total"; the graph's own come on top.
+
+        Returns
+        -------
+        dict of int
+            "rows", "pairs" and "total".
+        """
         rows = 0 if self._rows is None else self._rows.nbytes
         pairs = 0 if self._pairs is None else self._pairs.nbytes
         return {"rows": rows, "pairs": pairs, "total": rows + pairs}
@@ -168,20 +175,21 @@ class Window:
             The frame's columns, as for :meth:`DynamicGraph.insert_edges`. With ``keep="count"`` there are no weights.
         time : str or array, shape (B,)
             With ``by="time"``: the frame's column of times, "time" by default, or the times themselves. Numbers, or
-            date-times where the window's length is one of date-times.
+            date-times if the window's length is one of date-times.
         default_weight : float, optional
             The weight of rows without weights.
 
         Returns
         -------
         SlideReport
+            The rows that came and went, and what that did to the graph.
 
         Raises
         ------
         InputError
-            For bad input; the graph and the window are unchanged.
+            For bad input. The graph and the window are unchanged.
         OutOfMemoryError
-            When memory runs out; the graph and the window are unchanged.
+            If memory runs out. The graph and the window are unchanged.
         """
         if self.keep == "count" and (weight is not None or default_weight is not None):
             raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")

@@ -2,7 +2,7 @@
 
 Segments have 32 slots. Level 0 is one segment, the head; level x >= 1 has 2**(x - 1). Segment ``p`` in physical order
 is number ``p - 2**(x - 1)`` of level ``x = bit_length(p)``; this never changes. Its place in the sorted order follows
-from the number of levels, see ``docs/stores/lpma.md``.
+from the number of levels, see ``docs/internals/lpma.md``.
 """
 
 from __future__ import annotations

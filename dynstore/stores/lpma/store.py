@@ -1,7 +1,7 @@
 """LPMA: a packed memory array in levels; it grows by one more level, without moving edges.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023
-(earlier version: WISE 2021). See ``docs/stores/lpma.md`` for the structure, the corrected mapping and the differences.
+(earlier version: WISE 2021). See ``docs/stores/lpma.md`` for the structure and the differences.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The mapping of segments of a leveled packed memory array to memory, on the host.
 
 L. Zou, F. Zhang, Y. Lin, Y. Yu, "An Efficient Data Structure for Dynamic Graph on GPUs", IEEE TKDE 35(11), 2023; the
-mapping is corrected, see ``docs/stores/lpma.md``. Kernels see memory as one array per dtype; ``table`` has the begin of
-each column of each level in it.
+mapping is corrected, see ``docs/internals/lpma.md``. Kernels see memory as one array per dtype; ``table`` has the
+begin of each column of each level in it.
 """
 
 from __future__ import annotations
