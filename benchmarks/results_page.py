@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,14 +18,36 @@ from dynstore.errors import InputError
 __all__ = ["main", "render_results"]
 
 MAX_ROWS = 120
+MAX_WIDTH = 100
 HEAD = """# Results
 
-Made from the files under `benchmarks/results/` by
+All kept measurements, in milliseconds. The page is made from the files under
+`benchmarks/results/`, which also hold the date, the commit, the versions and the machine:
 
-    python -m dynstore.benchmarks.results_page benchmarks/results/h200 benchmarks/results/host > docs/results.md
+    python -m dynstore.benchmarks.results_page benchmarks/results/h200 benchmarks/results/host
 
-[benchmarks.md](benchmarks.md) says what the operations are and how they are measured. Milliseconds.
+| column | meaning |
+|---|---|
+| what | the store or library; where there are several kinds of batches or graphs, also the kind |
+| operation | what was timed: [the operations](benchmarks.md#what-is-measured), an algorithm or a kernel |
+| batch | edges in a batch; 0 where there is none |
+| steps | how often it was timed |
+| median, p90, p99, max | half of the steps took at most the median, nine in ten at most p90, and so on |
 """
+# What the suites measure; other suites are shown by their names.
+SUITES = {
+    "algorithms": "Algorithms beside cuGraph's, on graphs with and without gaps.",
+    "drop-in": "From a batch to the result of an algorithm: a new `cugraph.Graph`, the drop-in, our own kernels.",
+    "floors": "Stores on the host beside lower bounds.",
+    "gpma": "The experiments of the GPMA paper.",
+    "graphvine": "The experiments of the GraphVine paper.",
+    "id-costs": "Updates under vertex ids of any kind, beside plain numbers.",
+    "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
+    "lpma": "The experiments of the LPMA paper.",
+    "slab-hash": "The experiments of the slab hash paper.",
+    "updates": "Insertions and deletions alone, for several kinds of batches.",
+    "window": "A window slides over a stream.",
+}
 
 
 def render_results(folders: Iterable[Path]) -> str:
@@ -53,21 +76,31 @@ def render_results(folders: Iterable[Path]) -> str:
 
 
 def _section(name: str, document: Mapping[str, Any]) -> Iterator[str]:
-    machine, dataset = document["machine"], document["dataset"]
-    yield f"## {name}\n"
-    yield f"    {document['command']}\n"
+    machine, dataset, rows = document["machine"], document["dataset"], document["rows"]
     hardware = machine.get("gpu") or f"{machine['cpu']}, {machine['cores']} cores"
     size = f"{dataset['edges']:,} edges, {dataset['vertices']:,} vertices"
-    yield f"Commit {document['commit']}; {hardware}; {dataset['name']}: {size}."
-    rows = document["rows"]
+    about = SUITES.get(document["suite"], f"Suite `{document['suite']}`.")
+    yield f"## {name}\n"
+    yield _fold(f"{about} {hardware}; {dataset['name']}: {size}.") + "\n"
+    yield _fold_command(document["command"])
     if len(rows) > MAX_ROWS:
-        yield f"{len(rows)} figures: see the file."
+        yield f"\n{len(rows)} figures: see the file."
         return
     yield "\n| what | operation | batch | steps | median | p90 | p99 | max |\n|---|---|---|---|---|---|---|---|"
     for row in rows:
         operation = row["algorithm"] or row["operation"]
         figures = " | ".join(format_ms(row[key]) for key in ("median_ms", "p90_ms", "p99_ms", "max_ms"))
         yield f"| {row['store']} | {operation} | {row['batch']:,} | {row['steps']} | {figures} |"
+
+
+def _fold(text: str) -> str:
+    return "\n".join(textwrap.wrap(text, MAX_WIDTH, break_on_hyphens=False))
+
+
+def _fold_command(command: str) -> str:
+    """Return a command as a block of code; a long one goes on after a backslash."""
+    lines = textwrap.wrap(command, MAX_WIDTH - 10, break_long_words=False, break_on_hyphens=False)
+    return "    " + " \\\n        ".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+import dynstore
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+# Laboratory notes and internals are for developers; all other pages are for users.
+FOR_DEVELOPERS = [ROOT / "docs" / "notes", ROOT / "docs" / "internals"]
+USER_PAGES = [
+    page for page in (ROOT / "docs").rglob("*.md") if not any(folder in page.parents for folder in FOR_DEVELOPERS)
+]
+USER_NAMES = [str(page.relative_to(ROOT)) for page in USER_PAGES]
+MAX_WIDTH = 100
+# Digits alone may be a commit, too, but neither those of a DOI nor round numbers in a command.
+COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
+BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
 NEEDS_GPU = ("dynstore.adapters import cugraph", "as_cugraph", "share_pool")
 
@@ -60,6 +75,56 @@ def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
     for language, body in blocks:
         if language == "text" and not body.startswith(">>>"):
             assert done.stdout == body
+
+
+def _public() -> Iterator[Any]:
+    """Yield the functions and classes with examples, base classes included."""
+    for module in (dynstore, dynstore.algorithms):
+        for value in (getattr(module, name) for name in module.__all__):
+            if isinstance(value, type):
+                yield from (base for base in value.__mro__ if base is not object)
+            elif inspect.isfunction(value):
+                yield value
+
+
+def test_the_examples_of_docstrings_print_what_they_show() -> None:
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
+    examples = {example.name: example for value in _public() for example in finder.find(value)}
+    for example in examples.values():
+        runner.run(example)
+    assert runner.summarize().failed == 0
+    assert {"bfs", "pagerank", "sssp", "track", "triangle_count"} <= {
+        name for name in examples if examples[name].examples
+    }
+
+
+def _slips(text: str) -> list[str]:
+    """Return what a page for users should not have."""
+    slips = [f"commit {commit}" for commit in COMMIT.findall(text)]
+    slips += re.findall(r"\bwanted\b", text, flags=re.IGNORECASE)
+    lines = [re.sub(r"\]\([^)]*\)", "]", line) for line in text.splitlines() if not line.startswith("|")]
+    return slips + [f"{len(line)} characters: {line}" for line in lines if len(line) > MAX_WIDTH]
+
+
+@pytest.mark.parametrize("page", USER_PAGES, ids=USER_NAMES)
+def test_pages_for_users_read_well(page: Path) -> None:
+    """They have no commits and no targets, which are for notes, and their lines fit on a screen."""
+    assert _slips(_text(page)) == []
+
+
+def test_slips_are_found() -> None:
+    assert _slips("since 8401671 it takes 3 ms") == ["commit 8401671"]
+    assert _slips("Wanted was 3 ms, at 9b2a6e4") == ["commit 9b2a6e4", "Wanted"]
+    assert len(_slips("long " * 30)) == 1
+    clean = "DOI 10.1109/TKDE.2023.3235941, 1,048,576 edges, --batch 1000000, [a page](" + "x" * 99 + ")"
+    assert _slips(f"{clean}\n| " + "long " * 30) == []
+
+
+def test_the_reference_names_every_method_of_the_graph() -> None:
+    page = _text("docs/reference/graph.md")
+    (internal,) = re.findall(r":exclude-members: ([\w,\s]*)\n\n", page)
+    named = re.findall(r"^   DynamicGraph\.(\w+)$", page, flags=re.MULTILINE) + re.split(r",\s+", internal)
+    assert sorted(named) == [name for name in dir(dynstore.DynamicGraph) if not name.startswith("_")]
 
 
 @cache
@@ -161,6 +226,51 @@ def test_the_stores_times() -> None:
         tables = [kept[store, "snapshot", batch] for batch in batches]
         shown = ", ".join(f"{ms:#.2g}" for ms in tables)
         assert snapshot == (shown if max(tables) >= 0.01 else "0")
+
+
+def test_the_other_figures_of_the_stores() -> None:
+    page = " ".join(_text("docs/choosing-a-store.md").split())
+    growing, ordinary = (
+        _median("h200/inserts-rmat22.json", store, "insert") for store in ("gpma+, inserts, growing", "gpma+, inserts")
+    )
+    assert f"takes {growing:.2f} ms, ten times" in page
+    assert round(growing / ordinary) == 10
+    hubs = _medians("h200/updates-rmat22.json")
+    times = [hubs[f"{store}, hub", "insert", 1_000_000] for store in ("gpma+", "merge")]
+    assert "take `gpma+` {:.2f} ms and `merge` {:.2f} ms".format(*times) in page
+    alone, turns = _medians("h200/kernel-times-rmat22.json"), _medians("h200/stores-rmat22.json")
+    inserts, deletes = (
+        [alone["gpma+", operation, batch] for batch in (10_000, 100_000, 1_000_000)]
+        for operation in ("insert", "delete")
+    )
+    assert "takes {:.3f}, {:.2f} and {:.2f} ms to insert".format(*inserts) in page
+    assert "and {:.3f}, {:.3f} and {:.3f} ms to delete".format(*deletes) in page
+    shares = {
+        operation: [
+            100 * (turns["slab_hash", operation, batch] / turns["gpma+", operation, batch] - 1)
+            for batch in (10_000, 100_000, 1_000_000)
+        ]
+        for operation in ("insert", "delete")
+    }
+    faster, slower = [-share for share in shares["insert"]], shares["delete"]
+    assert f"insertions are {min(faster):.0f} to {max(faster):.0f} % faster than in `gpma+`" in page
+    assert f"deletions {min(slower):.0f} to {max(slower):.0f} % slower" in page
+    at_4m = [_median("host/rmat20-directed.json", store, "update") for store in ("gpma+", "merge")]
+    assert f"it takes {at_4m[0] / at_4m[1]:.2f} times the time of `merge`" in page
+
+
+def test_why_it_is_fast() -> None:
+    table = _rows("docs/why-fast.md", "| stream | edges | batch | `gpma+` | SciPy | NumPy key sort | `merge` |")
+    names = ["mathoverflow-directed", "mathoverflow", "rmat20-directed"]
+    ways = [("gpma+", "update"), ("scipy", "convert"), ("numpy-key-sort", "convert"), ("merge", "update")]
+    for cells, name in zip(table.values(), names, strict=True):
+        rows = json.loads((RESULTS / f"host/{name}.json").read_text(encoding="utf-8"))["rows"]
+        (update,) = [row for row in rows if (row["store"], row["operation"]) == ("gpma+", "update")]
+        sizes = [f"{update[key]:,}" for key in ("edges", "batch")]
+        assert cells == sizes + [_short(_median(f"host/{name}.json", *way)) for way in ways]
+    header = "| from a batch to the result | a new `cugraph.Graph` | drop-in for cuGraph | our own kernel |"
+    totals = [_total("h200/drop-in-rmat22.json", f"{way}, bfs") for way in ("cugraph.Graph", "drop-in", "own kernels")]
+    assert _rows("docs/why-fast.md", header)["bfs"] == [f"{ms:.1f}" for ms in totals]
 
 
 def test_what_ids_cost() -> None:
