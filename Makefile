@@ -11,12 +11,13 @@ PYTEST_ARGS ?=
 # One stamp a set of packages: they are installed again only when pyproject.toml changes.
 RUN_STAMP := $(VENV)/.stamp-run
 TEST_STAMP := $(VENV)/.stamp-test
+DOCS_STAMP := $(VENV)/.stamp-docs
 PTX_STAMP := $(PTX_VENV)/.stamp
 
-CHECKED := dynstore algorithms adapters benchmarks tests examples
+CHECKED := dynstore algorithms adapters benchmarks tests examples docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-gpu mutations lint ptx clean
+.PHONY: help demo test test-thorough test-gpu mutations lint docs ptx clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +43,9 @@ lint: $(TEST_STAMP) ## Run ruff check, ruff format --check and mypy
 	$(RUN) -m ruff format --check $(wildcard $(CHECKED))
 	$(RUN) -m mypy
 
+docs: $(DOCS_STAMP) ## Build the documentation as a site in build/docs; warnings are errors
+	$(RUN) -m sphinx -b html -q -E -W --keep-going -d build/doctrees docs build/docs
+
 ptx: $(PTX_STAMP) ## Compile all CUDA kernels without a GPU; compare their PTX with tests/ptx/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py write $(PTX_VENV)/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py compare tests/ptx/digests.json $(PTX_VENV)/digests.json
@@ -60,6 +64,10 @@ $(RUN_STAMP): pyproject.toml | $(VENV)/bin/python
 $(TEST_STAMP): pyproject.toml | $(VENV)/bin/python
 	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[test]'
 	touch $@ $(RUN_STAMP)
+
+$(DOCS_STAMP): pyproject.toml | $(VENV)/bin/python
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@
 
 $(PTX_STAMP): pyproject.toml tests/ptx/requirements.txt
 	$(PYTHON) -m venv $(PTX_VENV)
