@@ -61,7 +61,13 @@ class EventTable:
         return int(max(self.src.max(), self.dst.max())) + 1 if len(self) else 0
 
     def sorted_by_time(self) -> EventTable:
-        """Return the events by time; events of one time keep their order."""
+        """Return the events by time; events of one time keep their order.
+
+        Returns
+        -------
+        EventTable
+            The same object if the order is right already.
+        """
         if self.time is None or len(self) < 2 or bool((self.time[1:] >= self.time[:-1]).all()):
             return self
         order = np.argsort(self.time, kind="stable")

@@ -62,6 +62,7 @@ def read_events(
     Parameters
     ----------
     path : str or path
+        The file.
     source, destination, weight, time, op : str or int, optional
         Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
         text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
@@ -74,8 +75,8 @@ def read_events(
     delimiter : str, optional
         One character; default: detected from the first row.
     header : bool, optional
-        Whether the first row holds names; default: it does if columns are given by name, or if none of its fields is a
-        number.
+        True if the first row holds names. By default it does if columns are given by name, or if none of its fields is
+        a number.
     vertex_dtype : {"int32", "int64"}
         Ids above 2^31 - 2 (2^63 - 2) are refused, or numbered.
     weight_dtype : {"float32", "float64"}
