@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.ids.hash_table import MULTIPLIER
+from dynstore.ids.cpu.hash_table import find_home
 from dynstore.windows.pairs import shift_of
 
 if TYPE_CHECKING:
@@ -16,25 +16,21 @@ if TYPE_CHECKING:
 
 __all__ = ["enter_rows", "leave_rows", "place_keys"]
 
-FACTOR = np.uint64(MULTIPLIER)
-HALF = np.uint64(32)
-
 
 @njit(cache=True, inline="always")
-def _find(keys, shift, key):
+def _find(keys, shift, seed, key):
     """Return the slot of a key, or the empty slot where it belongs."""
     mask = keys.shape[0] - 1
-    bits = np.uint64(key)
-    slot = np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
+    slot = find_home(key, shift, seed)
     while keys[slot] >= 0 and keys[slot] != key:
         slot = (slot + 1) & mask
     return slot
 
 
 @njit(cache=True)
-def _enter(keys, shift, counts, rows, slots, first):
+def _enter(keys, shift, seed, counts, rows, slots, first):
     for i in range(rows.shape[0]):
-        slot = _find(keys, shift, rows[i])
+        slot = _find(keys, shift, seed, rows[i])
         keys[slot] = rows[i]
         first[i] = counts[slot] == 0
         counts[slot] += 1
@@ -52,19 +48,19 @@ def _leave(counts, slots, last):
 
 
 @njit(cache=True)
-def _place(keys, shift, old, places):
+def _place(keys, shift, seed, old, places):
     for i in range(old.shape[0]):
         places[i] = -1
         if old[i] >= 0:
-            slot = _find(keys, shift, old[i])
+            slot = _find(keys, shift, seed, old[i])
             keys[slot] = old[i]
             places[i] = slot
 
 
-def enter_rows(backend: Backend, keys: Array, counts: Array, rows: Array) -> tuple[Array, Array]:
+def enter_rows(backend: Backend, keys: Array, seed: int, counts: Array, rows: Array) -> tuple[Array, Array]:
     """Count rows in; see :meth:`dynstore.windows.pairs.Pairs.enter`."""
     slots, first = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.bool_)
-    _enter(keys, shift_of(keys), counts, rows, slots, first)
+    _enter(keys, shift_of(keys), seed, counts, rows, slots, first)
     return slots, first
 
 
@@ -75,8 +71,8 @@ def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
     return last
 
 
-def place_keys(backend: Backend, keys: Array, old: Array) -> Array:
+def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:
     """Put distinct keys into an empty table, negative ones left out; return their slots, int32, -1 for those."""
     places = np.empty(old.shape[0], np.int32)
-    _place(keys, shift_of(keys), old, places)
+    _place(keys, shift_of(keys), seed, old, places)
     return places

@@ -18,10 +18,10 @@ __all__ = ["enter_rows", "leave_rows", "place_keys"]
 
 
 @device
-def d_claim_slot(keys, shift, key):
+def d_claim_slot(keys, shift, seed, key):
     """Return the slot of a key; an absent one claims an empty slot by a 64-bit compare and swap."""
     mask = keys.shape[0] - 1
-    slot = d_find_home(key, shift)
+    slot = d_find_home(key, shift, seed)
     there = np.int64(keys[slot])
     while there != key:
         if there == EMPTY:
@@ -35,11 +35,11 @@ def d_claim_slot(keys, shift, key):
 
 
 @kernel
-def k_enter_rows(keys, shift, counts, rows, slots, first):
+def k_enter_rows(keys, shift, seed, counts, rows, slots, first):
     """One thread owns one row; of several rows of a pair, the one that finds a count of 0 is the first."""
     i = cuda.grid(1)
     if i < rows.shape[0]:
-        slot = d_claim_slot(keys, shift, rows[i])
+        slot = d_claim_slot(keys, shift, seed, rows[i])
         slots[i] = slot
         first[i] = cuda.atomic.add(counts, slot, 1) == 0
 
@@ -56,19 +56,19 @@ def k_leave_rows(counts, slots, last):
 
 
 @kernel
-def k_place_keys(keys, shift, old, places):
+def k_place_keys(keys, shift, seed, old, places):
     """One thread owns one key of another table; keys are distinct, negative ones are left out."""
     i = cuda.grid(1)
     if i < old.shape[0]:
         places[i] = -1
         if old[i] >= 0:
-            places[i] = d_claim_slot(keys, shift, old[i])
+            places[i] = d_claim_slot(keys, shift, seed, old[i])
 
 
-def enter_rows(backend: Backend, keys: Array, counts: Array, rows: Array) -> tuple[Array, Array]:
+def enter_rows(backend: Backend, keys: Array, seed: int, counts: Array, rows: Array) -> tuple[Array, Array]:
     """Count rows in; see :meth:`dynstore.windows.pairs.Pairs.enter`."""
     slots, first = backend.empty(rows.shape[0], np.int32), backend.empty(rows.shape[0], np.bool_)
-    k_enter_rows.launch(rows.shape[0], keys, shift_of(keys), counts, rows, slots, first)
+    k_enter_rows.launch(rows.shape[0], keys, shift_of(keys), seed, counts, rows, slots, first)
     return slots, first
 
 
@@ -79,8 +79,8 @@ def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
     return last
 
 
-def place_keys(backend: Backend, keys: Array, old: Array) -> Array:
+def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:
     """Put distinct keys into an empty table; see :func:`dynstore.windows.cpu.place_keys`."""
     places = backend.empty(old.shape[0], np.int32)
-    k_place_keys.launch(old.shape[0], keys, shift_of(keys), old, places)
+    k_place_keys.launch(old.shape[0], keys, shift_of(keys), seed, old, places)
     return places

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -47,6 +48,8 @@ class Pairs:
         The sum of their weights.
     latest : array, shape (S,), int64 or float64, or None
         The greatest time of a row that names the pair.
+    seed : int
+        Changes where keys are, so that pairs cannot be chosen to collide.
     filled : int
         At most so many slots are not EMPTY.
     """
@@ -56,6 +59,7 @@ class Pairs:
     counts: Array
     sums: Array | None
     latest: Array | None
+    seed: int
     filled: int = 0
 
     @classmethod
@@ -73,7 +77,7 @@ class Pairs:
         if times is not None:
             latest = backend.empty(num_slots, times)
             latest.fill(-np.inf if latest.dtype.kind == "f" else np.iinfo(latest.dtype).min)
-        return cls(backend, keys, counts, sums, latest)
+        return cls(backend, keys, counts, sums, latest, secrets.randbits(63))
 
     @property
     def num_slots(self) -> int:
@@ -103,7 +107,7 @@ class Pairs:
             Whether the row is the only one of its pair; of several at once, one is.
         """
         self.filled += int(keys.shape[0])
-        slots, first = self.kernels.enter_rows(self.backend, self.keys, self.counts, keys)
+        slots, first = self.kernels.enter_rows(self.backend, self.keys, self.seed, self.counts, keys)
         return slots, first
 
     def leave(self, slots: Array) -> Array:
@@ -168,7 +172,7 @@ class Pairs:
         held = int(xp.count_nonzero(keys >= 0))
         times = None if self.latest is None else self.latest.dtype
         twin = Pairs.allocate(backend, held + more, self.sums is not None, times)
-        places = self.kernels.place_keys(backend, twin.keys, keys)
+        places = self.kernels.place_keys(backend, twin.keys, twin.seed, keys)
         old = xp.nonzero(places >= 0)[0]
         new = places[old]
         twin.counts[new] = self.counts[old]

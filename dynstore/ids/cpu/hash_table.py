@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "find_home",
     "insert_keys",
     "look_up_keys",
     "match_keys",
@@ -31,7 +32,7 @@ HALF = np.uint64(32)
 
 
 @njit(cache=True, inline="always")
-def _home(key, shift, seed):
+def find_home(key, shift, seed):
     """Return the home slot of a key, where its search begins."""
     bits = np.uint64(key) ^ np.uint64(seed)
     return np.int64(((bits ^ (bits >> HALF)) * FACTOR) >> np.uint64(shift))
@@ -45,7 +46,7 @@ def _look_up(cells, shift, seed, keys, numbers):
     for first in range(0, keys.shape[0], LANES):
         part, out = keys[first : first + LANES], numbers[first : first + LANES]
         for lane in range(part.shape[0]):
-            slots[lane] = _home(part[lane], shift, seed)
+            slots[lane] = find_home(part[lane], shift, seed)
         left = 0
         for lane in range(part.shape[0]):
             cell = 2 * slots[lane]
@@ -67,7 +68,7 @@ def _insert(cells, shift, seed, keys, numbers):
     mask = cells.shape[0] // 2 - 1
     for i in range(keys.shape[0]):
         if keys[i] >= 0:
-            slot = _home(keys[i], shift, seed)
+            slot = find_home(keys[i], shift, seed)
             while cells[2 * slot] != EMPTY:
                 slot = (slot + 1) & mask
             cells[2 * slot], cells[2 * slot + 1] = keys[i], numbers[i]
@@ -78,7 +79,7 @@ def _remove(cells, shift, seed, keys):
     mask = cells.shape[0] // 2 - 1
     for i in range(keys.shape[0]):
         if keys[i] >= 0:
-            slot = _home(keys[i], shift, seed)
+            slot = find_home(keys[i], shift, seed)
             while cells[2 * slot] != keys[i]:
                 slot = (slot + 1) & mask
             cells[2 * slot] = REMOVED
