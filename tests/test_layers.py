@@ -70,7 +70,7 @@ LIBRARIES = {
     "cupyx": (*CUDA, "adapters", "benchmarks"),
     "greenlet": ("cuda.simulator",),
     "hypothesis": ("testing",),
-    "llvmlite": ("cuda.memory",),
+    "llvmlite": ("cuda.memory", "stores.table.cpu.prefetch"),
     "networkx": ("adapters.networkx",),
     "numba": ("host_compiler", *CUDA),
     "pandas": ("input", "ids", "io", "adapters", "benchmarks"),

@@ -7,7 +7,7 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["choose_windows", "count_bits", "count_states", "group_by_leaf"]
+__all__ = ["choose_windows", "count_bits", "count_states", "count_zeros", "group_by_leaf"]
 
 
 @njit(cache=True)
@@ -17,6 +17,13 @@ def count_bits(word):
     word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
     word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
     return np.int64(np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24))
+
+
+@njit(cache=True)
+def count_zeros(word):
+    """Count the zeros below the lowest set bit, 32 if there is none."""
+    word = np.uint32(word)
+    return count_bits((word & (~word + np.uint32(1))) - np.uint32(1))
 
 
 @njit(cache=True)
