@@ -72,7 +72,7 @@ LIBRARIES = {
     "hypothesis": ("testing",),
     "llvmlite": ("cuda.memory", "stores.table.cpu.prefetch"),
     "networkx": ("adapters.networkx",),
-    "numba": ("host_compiler", *CUDA),
+    "numba": ("host_compiler", "stores.table.cpu.prefetch", *CUDA),
     "pandas": ("input", "ids", "io", "adapters", "benchmarks"),
     "polars": ("input", "io", "adapters"),
     "pyarrow": ("input", "io", "adapters"),

@@ -5,26 +5,28 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.pma.cpu.windows import count_bits, count_zeros
+
+from dynstore.stores.pma.cpu.windows import SHIFT_AT_MOST, count_bits, count_zeros
 from dynstore.stores.table.cpu.prefetch import prefetch
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
-# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution.
-SHIFT_AT_MOST = 4
 # How many windows before a window is written its memory is asked for.
 WINDOWS_AHEAD = 16
 
 
 @njit(cache=True)
 def write_rows(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``; rows are written in ascending order.
+    """Let the rows in (low, high], at least one, start at ``slot``; rows are written in ascending order.
 
-    Their old starts ascend, so if the outer two are right, all are: a long gap of ids costs nothing.
+    Most gaps of ids are short, so the first four rows are written without a branch on their number. The old starts of
+    the others ascend, so if the outer two are right, all are: a long gap of ids costs nothing.
     """
-    if low < high and (offsets[low + 1] != slot or offsets[high] != slot):
-        for row in range(low + 1, high + 1):
+    for step in range(1, 5):
+        offsets[np.uint64(min(low + step, high))] = slot
+    if high - low > 4 and (offsets[low + 5] != slot or offsets[high] != slot):
+        for row in range(low + 5, high + 1):
             offsets[row] = slot
 
 
@@ -76,7 +78,8 @@ def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_
         element, share = element + step, share + rest
         if share >= size:
             element, share = element + 1, share - size
-    write_rows(offsets, row, last_row, end)
+    if row < last_row:
+        write_rows(offsets, row, last_row, end)
 
 
 @njit(cache=True)
@@ -180,17 +183,16 @@ def write_windows(
         first, end = bounds[window, 0] * 32, bounds[window, 1] * 32
         first_key, end_key = bounds[window, 2], bounds[window, 3]
         if end - first == 32 and end_key - first_key <= SHIFT_AT_MOST:
-            older, old, last = -1, -1, -1  # what the keys before have moved up, see `shift_in`
+            old, last = -1, -1  # what the keys before have moved up, see `shift_in`
             for key in range(first_key, end_key):
                 i = pending[key]
                 place = places[i]
-                place += place <= older
                 place += place <= old
                 place += place <= last
                 weight = new_weights[i] if weighted else zero
                 row = np.int64(new_src[i])
                 moved = shift_in(src, dst, weights, valid, offsets, first >> 5, place, row, new_dst[i], weight)
-                older, old, last = old, last, moved
+                old, last = last, moved
             continue
         slot, count = first, 0
         for key in range(first_key, end_key):

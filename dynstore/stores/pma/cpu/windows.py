@@ -7,7 +7,11 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["choose_windows", "count_bits", "count_states", "count_zeros", "group_by_leaf"]
+__all__ = ["SHIFT_AT_MOST", "choose_windows", "count_bits", "count_states", "count_zeros", "group_by_leaf"]
+
+# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution, which takes about
+# as long (``python -m dynstore.benchmarks.host_costs``).
+SHIFT_AT_MOST = 3
 
 
 @njit(cache=True)
@@ -64,8 +68,10 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
 
     The root is within them (the caller has tested it), so every climb ends. A window inside a later, wider one is
     dropped, and a leaf inside a chosen window need not climb. So the chosen windows are the highest marked ancestors of
-    the level-by-level scheme in section 5. Returns the numbers of windows and of their leaves, and the leaves of the
-    largest.
+    the level-by-level scheme in section 5.
+
+    Returns the number of windows, the time that writing them takes in redistributed leaves, and the leaves of the
+    largest window.
     """
     num_windows, run = 0, 0
     while run < num_runs:
@@ -101,9 +107,12 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
             bounds[num_windows, 2], bounds[num_windows, 3] = run_pending[low], run_pending[high]
             num_windows += 1
         run = high
-    total, largest = 0, 0
+    leaves, shifted, largest = 0, 0, 0
     for i in range(num_windows):
-        leaves = bounds[i, 1] - bounds[i, 0]
-        total += leaves
-        largest = max(largest, leaves)
-    return num_windows, total, largest
+        size, keys = bounds[i, 1] - bounds[i, 0], bounds[i, 3] - bounds[i, 2]
+        largest = max(largest, size)
+        if size == 1 and keys <= SHIFT_AT_MOST:
+            shifted += keys
+        else:
+            leaves += size
+    return num_windows, leaves + shifted // SHIFT_AT_MOST, largest
