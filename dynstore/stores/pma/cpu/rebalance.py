@@ -52,7 +52,8 @@ def widen(backend: Backend, slots: SlotArrays, windows: Windows) -> Windows:
     """Return one window of all leaves in place of several: writing it is a merge of everything without fresh slots."""
     num_leaves = slots.num_slots >> 5
     bounds = np.array([[0, num_leaves, 0, windows.num_pending]], np.int64)
-    scratch = reserve_scratch(backend, slots, slots.num_edges + windows.num_pending)
+    most = slots.num_edges + windows.pending.shape[0]  # restored keys are not pending, but become edges
+    scratch = reserve_scratch(backend, slots, most)
     return Windows(bounds, windows.pending, scratch, num_leaves, windows.num_pending)
 
 
