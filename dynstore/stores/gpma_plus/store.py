@@ -7,14 +7,14 @@ that a merge of everything moves fewer bytes, everything is merged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from typing import Any
 
 import numpy as np
 
-from dynstore.batches.sorted import Batch
+from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import linear_limits
@@ -48,6 +48,35 @@ class GPMAPlusStore(WindowedStore):
     # How many unsorted attempts have failed in a row, and how many of the next insertions are not tried unsorted.
     _num_failures = 0
     _num_untried = 0
+
+    def plan_exchange(
+        self, leaving: EdgeBatch, arriving: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate
+    ) -> tuple[Plan, Plan] | None:
+        """Plan both on the host if the deletion only clears bits: then it moves no key that the insertion looks for."""
+        backend, kernels, slots = self.backend, self._window_kernels, self.slots
+        if backend.family != "cpu" or slots.pins or not slots.num_edges:
+            return None
+        gone, sparse = kernels.plan_delete(backend, slots, leaving, self._lower_limits)
+        if sparse is None or sparse.num_leaves:
+            return None
+        slots = slots.with_vertices(backend, num_vertices)
+        words = self._kernels.clear_copy(backend, slots, gone)
+        left = replace(slots, valid=words, num_edges=slots.num_edges - gone.found)
+        located, windows = kernels.plan_insert(backend, left, arriving, self._upper_limits)
+        if windows is None:
+            return None
+        merging = self._merge_is_cheaper(windows.num_leaves)
+        windows = self._widen(windows) if merging else windows
+        clear = backend.prepare(kernels.delete_in_place, backend, slots, leaving, gone, None)
+        add = on_duplicate == "add"
+        insertion = self._plan_in_place(
+            slots,
+            located,
+            left.num_edges + len(arriving) - located.found,
+            lambda target: backend.prepare(kernels.insert_in_place, backend, target, arriving, located, windows, add),
+            "merge" if merging else "in-place",
+        )
+        return Plan(gone.found, gone.found_loops, clear, path="in-place"), insertion
 
     @property
     def supports_speculation(self) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
-
 from dynstore.stores.pma.cpu.windows import SHIFT_AT_MOST, count_bits, count_zeros
-from dynstore.stores.table.cpu.prefetch import prefetch
+from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.table.cpu.prefetch import prefetch
+from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.stores.table.slots import ABSENT, TOMBSTONE
 
 if TYPE_CHECKING:
