@@ -52,12 +52,15 @@ class GPMAPlusStore(WindowedStore):
     def plan_exchange(
         self, leaving: EdgeBatch, arriving: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate
     ) -> tuple[Plan, Plan] | None:
-        """Plan both on the host if the deletion only clears bits: then it moves no key that the insertion looks for."""
+        """Plan both on the host: the deletion only clears bits, so it moves no key that the insertion looks for.
+
+        Leaves that it leaves too empty are compacted by a later deletion, or with the whole table.
+        """
         backend, kernels, slots = self.backend, self._window_kernels, self.slots
         if backend.family != "cpu" or slots.pins or not slots.num_edges:
             return None
-        gone, sparse = kernels.plan_delete(backend, slots, leaving, self._lower_limits)
-        if sparse is None or sparse.num_leaves:
+        gone = kernels.locate_batch(backend, slots, leaving)
+        if slots.num_edges - gone.found < self._lower_limits[-1] * slots.num_slots:
             return None
         slots = slots.with_vertices(backend, num_vertices)
         words = self._kernels.clear_copy(backend, slots, gone)

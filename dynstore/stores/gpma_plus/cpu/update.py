@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.stores.pma.cpu.rebalance import Windows
     from dynstore.stores.table.slots import SearchResult, SlotArrays
 
-__all__ = ["delete_in_place", "insert_in_place", "plan_delete", "plan_insert", "widen"]
+__all__ = ["delete_in_place", "insert_in_place", "locate_batch", "plan_delete", "plan_insert", "widen"]
 
 
 def plan_insert(

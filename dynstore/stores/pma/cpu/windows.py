@@ -7,7 +7,14 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["SHIFT_AT_MOST", "choose_windows", "count_bits", "count_states", "count_zeros", "group_by_leaf"]
+__all__ = [
+    "SHIFT_AT_MOST",
+    "choose_windows",
+    "count_bits",
+    "count_states",
+    "count_zeros",
+    "group_by_leaf",
+]
 
 # Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution, which takes about
 # as long (``python -m dynstore.benchmarks.host_costs``).
