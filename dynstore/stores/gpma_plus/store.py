@@ -66,16 +66,19 @@ class GPMAPlusStore(WindowedStore):
         words = self._kernels.clear_copy(backend, slots, gone)
         left = replace(slots, valid=words, num_edges=slots.num_edges - gone.found)
         located, windows = kernels.plan_insert(backend, left, arriving, self._upper_limits)
+        if windows is None:  # the table has to grow
+            return None
+        total = left.num_edges + len(arriving) - located.found
+        merging = self._merge_is_cheaper(windows.num_leaves)
+        windows = self._widen(windows, total) if merging else windows
         if windows is None:
             return None
-        merging = self._merge_is_cheaper(windows.num_leaves)
-        windows = self._widen(windows) if merging else windows
         clear = backend.prepare(kernels.delete_in_place, backend, slots, leaving, gone, None)
         add = on_duplicate == "add"
         insertion = self._plan_in_place(
             slots,
             located,
-            left.num_edges + len(arriving) - located.found,
+            total,
             lambda target: backend.prepare(kernels.insert_in_place, backend, target, arriving, located, windows, add),
             "merge" if merging else "in-place",
         )
@@ -143,9 +146,12 @@ class GPMAPlusStore(WindowedStore):
             return outcome
         return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
 
-    def _widen(self, windows: Any) -> Any | None:
-        """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""
-        if self.backend.family != "cpu" or self.slots.pins:
+    def _widen(self, windows: Any, total: int) -> Any | None:
+        """On the host writing all slots in place takes less time than fresh slots, unless an export shows them.
+
+        It is not done where the table grows: the fresh slots then have room for the next insertions.
+        """
+        if self.backend.family != "cpu" or self.slots.pins or self._slots_for(total) > self.slots.num_slots:
             return None
         return self._window_kernels.widen(self.backend, self.slots, windows)
 
