@@ -70,9 +70,7 @@ class GPMAPlusStore(WindowedStore):
             return None
         total = left.num_edges + len(arriving) - located.found
         merging = self._merge_is_cheaper(windows.num_leaves)
-        windows = self._widen(windows, total) if merging else windows
-        if windows is None:
-            return None
+        windows = self._widen(windows) if merging else windows
         clear = backend.prepare(kernels.delete_in_place, backend, slots, leaving, gone, None)
         add = on_duplicate == "add"
         insertion = self._plan_in_place(
@@ -146,12 +144,9 @@ class GPMAPlusStore(WindowedStore):
             return outcome
         return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
 
-    def _widen(self, windows: Any, total: int) -> Any | None:
-        """On the host writing all slots in place takes less time than fresh slots, unless an export shows them.
-
-        It is not done where the table grows: the fresh slots then have room for the next insertions.
-        """
-        if self.backend.family != "cpu" or self.slots.pins or self._slots_for(total) > self.slots.num_slots:
+    def _widen(self, windows: Any) -> Any | None:
+        """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""
+        if self.backend.family != "cpu" or self.slots.pins:
             return None
         return self._window_kernels.widen(self.backend, self.slots, windows)
 

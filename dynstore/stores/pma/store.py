@@ -78,7 +78,7 @@ class PackedArrayStore(Store):
         else:  # the root is too empty: shrink, but keep a reserved array, since compacting frees nothing
             merging = self._slots_for(total) < slots.num_slots
         if merging:
-            windows = None if windows is None else self._widen(windows, total)
+            windows = None if windows is None else self._widen(windows)
             if windows is None:
                 return self._plan_merge_out(slots, batch, located, total)
         return self._plan_in_place(
@@ -177,8 +177,8 @@ class PackedArrayStore(Store):
         """Whether a merge of everything is cheaper than writing ``leaves_in_place``."""
         return False
 
-    def _widen(self, windows: Any, total: int) -> Any | None:
-        """Return a window of all slots for a merge of ``total`` edges that needs no fresh slots; None where it does."""
+    def _widen(self, windows: Any) -> Any | None:
+        """Return a window of all slots for a merge of everything that needs no fresh slots; None where it does."""
         return None
 
     @property

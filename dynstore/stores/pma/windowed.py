@@ -58,7 +58,7 @@ class WindowedStore(PackedArrayStore):
         total = slots.num_edges + batch.count_edges() - located.found
         merging = windows is None or self._merge_is_cheaper(windows.num_leaves)
         if merging:
-            windows = None if windows is None else self._widen(windows, total)
+            windows = None if windows is None else self._widen(windows)
             if windows is None:
                 return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(
