@@ -136,19 +136,25 @@ class Exchanges(Updates):
                 self._check_sums(caller, arriving, on_duplicate, default_weight)
             batch = self._batch(arriving, on_duplicate, default_weight)
             num_gone = gone.num_edges(self._directed)
-            change = read_change(self._out, gone, False)
+            together = self._plan_together(gone, batch, naming, on_duplicate)
+            change = None if together is not None else read_change(self._out, gone, False)
             with Uninterrupted():
-                deletion = self._commit_deletion(gone)
+                deletion = self._commit_deletion(gone) if together is None else together[0]
                 deleted = 0 if deletion is None else self._found_edges(deletion.out)
                 try:
                     if naming.arrange is not None:
                         batch = naming.arrange(batch)
                     finish = None if follow is None else follow(naming)
-                    plans, batch, arrival = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
+                    if together is None:
+                        plans, batch, arrival = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
+                    else:
+                        plans, arrival = together[1], None
                 except BaseException:
-                    if deletion is not None:
+                    if deletion is not None and change is not None:
                         self._take_back(change, deleted)
                     raise
+                if together is not None:
+                    _commit_all(together[0])
                 if self._logs and deletion is not None:
                     self._record(change)
                 self._num_edges -= deleted
@@ -161,6 +167,19 @@ class Exchanges(Updates):
             duplicates=report.duplicates + len(leaving.src) - num_gone,
             grown=report.grown or (deletion is not None and deletion.out.grown),
         )
+
+    def _plan_together(
+        self, gone: EdgeBatch, batch: Batch, naming: IdPlan, on_duplicate: OnDuplicate
+    ) -> tuple[Plans, Plans] | None:
+        """Plan the deletion and the insertion before anything is written, where stores can; no log may follow."""
+        if self._logs or naming.arrange is not None or not len(gone) or not isinstance(batch, EdgeBatch):
+            return None
+        how = naming.num_vertices, on_duplicate
+        out = self._out.plan_exchange(gone, batch, *how)
+        if out is None or self._in is None:
+            return None if out is None else (Plans(out[0], None), Plans(out[1], None))
+        into = self._in.plan_exchange(gone.transposed(self.backend), batch.transposed(self.backend), *how)
+        return None if into is None else (Plans(out[0], into[0]), Plans(out[1], into[1]))
 
     def _planned_insertion(
         self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate
@@ -196,9 +215,7 @@ class Exchanges(Updates):
             return None
         outcome = self._attempt(Deletion(), batch) if self._supports_speculation else None
         plans = outcome if isinstance(outcome, Plans) else self._plan(Deletion(), batch)
-        for plan in plans:
-            if plan is not None:
-                plan.commit()
+        _commit_all(plans)
         return plans
 
     def _take_back(self, change: Change, deleted: int) -> None:
@@ -223,6 +240,10 @@ class Exchanges(Updates):
             raise OutOfMemoryError(
                 "update: memory ran out twice; the deletions are made, the insertions are not"
             ) from error
-        for plan in plans:
-            if plan is not None:
-                plan.commit()
+        _commit_all(plans)
+
+
+def _commit_all(plans: Plans) -> None:
+    for plan in plans:
+        if plan is not None:
+            plan.commit()

@@ -177,6 +177,21 @@ class Store(ABC):
     def plan_delete(self, batch: Any) -> Plan:
         """Plan to delete the edges of a batch that are there; ``batch`` as in :meth:`plan_insert`."""
 
+    def plan_exchange(
+        self, leaving: EdgeBatch, arriving: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate
+    ) -> tuple[Plan, Plan] | None:
+        """Plan to delete a batch and then to insert another, both before anything is written.
+
+        There are ``num_vertices`` rows afterwards. An edge in both batches is deleted first.
+
+        Returns
+        -------
+        pair of Plan, or None
+            The deletion, and the insertion into what it leaves; both must be committed, in this order. None if the
+            insertion can only be planned once the deletion is committed.
+        """
+        return None
+
     @property
     def supports_speculation(self) -> bool:
         """Whether :meth:`try_insert` and :meth:`try_delete` may write before the host knows what they find."""

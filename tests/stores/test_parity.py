@@ -26,14 +26,16 @@ def test_a_history_of_updates(store: str, vertex_dtype: str, directed: bool) -> 
     def history(device: str) -> Any:
         graph = DynamicGraph(directed=directed, weighted=True, store=store, device=device, vertex_dtype=vertex_dtype)
         rng = np.random.default_rng(5)
-        seen: list[Any] = []
+        reports: list[Any] = []
         for step in range(4):
             src, dst = rng.integers(0, 12, (2, 30))
-            seen.append(
+            reports.append(
                 graph.insert_edges((src, dst, rng.integers(0, 9, 30) / 2), on_duplicate=("replace", "add")[step % 2])
             )
-            seen.append(graph.delete_edges((dst[:12], src[:12])))
-        seen += [graph.insert_vertices([14]), graph.delete_vertices([3])]
+            reports.append(graph.delete_edges((dst[:12], src[:12])))
+        reports += [graph.insert_vertices([14]), graph.delete_vertices([3])]
+        # When gpma+ merges everything, and so when it grows, depends on what the device's kernels cost.
+        seen = [report[:5] if store == "gpma+" else report for report in reports]
         table = np.divmod(np.arange(200), 13)
         return [
             seen,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.batches.sorted import EdgeBatch
+from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -19,17 +20,29 @@ def make_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool) -> Edge
     """Sort int32 edges by (src, dst) and keep each once; ``mirrored``: in both directions, self-loops once."""
     count = int(src.shape[0])
     keys = np.empty(2 * count if mirrored else count, dtype=np.int64)
-    keys[:count] = src
-    keys[:count] <<= 32
-    keys[:count] |= dst
+    _pack(src, dst, keys[:count])
     if mirrored:
-        keys[count:] = dst
-        keys[count:] <<= 32
-        keys[count:] |= src
-    keys.sort()
-    ends = np.empty(keys.shape[0], dtype=np.bool_)
-    np.not_equal(keys[1:], keys[:-1], out=ends[:-1])
-    ends[-1:] = True
-    keys = keys[ends]
-    src, dst = (keys >> 32).astype(np.int32), keys.astype(np.int32)
-    return EdgeBatch(src, dst, None, int(np.count_nonzero(src == dst)) if mirrored else 0)
+        _pack(dst, src, keys[count:])
+    keys.sort()  # NumPy's sort uses vectors
+    some_src, some_dst = np.empty(keys.shape[0], np.int32), np.empty(keys.shape[0], np.int32)
+    kept, loops = _unpack_once(keys, some_src, some_dst)
+    return EdgeBatch(some_src[:kept], some_dst[:kept], None, int(loops) if mirrored else 0)
+
+
+@njit(cache=True)
+def _pack(src, dst, keys):
+    for i in range(keys.shape[0]):
+        keys[i] = np.int64(src[i]) << 32 | np.int64(dst[i])
+
+
+@njit(cache=True)
+def _unpack_once(keys, src, dst):
+    """Write each different key's ends in order; return their number, and that of the self-loops."""
+    kept, loops = np.uint64(0), 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        src[kept], dst[kept] = key >> 32, np.int32(key)
+        last = i + 1 == keys.shape[0] or keys[i + 1] != key
+        kept += np.uint64(last)
+        loops += last and (key >> 32) == (key & 0xFFFFFFFF)
+    return np.int64(kept), loops

@@ -7,13 +7,14 @@ that a merge of everything moves fewer bytes, everything is merged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 
-from dynstore.batches.sorted import Batch
+from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import linear_limits
@@ -47,6 +48,39 @@ class GPMAPlusStore(WindowedStore):
     # How many unsorted attempts have failed in a row, and how many of the next insertions are not tried unsorted.
     _num_failures = 0
     _num_untried = 0
+
+    def plan_exchange(
+        self, leaving: EdgeBatch, arriving: EdgeBatch, num_vertices: int, on_duplicate: OnDuplicate
+    ) -> tuple[Plan, Plan] | None:
+        """Plan both on the host: the deletion only clears bits, so it moves no key that the insertion looks for.
+
+        Leaves that it leaves too empty are compacted by a later deletion, or with the whole table.
+        """
+        backend, kernels, slots = self.backend, self._window_kernels, self.slots
+        if backend.family != "cpu" or slots.pins or not slots.num_edges:
+            return None
+        gone = kernels.locate_batch(backend, slots, leaving)
+        if slots.num_edges - gone.found < self._lower_limits[-1] * slots.num_slots:
+            return None
+        slots = slots.with_vertices(backend, num_vertices)
+        words = self._kernels.clear_copy(backend, slots, gone)
+        left = replace(slots, valid=words, num_edges=slots.num_edges - gone.found)
+        located, windows = kernels.plan_insert(backend, left, arriving, self._upper_limits)
+        if windows is None:  # the table has to grow
+            return None
+        total = left.num_edges + len(arriving) - located.found
+        merging = self._merge_is_cheaper(windows.num_leaves)
+        windows = self._widen(windows) if merging else windows
+        clear = backend.prepare(kernels.delete_in_place, backend, slots, leaving, gone, None)
+        add = on_duplicate == "add"
+        insertion = self._plan_in_place(
+            slots,
+            located,
+            total,
+            lambda target: backend.prepare(kernels.insert_in_place, backend, target, arriving, located, windows, add),
+            "merge" if merging else "in-place",
+        )
+        return Plan(gone.found, gone.found_loops, clear, path="in-place"), insertion
 
     @property
     def supports_speculation(self) -> bool:
@@ -109,6 +143,12 @@ class GPMAPlusStore(WindowedStore):
         if isinstance(outcome, Refused):
             return outcome
         return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
+
+    def _widen(self, windows: Any) -> Any | None:
+        """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""
+        if self.backend.family != "cpu" or self.slots.pins:
+            return None
+        return self._window_kernels.widen(self.backend, self.slots, windows)
 
     def _may_write(self, batch: Batch) -> Reason | None:
         """Return why the update cannot be speculative; None if both have edges and no export shows the slots."""

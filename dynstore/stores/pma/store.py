@@ -14,6 +14,7 @@ from dynstore.config import check_share
 from dynstore.errors import InputError
 from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.stores.table.slots import SearchResult, SlotArrays
+from dynstore.typing import Path
 
 __all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
 
@@ -77,16 +78,24 @@ class PackedArrayStore(Store):
         else:  # the root is too empty: shrink, but keep a reserved array, since compacting frees nothing
             merging = self._slots_for(total) < slots.num_slots
         if merging:
-            return self._plan_merge_out(slots, batch, located, total)
+            windows = None if windows is None else self._widen(windows)
+            if windows is None:
+                return self._plan_merge_out(slots, batch, located, total)
         return self._plan_in_place(
             slots,
             located,
             total,
             lambda target: backend.prepare(kernels.delete_in_place, backend, target, batch, located, windows),
+            "merge" if merging else "in-place",
         )
 
     def _plan_in_place(
-        self, slots: SlotArrays, located: SearchResult, total: int, prepare: Callable[[SlotArrays], Callable[[], None]]
+        self,
+        slots: SlotArrays,
+        located: SearchResult,
+        total: int,
+        prepare: Callable[[SlotArrays], Callable[[], None]],
+        path: Path = "in-place",
     ) -> Plan:
         """Plan to write to the slots, or to a copy if an export shows them; ``total``: the number of edges afterwards.
 
@@ -100,7 +109,7 @@ class PackedArrayStore(Store):
             target.num_edges = total
             self._take(target)
 
-        return Plan(located.found, located.found_loops, commit, path="in-place")
+        return Plan(located.found, located.found_loops, commit, path=path)
 
     def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: SearchResult, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
@@ -167,6 +176,10 @@ class PackedArrayStore(Store):
     def _merge_is_cheaper(self, leaves_in_place: int) -> bool:
         """Whether a merge of everything is cheaper than writing ``leaves_in_place``."""
         return False
+
+    def _widen(self, windows: Any) -> Any | None:
+        """Return a window of all slots for a merge of everything that needs no fresh slots; None where it does."""
+        return None
 
     @property
     def _upper_limits(self) -> np.ndarray:

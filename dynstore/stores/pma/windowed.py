@@ -56,13 +56,17 @@ class WindowedStore(PackedArrayStore):
         slots = self.slots.with_vertices(backend, num_vertices)
         located, windows = kernels.plan_insert(backend, slots, batch, self._upper_limits)
         total = slots.num_edges + batch.count_edges() - located.found
-        if windows is None or self._merge_is_cheaper(windows.num_leaves):
-            return self._plan_merge(slots, batch, located, add, total)
+        merging = windows is None or self._merge_is_cheaper(windows.num_leaves)
+        if merging:
+            windows = None if windows is None else self._widen(windows)
+            if windows is None:
+                return self._plan_merge(slots, batch, located, add, total)
         return self._plan_in_place(
             slots,
             located,
             total,
             lambda target: backend.prepare(kernels.insert_in_place, backend, target, batch, located, windows, add),
+            "merge" if merging else "in-place",
         )
 
     @property

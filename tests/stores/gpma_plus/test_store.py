@@ -125,7 +125,7 @@ def test_small_updates_stay_in_place_and_large_ones_merge():
     rng = np.random.default_rng(6)
     graph = make(random_batch(rng, 4000, 50_000))
     assert graph.insert_edges(random_batch(rng, 4000, 50)).path == "in-place"
-    assert graph.insert_edges(random_batch(rng, 4000, 5000)).path == "merge"
+    assert graph.insert_edges(random_batch(rng, 4000, 15_000)).path == "merge"
     assert graph.delete_edges(random_batch(rng, 4000, 50)).path == "in-place"
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynstore.stores.pma.cpu.rebalance import choose_windows_of, write_windows_of
+from dynstore.stores.pma.cpu.rebalance import choose_windows_of, widen, write_windows_of
 from dynstore.stores.pma.cpu.redistribute import set_located
 from dynstore.stores.pma.cpu.scratch import locate_batch, or_none
 from dynstore.stores.pma.cpu.update import delete_in_place, plan_delete
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.stores.pma.cpu.rebalance import Windows
     from dynstore.stores.table.slots import SearchResult, SlotArrays
 
-__all__ = ["delete_in_place", "insert_in_place", "plan_delete", "plan_insert"]
+__all__ = ["delete_in_place", "insert_in_place", "locate_batch", "plan_delete", "plan_insert", "widen"]
 
 
 def plan_insert(

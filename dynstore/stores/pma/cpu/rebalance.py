@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.stores.table.slots import SearchResult, SlotArrays
 
-__all__ = ["Windows", "choose_windows_of", "write_windows_of"]
+__all__ = ["Windows", "choose_windows_of", "widen", "write_windows_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,14 @@ class Windows:
     """The windows to write, ascending and disjoint, and the memory that writing them takes.
 
     ``bounds`` has one line for each: first leaf, last leaf + 1, first pending key, last pending key + 1.
+    ``num_leaves``: the time that writing them takes, in redistributed leaves.
     """
 
     bounds: np.ndarray
     pending: np.ndarray
     scratch: Scratch
     num_leaves: int
+    num_pending: int
 
 
 def choose_windows_of(
@@ -42,7 +44,17 @@ def choose_windows_of(
     num_windows, total, largest = choose_windows(
         slots.valid, num_leaves, limits, inserting, num_runs, run_leaf, run_keys, run_pending, bounds
     )
-    return Windows(bounds[:num_windows], pending, reserve_scratch(backend, slots, largest * 32), int(total))
+    scratch = reserve_scratch(backend, slots, largest * 32)
+    return Windows(bounds[:num_windows], pending, scratch, int(total), int(run_pending[num_runs]))
+
+
+def widen(backend: Backend, slots: SlotArrays, windows: Windows) -> Windows:
+    """Return one window of all leaves in place of several: writing it is a merge of everything without fresh slots."""
+    num_leaves = slots.num_slots >> 5
+    bounds = np.array([[0, num_leaves, 0, windows.num_pending]], np.int64)
+    most = slots.num_edges + windows.pending.shape[0]  # restored keys are not pending, but become edges
+    scratch = reserve_scratch(backend, slots, most)
+    return Windows(bounds, windows.pending, scratch, num_leaves, windows.num_pending)
 
 
 def write_windows_of(slots: SlotArrays, located: SearchResult, windows: Windows, new: Scratch) -> None:

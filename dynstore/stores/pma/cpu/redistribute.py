@@ -5,27 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from dynstore.host_compiler import njit
+from dynstore.stores.pma.cpu.windows import SHIFT_AT_MOST, count_bits, count_zeros
+from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
-# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution.
-SHIFT_AT_MOST = 4
-TOUCH_AHEAD = 16
+# How many windows before a window is written its memory is asked for.
+WINDOWS_AHEAD = 16
 
 
 @njit(cache=True)
 def write_rows(offsets, low, high, slot):
-    """Let the rows in (low, high] start at ``slot``; rows are written in ascending order.
+    """Let the rows in (low, high], at least one, start at ``slot``; rows are written in ascending order.
 
-    Their old starts ascend, so if the outer two are right, all are: a long gap of ids costs nothing.
+    Most gaps of ids are short, so the first four rows are written without a branch on their number. The old starts of
+    the others ascend, so if the outer two are right, all are: a long gap of ids costs nothing.
     """
-    if low < high and (offsets[low + 1] != slot or offsets[high] != slot):
-        for row in range(low + 1, high + 1):
+    for step in range(1, 5):
+        offsets[np.uint64(min(low + step, high))] = slot
+    if high - low > 4 and (offsets[low + 5] != slot or offsets[high] != slot):
+        for row in range(low + 5, high + 1):
             offsets[row] = slot
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_src, some_dst, some_weights):
     """Write ``count`` elements evenly over the slots [first, end), gaps repeating the key before them.
 
@@ -34,26 +38,47 @@ def spread(src, dst, weights, valid, offsets, first, end, count, last_row, some_
     size = end - first
     weighted = weights.shape[0] > 0
     row = np.int64(src[first - 1]) if first > 0 else np.int64(-1)
-    # Slot s of the window shows element floor(((s + 1) count - 1) / size), valid in the first slot that does.
-    element, share, fresh, word = np.uint64(0), count - 1, True, np.uint32(0)
-    for slot in range(np.uint64(first), np.uint64(end)):
-        word |= np.uint32(fresh) << np.uint32(slot & np.uint64(31))
-        new_row = np.int64(some_src[element])
-        if new_row != row:
-            write_rows(offsets, row, new_row, np.int64(slot))
-            row = new_row
-        src[slot], dst[slot] = some_src[element], some_dst[element]
+    # Slot s of the window shows element floor(((s + 1) count - 1) / size), valid in the first slot that does. For the
+    # slots of a leaf this is element + floor((share + j count) / size); a half keeps the rounding from the next number.
+    rate, scale = np.float64(count), 1.0 / size
+    element, share = 0, count - 1
+    step, rest = count * 32 // size, count * 32 % size
+    shown = np.int64(-1)  # the element in the slot before
+    for leaf in range(first >> 5, end >> 5):
+        base = np.uint64(leaf * 32)
+        here = slice(base, base + np.uint64(32))
+        leaf_src, leaf_dst = src[here], dst[here]
+        start = share + 0.5
+        for j in range(32):  # at first the leaf holds the numbers of its elements
+            leaf_src[j] = (start + rate * np.float64(np.int32(j))) * scale
+        word = np.uint32(element + leaf_src[0] != shown)
+        for j in range(1, 32):
+            word |= np.uint32(leaf_src[j] != leaf_src[j - 1]) << np.uint32(j)
+        valid[leaf] = word
+        shown = element + leaf_src[31]
         if weighted:
-            weights[slot] = some_weights[element]
-        if slot & np.uint64(31) == np.uint64(31):
-            valid[slot >> np.uint64(5)] = word
-            word = np.uint32(0)
-        share += count
-        fresh = share >= size
-        if fresh:
-            share -= size
-            element += np.uint64(1)
-    write_rows(offsets, row, last_row, end)
+            leaf_weights, from_weights = weights[here], some_weights[element:]
+            for j in range(32):
+                leaf_weights[j] = from_weights[np.uint32(leaf_src[j])]
+        from_src, from_dst = some_src[element:], some_dst[element:]
+        for j in range(32):
+            leaf_dst[j] = from_dst[np.uint32(leaf_src[j])]
+        for j in range(32):
+            leaf_src[j] = from_src[np.uint32(leaf_src[j])]
+        begun = np.uint32(leaf_src[0] != row)
+        for j in range(1, 32):
+            begun |= np.uint32(leaf_src[j] != leaf_src[j - 1]) << np.uint32(j)
+        while begun != 0:
+            j = count_zeros(begun)
+            begun &= begun - np.uint32(1)
+            new_row = np.int64(leaf_src[np.uint64(j)])
+            write_rows(offsets, row, new_row, leaf * 32 + j)
+            row = new_row
+        element, share = element + step, share + rest
+        if share >= size:
+            element, share = element + 1, share - size
+    if row < last_row:
+        write_rows(offsets, row, last_row, end)
 
 
 @njit(cache=True)
@@ -91,62 +116,49 @@ def _gather(src, dst, weights, valid, first, end, t_src, t_dst, t_weights, count
 
 
 @njit(cache=True)
-def _find_in_leaf(src, dst, leaf, row, key):
-    """Return the first slot of a leaf whose key is not below (row, key), else the slot behind the leaf."""
-    place, high = leaf * 32, leaf * 32 + 32
-    while place < high:
-        middle = (place + high) >> 1
-        if src[middle] < row or (src[middle] == row and dst[middle] < key):
-            place = middle + 1
-        else:
-            high = middle
-    return place
-
-
-@njit(cache=True)
 def shift_in(src, dst, weights, valid, offsets, leaf, place, row, key, weight):
     """Insert an edge before slot ``place`` of a leaf that has a gap; the edges up to the nearest gap move by one slot.
 
     If two gaps are equally near, the one before the place is taken. Keys keep their order, and the first slot of a run
-    stays the first. Only rows that begin at the written slots, or right behind them, get new starts.
+    stays the first. Returns the highest slot whose content has moved up, else -1.
     """
-    word, begin, end = np.uint32(valid[leaf]), leaf * 32, leaf * 32 + 32
-    before, after = place - 1, place
-    while before >= begin and (word >> np.uint32(before & 31)) & np.uint32(1):
-        before -= 1
-    while after < end and (word >> np.uint32(after & 31)) & np.uint32(1):
-        after += 1
-    if before < begin or (after < end and after - place < place - 1 - before):
-        gap, target, step = after, place, -1
+    word, begin = np.uint32(valid[leaf]), leaf * 32
+    lower = np.uint32((np.uint64(1) << np.uint64(place - begin)) - np.uint64(1))  # the slots before the place
+    after = begin + count_zeros(~word & ~lower)
+    below = np.uint32(~word & lower)  # then all bits up to its highest one
+    below |= below >> np.uint32(1)
+    below |= below >> np.uint32(2)
+    below |= below >> np.uint32(4)
+    below |= below >> np.uint32(8)
+    below |= below >> np.uint32(16)
+    before = begin - 1 + count_bits(below)
+    if before < begin or (after < begin + 32 and after - place < place - 1 - before):
+        gap, target = after, place
+        for slot in range(gap, target, -1):
+            src[slot], dst[slot] = src[slot - 1], dst[slot - 1]
+            if weights.shape[0] > 0:
+                weights[slot] = weights[slot - 1]
+        other = row + 1
+        while offsets[other] <= gap:  # it ends: the last offset is the number of slots
+            offsets[other] += 1
+            other += 1
+        moved = gap  # set here, not with `gap`: LLVM then makes code that takes two thirds of the time
     else:
-        gap, target, step = before, place - 1, 1
-    for slot in range(gap, target, step):
-        src[slot], dst[slot] = src[slot + step], dst[slot + step]
-        if weights.shape[0] > 0:
-            weights[slot] = weights[slot + step]
+        gap, target = before, place - 1
+        for slot in range(gap, target):
+            src[slot], dst[slot] = src[slot + 1], dst[slot + 1]
+            if weights.shape[0] > 0:
+                weights[slot] = weights[slot + 1]
+        other = row
+        while offsets[other] > gap:  # it ends: row 0 begins at slot 0
+            offsets[other] -= 1
+            other -= 1
+        moved = -1
     src[target], dst[target] = row, key
     if weights.shape[0] > 0:
         weights[target] = weight
     valid[leaf] = word | (np.uint32(1) << np.uint32(gap & 31))
-    first, last = min(gap, target), max(gap, target) + 1
-    before = np.int64(src[first - 1]) if first > 0 else np.int64(-1)
-    for slot in range(first, last + 1):
-        here = np.int64(src[slot]) if slot < src.shape[0] else np.int64(offsets.shape[0] - 1)
-        if here != before:
-            write_rows(offsets, before, here, slot)
-            before = here
-
-
-@njit(cache=True)
-def _touch(src, dst, valid, offsets, bounds, pending, places, new_src, first, end):
-    """Read where the first key of each window goes, so that the cache misses of several windows overlap."""
-    seen = np.int64(0)
-    for window in range(first, end):
-        if bounds[window, 2] < bounds[window, 3]:
-            i = pending[bounds[window, 2]]
-            slot = max(places[i] - 1, 0)
-            seen += src[slot] + dst[slot] + np.int64(valid[slot >> 5]) + offsets[new_src[i]]
-    return seen
+    return moved
 
 
 @njit(cache=True)
@@ -157,25 +169,32 @@ def write_windows(
 
     A pending key belongs before slot ``places[key]``, so the merge compares no keys.
     """
-    weighted = weights.shape[0] > 0
-    zero = weights.dtype.type(0)
-    seen = 0
+    weighted, zero = weights.shape[0] > 0, weights.dtype.type(0)
     for window in range(bounds.shape[0]):
-        if window % TOUCH_AHEAD == 0:
-            ahead = min(window + TOUCH_AHEAD, bounds.shape[0])
-            seen += _touch(src, dst, valid, offsets, bounds, pending, places, new_src, window, ahead)
+        ahead = window + WINDOWS_AHEAD
+        if ahead < bounds.shape[0] and bounds[ahead, 2] < bounds[ahead, 3]:
+            i = pending[bounds[ahead, 2]]
+            slot = max(places[i] - 1, 0)
+            prefetch(src, slot)
+            prefetch(dst, slot)
+            prefetch(valid, slot >> 5)
+            prefetch(offsets, np.int64(new_src[i]))
         first, end = bounds[window, 0] * 32, bounds[window, 1] * 32
-        slot, count = first, 0
-        if end - first == 32 and bounds[window, 3] - bounds[window, 2] <= SHIFT_AT_MOST:
-            for key in range(bounds[window, 2], bounds[window, 3]):
-                i, leaf = pending[key], first >> 5
+        first_key, end_key = bounds[window, 2], bounds[window, 3]
+        if end - first == 32 and end_key - first_key <= SHIFT_AT_MOST:
+            old, last = -1, -1  # what the keys before have moved up, see `shift_in`
+            for key in range(first_key, end_key):
+                i = pending[key]
                 place = places[i]
-                if key > bounds[window, 2]:  # the keys before have moved slots
-                    place = _find_in_leaf(src, dst, leaf, new_src[i], new_dst[i])
+                place += place <= old
+                place += place <= last
                 weight = new_weights[i] if weighted else zero
-                shift_in(src, dst, weights, valid, offsets, leaf, place, new_src[i], new_dst[i], weight)
+                row = np.int64(new_src[i])
+                moved = shift_in(src, dst, weights, valid, offsets, first >> 5, place, row, new_dst[i], weight)
+                old, last = last, moved
             continue
-        for key in range(bounds[window, 2], bounds[window, 3]):
+        slot, count = first, 0
+        for key in range(first_key, end_key):
             i = pending[key]
             count = _gather(src, dst, weights, valid, slot, places[i], t_src, t_dst, t_weights, count)
             slot = max(slot, places[i])
@@ -186,7 +205,6 @@ def write_windows(
         count = _gather(src, dst, weights, valid, slot, end, t_src, t_dst, t_weights, count)
         last_row = np.int64(src[end - 1])
         spread(src, dst, weights, valid, offsets, first, end, count, last_row, t_src, t_dst, t_weights)
-    return seen
 
 
 @njit(cache=True)

@@ -68,4 +68,5 @@ def respread(src, dst, weights, valid, offsets, first, end, inserting, row, key,
         if here != before:
             write_rows(offsets, before, here, slot)
             before = here
-    write_rows(offsets, before, last_row, end)
+    if before < last_row:
+        write_rows(offsets, before, last_row, end)

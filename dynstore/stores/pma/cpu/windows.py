@@ -7,7 +7,18 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
-__all__ = ["choose_windows", "count_bits", "count_states", "group_by_leaf"]
+__all__ = [
+    "SHIFT_AT_MOST",
+    "choose_windows",
+    "count_bits",
+    "count_states",
+    "count_zeros",
+    "group_by_leaf",
+]
+
+# Up to SHIFT_AT_MOST keys are shifted into a leaf one by one; more of them share one redistribution, which takes about
+# as long: 40 ns a shifted key, 100 to 120 ns a leaf (docs/internals/gpma_plus.md).
+SHIFT_AT_MOST = 3
 
 
 @njit(cache=True)
@@ -17,6 +28,13 @@ def count_bits(word):
     word = (word & np.uint32(0x33333333)) + ((word >> np.uint32(2)) & np.uint32(0x33333333))
     word = (word + (word >> np.uint32(4))) & np.uint32(0x0F0F0F0F)
     return np.int64(np.uint32(word * np.uint32(0x01010101)) >> np.uint32(24))
+
+
+@njit(cache=True)
+def count_zeros(word):
+    """Count the zeros below the lowest set bit, 32 if there is none."""
+    word = np.uint32(word)
+    return count_bits((word & (~word + np.uint32(1))) - np.uint32(1))
 
 
 @njit(cache=True)
@@ -57,8 +75,10 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
 
     The root is within them (the caller has tested it), so every climb ends. A window inside a later, wider one is
     dropped, and a leaf inside a chosen window need not climb. So the chosen windows are the highest marked ancestors of
-    the level-by-level scheme in section 5. Returns the numbers of windows and of their leaves, and the leaves of the
-    largest.
+    the level-by-level scheme in section 5.
+
+    Returns the number of windows, the time that writing them takes in redistributed leaves, and the leaves of the
+    largest window.
     """
     num_windows, run = 0, 0
     while run < num_runs:
@@ -94,9 +114,12 @@ def choose_windows(valid, num_leaves, limits, inserting, num_runs, run_leaf, run
             bounds[num_windows, 2], bounds[num_windows, 3] = run_pending[low], run_pending[high]
             num_windows += 1
         run = high
-    total, largest = 0, 0
+    leaves, shifted, largest = 0, 0, 0
     for i in range(num_windows):
-        leaves = bounds[i, 1] - bounds[i, 0]
-        total += leaves
-        largest = max(largest, leaves)
-    return num_windows, total, largest
+        size, keys = bounds[i, 1] - bounds[i, 0], bounds[i, 3] - bounds[i, 2]
+        largest = max(largest, size)
+        if size == 1 and keys <= SHIFT_AT_MOST:
+            shifted += keys
+        else:
+            leaves += size
+    return num_windows, leaves + shifted // SHIFT_AT_MOST, largest

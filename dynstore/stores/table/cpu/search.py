@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.host_compiler import njit
-from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
+from dynstore.stores.table.cpu.memory import prefetch
+from dynstore.stores.table.slots import ABSENT, TOMBSTONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -18,42 +19,51 @@ __all__ = ["locate_edges"]
 
 
 # Keys searched side by side, so that their cache misses overlap; ranges up to SHORT are counted instead of halved.
-LANES = 32
-SHORT = 32
+LANES = 64
+SHORT = 16
 
 
 @njit(cache=True)
 def _locate(offsets, dst, valid, edge_src, edge_dst, positions, states):
-    """Search the rows of LANES keys in lockstep, without branches on what is read."""
+    """Search the rows of LANES keys in lockstep, without branches on what is read.
+
+    Slots are unsigned: a signed index is tested for being negative, which takes as long as the search.
+    """
     num_vertices = offsets.shape[0] - 1
-    low, size, end = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    low, size, end = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
+    none, one = np.uint64(0), np.uint64(1)
     for first in range(0, edge_src.shape[0], LANES):
         lanes = min(LANES, edge_src.shape[0] - first)
-        longest = np.int64(0)
+        keys = edge_dst[first : first + lanes]
+        longest = none
         for lane in range(lanes):
             row = np.int64(edge_src[first + lane])
             known = row < num_vertices
-            low[lane] = offsets[row] if known else dst.shape[0]
-            end[lane] = offsets[row + 1] if known else dst.shape[0]
+            low[lane] = np.uint64(offsets[row] if known else dst.shape[0])
+            end[lane] = np.uint64(offsets[row + 1] if known else dst.shape[0])
             size[lane] = end[lane] - low[lane]
             longest = max(longest, size[lane])
         while longest > SHORT:
             for lane in range(lanes):
-                half = size[lane] >> 1
-                if half > 0:
-                    low[lane] += half if dst[low[lane] + half - 1] < edge_dst[first + lane] else 0
+                half = size[lane] >> one
+                if half > none:
+                    low[lane] += half if dst[low[lane] + half - one] < keys[lane] else none
                     size[lane] -= half
-            longest -= longest >> 1
+            longest -= longest >> one
         for lane in range(lanes):
-            key = edge_dst[first + lane]
+            key = keys[lane]
             rest = dst[low[lane] : low[lane] + size[lane]]
             below = np.int32(0)
             for i in range(rest.shape[0]):
                 below += np.int32(rest[i] < key)
-            position = low[lane] + below
-            state = ABSENT
-            if position < end[lane] and dst[position] == key:
-                state = PRESENT if (valid[position >> 5] >> np.uint32(position & 31)) & np.uint32(1) else TOMBSTONE
+            low[lane] += np.uint64(below)
+            prefetch(valid, np.int64(low[lane] >> np.uint64(5)))
+        for lane in range(lanes):
+            position = low[lane]
+            state = np.uint32(ABSENT)
+            if position < end[lane]:
+                bit = (valid[position >> np.uint64(5)] >> np.uint32(position & np.uint64(31))) & np.uint32(1)
+                state = np.uint32(dst[position] == keys[lane]) * (np.uint32(TOMBSTONE) + bit)
             positions[first + lane], states[first + lane] = position, state
 
 
