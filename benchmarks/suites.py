@@ -18,6 +18,7 @@ SUITES = {
     "lpma": "dynstore.benchmarks.papers.lpma",
     "papers": "dynstore.benchmarks.papers.all_papers",
     "slab-hash": "dynstore.benchmarks.papers.slab_hash",
+    "slides": "dynstore.benchmarks.slide_suite",
     "updates": "dynstore.benchmarks.update_suite",
     "window": "dynstore.benchmarks.window_suite",
 }
