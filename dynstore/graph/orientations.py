@@ -30,9 +30,10 @@ class Orientations(Neighborhoods):
 
     def drop_in_edges(self) -> bool:
         """Drop the in-edges, unless there is a snapshot of them; return whether they are gone."""
-        if True not in self._views:
-            self._in = None
-        return self._in is None
+        with self._out.lock:
+            if True not in self._views:
+                self._in = None
+            return self._in is None
 
     @contextmanager
     def _timing_in_edges(self) -> Iterator[None]:
