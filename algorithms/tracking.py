@@ -5,8 +5,14 @@ from __future__ import annotations
 import importlib
 import inspect
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from copy import copy
+from functools import cache
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
+import numpy as np
+
+from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
@@ -14,7 +20,12 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
 
-__all__ = ["TRACKED", "Answer", "Monitor", "track"]
+__all__ = ["TRACKED", "Answer", "Monitor", "Report", "track"]
+
+# What a preparation for the incremental way may take, in times of computing anew.
+PREPARATION = 4.0
+# After so many results in turn that were computed anew, what only the incremental way needs is dropped.
+MOST_UNUSED = 4
 
 # Name of the function -> module and class of its answer.
 _ANSWERS = {
@@ -33,10 +44,12 @@ class Answer(ABC):
     Attributes
     ----------
     edge_visits : int
-        Edge visits of the last call of :meth:`recompute` or :meth:`advance`; repeated visits count.
+        Edge visits of the last call that changed the state; repeated visits count.
     """
 
+    example: ClassVar[dict[str, Any]] = {}  # parameters for a graph that has the vertex 0
     edge_visits = 0
+    starts_warm = False  # whether :meth:`recompute` can start from the present state
 
     def __init__(self, G: DynamicGraph, **params: Any) -> None:
         self.G = G
@@ -47,16 +60,72 @@ class Answer(ABC):
         """Read the parameters as the function does; return False if they mean other vertices than last time."""
 
     @abstractmethod
-    def recompute(self) -> None:
-        """Compute the state anew."""
+    def recompute(self, warm: bool = False) -> None:
+        """Compute the answer anew, as fast as the function does; ``warm``: from the present state."""
+
+    def is_ready(self, deletes: bool) -> bool:
+        """Whether :meth:`advance` has all that it needs for changes with or without deletions."""
+        return True
+
+    def release(self) -> None:  # noqa: B027
+        """Drop what costs updates time and only :meth:`advance` needs; :meth:`is_ready` may be False from then on."""
+
+    @property
+    def upkeep_s(self) -> float:
+        """What updates have spent so far on what only :meth:`advance` needs."""
+        return 0.0
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether computing anew would drop what :meth:`prepare` has made."""
+        return False
+
+    def prepare(self, budget: Budget) -> bool:
+        """Compute the answer anew, and all that :meth:`advance` needs; return False if the budget is spent."""
+        self.recompute()
+        return True
 
     @abstractmethod
-    def advance(self, delta: Delta) -> bool:
+    def advance(self, delta: Delta, budget: Budget) -> bool:
         """Bring the state up to date; return False if it must be computed anew."""
 
     @abstractmethod
     def frame(self) -> Any:
         """Return the state as the function returns it."""
+
+
+class Report(NamedTuple):
+    """How a monitor computed its last result, and why.
+
+    Attributes
+    ----------
+    version : int
+        The graph's version that the result shows.
+    path : {"incremental", "warm", "recomputed"}
+    seconds : float
+        What it took, without making the frame.
+    why : str
+        Why this way was tried first.
+    changes : int
+        Changed edges since the result before; where they were not kept, the size of the graph.
+    expected : dict
+        Path -> what each way was expected to take, in seconds; None where nothing like it was measured before.
+    """
+
+    version: int
+    path: Path
+    seconds: float
+    why: str
+    changes: int
+    expected: dict[Path, float | None]
+
+    def __str__(self) -> str:
+        expected = ", ".join(f"{path} {_show_ms(value)}" for path, value in self.expected.items())
+        return f"version {self.version}: {self.path} in {_show_ms(self.seconds)}; {self.why}; expected: {expected}"
+
+
+def _show_ms(seconds: float | None) -> str:
+    return "unknown" if seconds is None else f"{1000 * seconds:.3g} ms"
 
 
 class Monitor:
@@ -71,14 +140,14 @@ class Monitor:
         The name of the function.
     version : int
         The version of the graph that the last result is for.
-    path : {"incremental", "recomputed"}
-        How that result was computed: from the changes, or anew.
+    path : {"incremental", "warm", "recomputed"}
+        How that result was computed: from the changes; anew from the last result; or anew.
     edge_visits : int
         Edge visits for that result; repeated visits count.
     """
 
     version: int
-    path: Literal["incremental", "recomputed"]
+    path: Path
     edge_visits: int
 
     def __init__(self, G: DynamicGraph, name: str, answer: Answer) -> None:
@@ -86,7 +155,10 @@ class Monitor:
         self._graph, self._answer = G, answer
         self._log: DeltaLog | None = G.follow()
         self._answer.read_params()
-        self._recompute(self._log)
+        self._costs, self._num_anew, self._upkeep_s = Costs(), 0, 0.0
+        weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
+        _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.backend.name)
+        self._update(self._log, "it is the first result")
 
     def __repr__(self) -> str:
         state = "closed" if self._log is None else self.path
@@ -126,25 +198,103 @@ class Monitor:
         if log is None:
             raise InputError(f"Monitor: {self.name} was closed; track it again")
         unchanged = self._answer.read_params()
-        if not unchanged or self._graph.version != self.version:
-            delta = self._graph.net_delta(log) if unchanged and log.complete else None
-            log.add(None, 0)  # if this fails half-way, the next call computes anew
-            if delta is not None and self._answer.advance(delta):
-                self._note(log, "incremental")
-            else:
-                self._recompute(log)
+        if not unchanged:
+            self._update(log, "the parameters name other vertices")
+        elif self._graph.version != self.version:
+            self._update(log, None)
+
+    def report(self) -> Report:
+        """Return how the last result was computed, what it took, and why this way was chosen."""
+        return self._report
 
     def close(self) -> None:
         """Stop following the graph; its updates then do no work for this monitor."""
         self._log = None
 
-    def _recompute(self, log: DeltaLog) -> None:
-        self._answer.recompute()
-        self._note(log, "recomputed")
-
-    def _note(self, log: DeltaLog, path: Literal["incremental", "recomputed"]) -> None:
+    def _update(self, log: DeltaLog, why: str | None) -> None:
+        """Bring the answer up to date; ``why`` it must be computed anew, None if any way will do."""
+        started, answer, costs = perf_counter(), self._answer, self._costs
+        work = self._work(log, why)
+        choice = costs.choose(work)
+        takes_changes = choice.path == "incremental" or choice.keeps
+        delta = self._graph.net_delta(log) if takes_changes and work.is_ready else None
+        summing_s = perf_counter() - started
+        log.add(None, 0)  # if this fails half-way, the next call computes anew
+        if choice.keeps:
+            self._compute_anew(copy(answer), work, choice.path)
+        path = self._try_changes(work, choice, delta, summing_s) if takes_changes else None
+        self._num_anew = 0 if takes_changes or choice.is_trial else self._num_anew + 1
+        if self._num_anew == MOST_UNUSED:
+            answer.release()
+            self._upkeep_s = answer.upkeep_s
+        if path is None:
+            path = self._compute_anew(answer, work, choice.anew_path if takes_changes else choice.path)
+        seconds = perf_counter() - started
+        costs.note_result(choice, seconds, path == choice.path)
         log.restart()
-        self.version, self.path, self.edge_visits = self._graph.version, path, self._answer.edge_visits
+        self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
+        self._report = Report(self.version, path, seconds, why or choice.why, work.changes, choice.expected)
+
+    def _work(self, log: DeltaLog, why: str | None) -> Work:
+        graph, answer = self._graph, self._answer
+        size = graph.number_of_edges() + graph.number_of_vertices()
+        complete = why is None and log.complete
+        deletes = not (complete and all(change.inserting for change in log.changes))
+        paths: list[Path] = ["recomputed"]
+        if answer.starts_warm and why is None:
+            paths.insert(0, "warm")
+        is_ready = complete and answer.is_ready(deletes)
+        if complete:
+            paths.append("incremental")
+        changes = log.num_edges if complete else size
+        return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
+
+    def _compute_anew(self, answer: Answer, work: Work, path: Path) -> Path:
+        begun = perf_counter()
+        answer.recompute(path == "warm")
+        self._graph.backend.synchronize()
+        self._costs.note(work, path, perf_counter() - begun)
+        return path
+
+    def _try_changes(self, work: Work, choice: Choice, delta: Delta | None, summing_s: float) -> Path | None:
+        """Bring the answer up to date from the changes, or without these prepare for it; return None if given up.
+
+        ``summing_s``: seconds that it took to sum up the changes.
+        """
+        answer, costs, begun = self._answer, self._costs, perf_counter()
+        budget = choice.budget(PREPARATION if delta is None else 1.0, costs.visit.rate)
+        anew: Path = "warm" if answer.starts_warm else "recomputed"
+        done = answer.prepare(budget) if delta is None else answer.advance(delta, budget)
+        self._graph.backend.synchronize()
+        seconds = summing_s + perf_counter() - begun
+        if delta is not None or not done:
+            costs.note_attempt(work, choice, seconds + answer.upkeep_s - self._upkeep_s, budget, done)
+        self._upkeep_s = answer.upkeep_s
+        if not done:
+            return None
+        return anew if delta is None else "incremental"
+
+
+@cache
+def _load_kernels(kind: type[Answer], directed: bool, vertex_dtype: str, weight_dtype: str | None, device: Any) -> None:
+    """Run all ways on a small graph, so that the first times measured are not those of compiling and loading."""
+    graph_type = importlib.import_module("dynstore.graph").DynamicGraph
+    weighted = {"weighted": True, "weight_dtype": weight_dtype} if weight_dtype else {}
+    graph = graph_type(directed=directed, vertex_dtype=vertex_dtype, device=device, **weighted)
+    rim = np.arange(1, 9)
+    edges = np.append(0 * rim, rim), np.append(rim, np.roll(rim, 1)), *((np.ones(16),) if weighted else ())
+    graph.insert_edges(edges)
+    answer, log, one = kind(graph, **kind.example), graph.follow(), tuple(column[-1:] for column in edges)
+    answer.read_params()
+    for change in (None, graph.delete_edges, graph.insert_edges, graph.delete_edges):
+        if change is not None:
+            change(one[:2] if change == graph.delete_edges else one)
+            if answer.is_ready(True):
+                answer.advance(graph.net_delta(log), Budget())
+        answer.recompute()
+        answer.recompute(warm=answer.starts_warm)
+        answer.prepare(Budget())
+        log.restart()
 
 
 def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:

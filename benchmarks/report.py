@@ -20,7 +20,7 @@ from dynstore.benchmarks.svg import line_chart, stacked_bars
 if TYPE_CHECKING:
     from dynstore.benchmarks.window_suite import WindowJob, WindowResult
 
-__all__ = ["page_style", "render_origin", "render_page"]
+__all__ = ["page_style", "render_lines", "render_origin", "render_page"]
 
 # Okabe and Ito's colours, which colour-blind readers can distinguish; lighter ones on a dark ground.
 _LIGHT = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b58900", "#56b4e9", "#7a5195", "#555555")
@@ -174,3 +174,20 @@ def render_origin(document: Mapping[str, Any], device: str) -> str:
     rows = "".join(f"<dt>{name}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items())
     command = f"<dt>Command</dt><dd><code>{escape(document['command'])}</code></dd>"
     return f"<h2>Where the figures come from</h2><dl>{rows}{command}</dl>"
+
+
+def render_lines(document: Mapping[str, Any], head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a plain page: what was run, and one table."""
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+    name = escape(f"dynstore bench --suite {document['suite']}: {document['dataset']['name']}")
+    machine = ", ".join(str(value) for value in document["machine"].values())
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title></head><body>'
+        f"<h1>{name}</h1><p>{escape(document['command'])}; {escape(document['commit'])}; {escape(machine)}</p><table>"
+        + row(head, "th")
+        + "".join(row(line, "td") for line in lines)
+        + "</table></body></html>\n"
+    )

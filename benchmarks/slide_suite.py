@@ -224,7 +224,9 @@ def _lines(result: SlideResult) -> list[tuple[str, ...]]:
         deleted, inserted = np.median(np.array(changed), axis=0)
         both = [percentiles(result.times[store, kind, way]) for way in (SLIDE, NET)]
         times = [format_ms(one[name]) for one in both for name in ("median_ms", "p90_ms")]
-        lines.append((store, kind, f"{deleted:,.0f}", f"{inserted:,.0f}", *times, format_ratio(result.ratio(store, kind))))
+        lines.append(
+            (store, kind, f"{deleted:,.0f}", f"{inserted:,.0f}", *times, format_ratio(result.ratio(store, kind)))
+        )
     return lines
 
 

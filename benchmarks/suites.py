@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dynstore.errors import unknown_name
@@ -19,6 +19,7 @@ SUITES = {
     "papers": "dynstore.benchmarks.papers.all_papers",
     "slab-hash": "dynstore.benchmarks.papers.slab_hash",
     "slides": "dynstore.benchmarks.slide_suite",
+    "tracked": "dynstore.benchmarks.tracked_suite",
     "updates": "dynstore.benchmarks.update_suite",
     "window": "dynstore.benchmarks.window_suite",
 }
@@ -45,6 +46,8 @@ class Suite:
         The suite has its own data sets: ``make_job`` takes their options, ``run`` gets None for events, and the result
         has ``dataset``. ``run`` also takes ``finished``, and calls ``finished(result, part)`` with the result so far
         and the part just added.
+    defaults : mapping
+        The command line's options that have another default for this suite.
     show_part : callable
         ``show_part(console, job, result, part)`` prints the part just added; only for suites with their own data sets.
     """
@@ -56,6 +59,7 @@ class Suite:
     show: Callable[..., None]
     render: Callable[..., str]
     own_data: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     show_part: Callable[..., None] = lambda *part: None
 
 

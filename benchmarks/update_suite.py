@@ -19,13 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import StoreRun
+from dynstore.benchmarks.report import render_lines
 from dynstore.benchmarks.stream import parse_batch, sorted_unique
 from dynstore.benchmarks.suites import Suite
 from dynstore.benchmarks.summary import format_ms
@@ -284,18 +284,7 @@ def _print(console: Console, job: UpdateJob, result: UpdateResult) -> None:
 
 
 def _render(document: Mapping[str, Any], job: UpdateJob, result: UpdateResult) -> str:
-    def row(cells: Sequence[str], tag: str) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    name = escape(f"dynstore bench --suite updates: {document['dataset']['name']}")
-    machine = ", ".join(str(value) for value in document["machine"].values())
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{name}</title></head><body>'
-        f"<h1>{name}</h1><p>{escape(document['command'])}; {escape(document['commit'])}; {escape(machine)}</p><table>"
-        + row(_HEAD, "th")
-        + "".join(row(line, "td") for line in _lines(result))
-        + "</table></body></html>\n"
-    )
+    return render_lines(document, _HEAD, _lines(result))
 
 
 SUITE = Suite("updates", UpdateJob, check_job, run_updates, _print, _render)

@@ -213,14 +213,14 @@ def bench(
     suite: Annotated[
         str,
         typer.Option(
-            help="window; updates: updates alone, by size and kind of batch; gpma, lpma, slab-hash, graphvine: the "
-            "experiments of a paper; papers: all of them.",
+            help="window; updates: updates alone, by size and kind of batch; tracked: tracked answers against "
+            "computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; papers: all of them.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="updates: kind of batches, repeatable; all by default.", rich_help_panel=_GRAPH),
+        typer.Option(help="updates, tracked: kind of batches, repeatable; all by default.", rich_help_panel=_GRAPH),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Folder of the papers' data sets.", rich_help_panel=_PAPERS)
@@ -261,21 +261,21 @@ def bench(
     check_outputs(json, report)
     chosen = get_suite(suite)
     _refuse_options(context, suite, _OF_STREAMS if chosen.own_data else _OF_PAPERS)
-    if suite != "updates":
+    if suite not in ("tracked", "updates"):
         _refuse_options(context, suite, ("kind",))
-    stores = store or ["gpma+", "rebuild", "merge"]
+    stores = store or chosen.defaults.get("store", ["gpma+", "rebuild", "merge"])
     options: dict[str, Any] = {"steps": steps, "device": device}
     if chosen.own_data:
         options |= {"stores": store, "data": data, "data_dir": data_dir, "shrink": shrink, "seed": seed}
         options |= {"tables": table, "limit_s": limit_seconds}
         options["store_options"] = _read_store_options(store_option or [], store or [])
     else:
-        algorithms = algorithm or ["bfs", "pagerank", "triangle_count"]
+        algorithms = algorithm or chosen.defaults.get("algorithm", ["bfs", "pagerank", "triangle_count"])
         options |= {
             "stores": stores,
             "algorithms": [] if algorithms == ["none"] else algorithms,
             "window": _read_share(window),
-            "batch": batch,
+            "batch": batch if _is_given(context, "batch") else chosen.defaults.get("batch", batch),
             "directed": directed,
             "weighted": weight is not None,
             "warm_start": warm_start,
@@ -371,9 +371,13 @@ def _describe(events: Any, seed: int | None) -> dict[str, Any]:
 def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:
     """Refuse given options that this suite does not use."""
     for name in names:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name != "DEFAULT":
+        if _is_given(context, name):
             raise InputError(f"--{name.replace('_', '-')}: --suite {suite} does not take it")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was typed."""
+    return getattr(context.get_parameter_source(name), "name", "DEFAULT") != "DEFAULT"
 
 
 def _read_share(text: str) -> float:

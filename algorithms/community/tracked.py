@@ -8,6 +8,7 @@ from dynstore.algorithms.community.api import chosen_counts, read_chosen
 from dynstore.algorithms.tracking import Answer
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
@@ -24,19 +25,19 @@ class TriangleAnswer(Answer):
         self._chosen = read_chosen(self.G, self.params.get("start_list"))
         return True  # which counts are reported does not change the counts
 
-    def recompute(self) -> None:
+    def recompute(self, warm: bool = False) -> None:
         csr = self.G.snapshot()
         self._counts = self.G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(csr)
         self.edge_visits = csr.num_edges
 
-    def advance(self, delta: Delta) -> bool:
+    def advance(self, delta: Delta, budget: Budget) -> bool:
         backend, csr = self.G.backend, self.G.snapshot()
         counts = backend.zeros(csr.num_vertices, csr.offsets.dtype)
         counts[: self._counts.shape[0]] = self._counts
-        self._counts = counts
         kernels = backend.kernels("dynstore.algorithms.community", "changes")
-        self.edge_visits = kernels.update_triangles(csr, delta, counts)
-        return True
+        self.edge_visits = kernels.update_triangles(csr, delta, counts, budget)
+        self._counts = counts
+        return not budget.is_spent
 
     def frame(self) -> Any:
         return chosen_counts(self.G, self._counts.copy(), self._chosen)

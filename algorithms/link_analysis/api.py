@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
+__all__ = ["iterate", "pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
 
 DEFAULT_MAX_ITER = 100
 
@@ -137,7 +137,7 @@ def pagerank(
     if precomputed_vertex_out_weight is not None:
         what = "precomputed_vertex_out_weight"
         out_weights = read_values(G, "pagerank", what, precomputed_vertex_out_weight, "sums", dtype, any_sum=True)
-    ranks, iterations, error = _iterate(G, out_weights, alpha, targets, start, limit, tol)
+    ranks, iterations, error = iterate(G, out_weights, alpha, targets, start, limit, tol)
     if np.isfinite(error):  # infinite weights make the ranks NaN
         _last_ranks[G] = ranks.copy(), G.ids.epoch
     converged = error < tol or ranks.shape[0] == 0
@@ -171,7 +171,7 @@ def pagerank_frame(G: DynamicGraph, ranks: Array) -> Frame:
     return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.frames)
 
 
-def _iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
+def iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
     """Return ranks, iterations and the last change, computed over the store's own rows or over in-edges in slots."""
     if not (G.is_directed() or G.is_weighted()):
         found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)

@@ -4,6 +4,9 @@ The ranks are kept as y = (I - alpha P)^-1 t. P distributes each vertex's rank a
 or the personalization. Divided by its sum, y is PageRank: the rank that vertices without edges would pass to t only
 makes the sum larger (Langville, Meyer, "Deeper Inside PageRank", Internet Mathematics 1(3), 2004, section 3). Nothing
 in y depends on V, so a new vertex changes nothing elsewhere.
+
+Computed anew, the ranks are those of the function, started from the last ranks. Their residual is made when it is
+needed (:meth:`PagerankAnswer.prepare`).
 """
 
 from __future__ import annotations
@@ -12,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.algorithms.costs import Budget
 from dynstore.algorithms.inputs import has_negative_weights
-from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers, read_personalization
+from dynstore.algorithms.link_analysis.api import iterate, pagerank_frame, read_numbers, read_personalization
 from dynstore.algorithms.tracking import Answer
 from dynstore.algorithms.traversal.tracked import grow
 from dynstore.errors import FailedToConvergeError, InputError
@@ -35,10 +39,11 @@ MODE_STEPS = 3
 
 
 class PagerankAnswer(Answer):
-    """Ranks, and the residual of each: the difference from what its neighbours pass to it."""
+    """Ranks, in any scale, and the residual of each: the difference from what its neighbours pass to it."""
 
-    _ranks: Array
-    _residuals: Array
+    _ranks: Any = None
+    _epoch = 0  # of the rows that the ranks are of
+    _residuals: Any = None
     _sums: Array  # sums of out-weights
     _mode: Array  # the shape of a residual that is pushed for long: passed on, it shrinks but keeps its shape
     _mode_change: Array  # the change of the residuals if it is added to the ranks
@@ -71,22 +76,50 @@ class PagerankAnswer(Answer):
         same = (self._targets[:size] == before).all() & (self._targets[size:] == 0).all()
         return bool(same)
 
-    def recompute(self) -> None:
+    @property
+    def starts_warm(self) -> bool:  # type: ignore[override]
+        return self._last_ranks() is not None
+
+    def is_ready(self, deletes: bool) -> bool:
+        return self.is_prepared
+
+    @property
+    def is_prepared(self) -> bool:
+        return self._residuals is not None
+
+    def recompute(self, warm: bool = False) -> None:
+        start = (self._first_ranks() if warm else self._equal_ranks()).astype(self._dtype)
+        targets = None if self._targets is None else self._targets.astype(self._dtype)
+        ranks, rounds, error = iterate(self.G, None, self._alpha, targets, start, self._max_rounds, self._tol)
+        if np.isfinite(error):  # infinite weights make the ranks NaN
+            self._ranks, self._residuals, self._epoch = ranks, None, self.G.ids.epoch
+        self.edge_visits = rounds * self.G.snapshot().num_edges
+        if not error < self._tol and ranks.shape[0]:  # float64 may get nearer
+            self.prepare(Budget())
+
+    def prepare(self, budget: Budget) -> bool:
         backend, out = self.G.backend, self.G.snapshot()
         if has_negative_weights(out):
             raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
         rows = backend.xp.arange(out.num_vertices, dtype=np.int64)
-        self._sums, self.edge_visits = self._kernels.sum_rows(out, rows)
-        self._ranks = backend.zeros(out.num_vertices, np.float64)
+        self._sums, visits = self._kernels.sum_rows(out, rows)
+        budget.note(visits)
+        inverse, ranks = self._invert(self._sums), self._first_ranks().astype(np.float64)
+        # In exact ranks, each vertex has alpha times what it is passed, and its share of this rest.
+        rest = self._alpha * float(ranks[self._sums == 0].sum()) + 1.0 - self._alpha
+        spread = self._spread()
+        self._ranks = ranks * (float(spread.sum()) / rest)
+        self._residuals = spread - self._ranks
+        budget.note(self._kernels.hand_on(out, self._ranks * inverse * self._alpha, self._residuals))
+        self._epoch = self.G.ids.epoch
         self._mode = self._mode_change = self._ranks[:0]
-        self._residuals = self._spread()
-        self.edge_visits += self._kernels.push_residuals(  # all residual, once
-            out, self._invert(self._sums), self._alpha, -1.0, self._ranks, self._residuals
-        )
-        self._settle()
-        self._find_mode()
+        done = self._settle(budget)
+        if done:
+            self._find_mode(budget)
+        self.edge_visits = budget.visits
+        return done
 
-    def advance(self, delta: Delta) -> bool:
+    def advance(self, delta: Delta, budget: Budget) -> bool:
         backend, xp, out = self.G.backend, self.G.backend.xp, self.G.snapshot()
         there = delta.slots >= 0
         changed = delta.before != there
@@ -112,15 +145,43 @@ class PagerankAnswer(Answer):
         values, handed = xp.stack((ranks, mode)) * self._alpha, xp.stack((residuals, mode_change))
         visits += self._kernels.replace_rows(out, delta, rows, self._invert(all_sums), sums, values, handed)
         all_sums[rows] = sums
-        self._ranks, self._sums, self._mode, self.edge_visits = ranks, all_sums, mode, visits
+        self._ranks, self._sums, self._mode = ranks, all_sums, mode
         self._residuals, self._mode_change = handed[0], handed[1]
-        self._settle()
-        return True
+        budget.note(visits)
+        done = self._settle(budget)
+        self.edge_visits = budget.visits
+        return done
 
     def frame(self) -> Any:
-        ranks = self.G.backend.xp.maximum(self._ranks, 0.0)
-        dtype = self.G.weight_dtype if self.G.is_weighted() else np.dtype(np.float32)
-        return pagerank_frame(self.G, (ranks / max(float(ranks.sum()), np.finfo(np.float64).tiny)).astype(dtype))
+        return pagerank_frame(self.G, self._divided(self._ranks).astype(self._dtype))
+
+    @property
+    def _dtype(self) -> np.dtype:
+        """The dtype of the function's ranks."""
+        return np.dtype(self.G.weight_dtype if self.G.is_weighted() else np.float32)
+
+    def _last_ranks(self) -> Array | None:
+        """Return the last ranks if they are of the present rows, the first of them."""
+        ranks = self._ranks
+        same = ranks is not None and self._epoch == self.G.ids.epoch
+        return ranks if same and 0 < ranks.shape[0] <= self.G.number_of_vertices() else None
+
+    def _first_ranks(self) -> Array:
+        """Return the last ranks with those of new vertices, or equal ones, summing to 1."""
+        last, ranks = self._last_ranks(), self._equal_ranks()
+        if last is None:
+            return ranks
+        ranks[: last.shape[0]] = self._divided(last)
+        return self._divided(ranks)
+
+    def _equal_ranks(self) -> Array:
+        num_vertices = self.G.number_of_vertices()
+        return self.G.backend.xp.full(num_vertices, 1.0 / max(num_vertices, 1))
+
+    def _divided(self, ranks: Array) -> Array:
+        """Return ranks that sum to 1; a residual that was pushed too far may have left some just below 0."""
+        ranks = self.G.backend.xp.maximum(ranks, 0.0)
+        return ranks / max(float(ranks.sum(dtype=np.float64)), np.finfo(np.float64).tiny)
 
     def _spread(self) -> Array:
         """Return t."""
@@ -134,8 +195,10 @@ class PagerankAnswer(Answer):
         xp = self.G.backend.xp
         return xp.where(sums > 0, 1.0 / xp.where(sums > 0, sums, 1.0), 0.0)
 
-    def _settle(self) -> None:
+    def _settle(self, budget: Budget) -> bool:
         """Push until the ranks are as accurate as those of ``pagerank``, which stops at an L1 change of ``tol``.
+
+        Return False if the budget is spent before.
 
         Each round is one pass over the vertices whose residual is large enough. Its step is then combined with those of
         the rounds before and with the kept mode, so that the residual is smallest (Anderson, "Iterative Procedures for
@@ -145,7 +208,7 @@ class PagerankAnswer(Answer):
         G, xp = self.G, self.G.backend.xp
         out, ranks, residuals = G.snapshot(), self._ranks, self._residuals
         if not out.num_vertices:
-            return
+            return True
         spread, inverse = self._spread(), self._invert(self._sums)
         total = float(spread.sum())
         threshold = MOVED_SHARE / (out.num_slots + out.num_vertices)
@@ -156,13 +219,15 @@ class PagerankAnswer(Answer):
             error = float(xp.abs(residuals - spread * (residuals.sum() / total)).sum())
             if error <= self._alpha * self._tol * float(ranks.sum()):
                 self._ranks, self._residuals = ranks, residuals
-                return
+                return True
+            if budget.is_spent:
+                return False
             if not np.isfinite(error):  # infinite weights make the ranks NaN
                 break
             norm = float(xp.abs(residuals).sum())
             new_ranks, new_residuals = ranks.copy(), residuals.copy()
-            self.edge_visits += self._kernels.push_residuals(
-                out, inverse, self._alpha, threshold * norm, new_ranks, new_residuals
+            budget.note(
+                self._kernels.push_residuals(out, inverse, self._alpha, threshold * norm, new_ranks, new_residuals)
             )
             steps = [*steps[1 - KEPT_ROUNDS :], (new_ranks - ranks, new_residuals - residuals)]
             tried = [*mode, *steps]
@@ -179,13 +244,13 @@ class PagerankAnswer(Answer):
             f"{error / float(ranks.sum()):.3g}; wanted less than tol={self._tol:g}. Raise max_iter or tol"
         )
 
-    def _find_mode(self) -> None:
+    def _find_mode(self, budget: Budget) -> None:
         """Pass the ranks on a few times; their shape then is the one that pushed residual approaches."""
         out, inverse = self.G.snapshot(), self._invert(self._sums)
         mode = self._ranks
         for _ in range(MODE_STEPS + 1):
             mode, before = self.G.backend.zeros(out.num_vertices, np.float64), mode
-            self.edge_visits += self._kernels.hand_on(out, before * inverse * self._alpha, mode)
+            budget.note(self._kernels.hand_on(out, before * inverse * self._alpha, mode))
         self._mode, self._mode_change = before, mode - before
 
     def _lengthen(self, steps: list[Array], residuals: Array, weights: Array) -> list[float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -10,15 +10,13 @@ from dynstore.algorithms.tracking import Answer
 from dynstore.algorithms.traversal.api import bfs_frame, read_bfs, read_sssp, search_hops, search_lengths, sssp_frame
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.backend import Backend
+    from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta
     from dynstore.typing import Array
 
-__all__ = ["BfsAnswer", "PathAnswer", "SsspAnswer", "grow", "too_many"]
-
-# If more than this share of the vertices lose their distance, searching anew is cheaper. So few are always repaired.
-LOST_SHARE = 1 / 8
-MIN_LOST = 1024
+__all__ = ["BfsAnswer", "InEdges", "PathAnswer", "SsspAnswer", "grow"]
 
 
 def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
@@ -29,16 +27,33 @@ def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
     return longer
 
 
-def too_many(num_lost: int, num_vertices: int) -> bool:
-    """Whether searching anew is cheaper, as many vertices have lost their distance."""
-    return num_lost > max(MIN_LOST, LOST_SHARE * num_vertices)
+class InEdges:
+    """The in-edges of a directed graph, as long as an answer wants to have them; an undirected graph needs none."""
+
+    def __init__(self, G: DynamicGraph) -> None:
+        self._graph, self._made = G, False
+
+    def __bool__(self) -> bool:
+        return not self._graph.is_directed() or self._graph.has_in_edges
+
+    def make(self) -> None:
+        """Make them, and let updates keep them from then on."""
+        self._made |= not self
+        self._graph.snapshot(transposed=True)
+
+    def drop(self) -> None:
+        """Drop them if this has made them, and nobody looks at them now."""
+        if self._made:
+            self._made = not self._graph.drop_in_edges()
+
+    @property
+    def upkeep_s(self) -> float:
+        """What updates have spent on in-edges that this has made, and on no others."""
+        return self._graph.in_seconds if self._made else 0.0
 
 
 class PathAnswer(Answer):
-    """Base class of searches by hops and by lengths.
-
-    A directed graph makes its in-edge orientation for the first update, and keeps it from then on.
-    """
+    """Base class of searches by hops and by lengths; a directed graph has to have in-edges for the incremental way."""
 
     _start: tuple[Any, ...] | None = None  # start rows, and the limit of distances
     _limit: Any  # all distances stay below it
@@ -48,23 +63,48 @@ class PathAnswer(Answer):
     # Whether an edge of length 0 joins equal distances. Then parents are not nearer, and support cannot be decided.
     _tied = False
 
-    def advance(self, delta: Delta) -> bool:
-        if self._tied or self._has_negative_weights(delta):
+    def __init__(self, G: DynamicGraph, **params: Any) -> None:
+        super().__init__(G, **params)
+        self._in_edges = InEdges(G)
+
+    def is_ready(self, deletes: bool) -> bool:
+        return not self._tied and bool(self._in_edges)
+
+    @property
+    def is_prepared(self) -> bool:
+        return self.G.is_directed() and bool(self._in_edges)
+
+    def prepare(self, budget: Budget) -> bool:
+        self.recompute()
+        self._in_edges.make()
+        return True
+
+    def release(self) -> None:
+        self._in_edges.drop()
+
+    @property
+    def upkeep_s(self) -> float:
+        return self._in_edges.upkeep_s
+
+    def advance(self, delta: Delta, budget: Budget) -> bool:
+        if self._has_negative_weights(delta):
             return False
         backend, out, into = self.G.backend, self.G.snapshot(), self.G.snapshot(transposed=True)
         kernels = backend.kernels("dynstore.algorithms.traversal", "repair")
         distances = grow(backend, self._distances, out.num_vertices, self._unreached)
         predecessors = grow(backend, self._predecessors, out.num_vertices, -1)
         suspects = kernels.find_suspects(out, delta, distances, predecessors, False)
-        lost, visits = kernels.invalidate(out, into, suspects, distances, predecessors, False)
-        if too_many(lost.shape[0], out.num_vertices):
+        lost, _ = kernels.invalidate(out, into, suspects, distances, predecessors, False, budget)
+        if budget.is_spent:
             return False
-        reached, seen = kernels.relax(out, into, lost, lost[:0], delta, self._limit, distances, False)
+        reached, _ = kernels.relax(out, into, lost, lost[:0], delta, self._limit, distances, False, budget)
+        if budget.is_spent:
+            return False
         touched = backend.xp.unique(backend.xp.concatenate((lost, reached)))
-        self._tied, more = kernels.refit(out, into, touched, delta, distances, predecessors, False)
+        self._tied, _ = kernels.refit(out, into, touched, delta, distances, predecessors, False, budget)
         self._distances, self._predecessors = distances, predecessors
-        self.edge_visits = visits + seen + more
-        return not self._tied
+        self.edge_visits = budget.visits
+        return not (self._tied or budget.is_spent)
 
     def _has_negative_weights(self, delta: Delta) -> bool:
         return False
@@ -72,6 +112,8 @@ class PathAnswer(Answer):
 
 class BfsAnswer(PathAnswer):
     """Distances in edges."""
+
+    example: ClassVar[dict[str, Any]] = {"start": 0}
 
     def read_params(self) -> bool:
         params = dict(self.params)
@@ -82,7 +124,7 @@ class BfsAnswer(PathAnswer):
         self._limit = min(limit, self._unreached - 1) + 1
         return before == self._start
 
-    def recompute(self) -> None:
+    def recompute(self, warm: bool = False) -> None:
         assert self._start is not None
         found = search_hops(self.G, np.array(self._start[0]), self._start[1])
         self._distances, self._predecessors = found
@@ -95,13 +137,15 @@ class BfsAnswer(PathAnswer):
 class SsspAnswer(PathAnswer):
     """Distances in sums of weights."""
 
+    example: ClassVar[dict[str, Any]] = {"source": 0}
+
     def read_params(self) -> bool:
         before, self._start = self._start, read_sssp(self.G, **self.params)
         self._unreached = float(np.finfo(self.G.weight_dtype).max)
         self._limit = min(self._start[1], self._unreached)
         return before == self._start
 
-    def recompute(self) -> None:
+    def recompute(self, warm: bool = False) -> None:
         assert self._start is not None
         self._distances, self._predecessors = search_lengths(self.G, *self._start)
         out = self.G.snapshot()

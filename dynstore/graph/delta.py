@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dynstore.batches.sorted import sort_unique
+from dynstore.batches.unsorted import UnsortedBatch
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.stores.base import Store
+    from dynstore.stores.table.slots import SearchResult
     from dynstore.typing import Array
 
 __all__ = ["Change", "Delta", "DeltaLog", "net_delta", "read_change"]
@@ -23,13 +25,17 @@ class Change:
     Attributes
     ----------
     src, dst : array, shape (B,), vertex dtype
-        Numbers of rows, sorted and unique; undirected edges in both directions.
+        Numbers of rows.
     before : array, shape (B,), bool
         Whether each edge was there.
     weights : array, shape (B,), or None
         Weights before the update, 0 for absent edges; None for an unweighted graph.
     inserting : bool
         Whether the edges were inserted; else they were deleted.
+    sorted : bool
+        Whether the edges are sorted and unique, undirected ones in both directions. Else they are as they came.
+    mirrored : bool
+        Whether each edge stands for its mirror image, too.
     """
 
     src: Array
@@ -37,6 +43,8 @@ class Change:
     before: Array
     weights: Array | None
     inserting: bool
+    sorted: bool = True
+    mirrored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +110,29 @@ class DeltaLog:
         self.num_edges, self.complete = 0, True
 
 
-def read_change(store: Store, batch: Batch, inserting: bool) -> Change:
-    """Look up a batch's edges in a store before the update."""
+def read_change(store: Store, batch: Batch, inserting: bool, located: SearchResult | None = None) -> Change:
+    """Return a batch's edges as they are in a store before the update.
+
+    An update that is written in one step does not sort its batch, so the batch is kept as it came, and sorted when a
+    result needs it. ``located``: where the store's plan has found the sorted edges; else they are looked up.
+    """
+    batch = batch.known()
+    if isinstance(batch, UnsortedBatch):
+        src, dst = (column.copy() for column in batch.columns)  # the caller may write to its own later
+        return Change(src, dst, *store.look_up(src, dst), inserting, False, batch.mirrored)
     edges = batch.materialized()
-    before, weights = store.look_up(edges.src, edges.dst)
-    return Change(edges.src, edges.dst, before, weights, inserting)
+    found = store.look_up(edges.src, edges.dst) if located is None else store.read_located(located)
+    return Change(edges.src, edges.dst, *found, inserting)
 
 
 def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
     """Combine changes: each edge's state before its first change, and its state now."""
     xp = backend.xp
-    if len(changes) == 1:
+    if len(changes) == 1 and changes[0].sorted:
         src, dst, before, weights = changes[0].src, changes[0].dst, changes[0].before, changes[0].weights
     else:
         # Of equal edges the last one is kept, so the first change goes last.
-        backwards = changes[::-1]
+        backwards = [part for change in changes[::-1] for part in _directions(change)]
         src, dst = (xp.concatenate([getattr(change, end) for change in backwards]) for end in ("src", "dst"))
         places = xp.arange(src.shape[0], dtype="float64")
         src, dst, kept = sort_unique(backend, src, dst, places)
@@ -128,3 +144,8 @@ def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
             weights = xp.concatenate([change.weights for change in backwards])[chosen]
     inserting = [change.inserting for change in changes]
     return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))
+
+
+def _directions(change: Change) -> list[Change]:
+    """Return a change, and the one of its mirror images if it stands for both."""
+    return [change, replace(change, src=change.dst, dst=change.src)] if change.mirrored else [change]

@@ -314,9 +314,8 @@ class DynamicGraph(Conversions, Saving):
             nothing = self.backend.empty(0, self.vertex_dtype)
             batch = EdgeBatch(nothing, nothing, None)
             plans = self._plan(Growth(naming.num_vertices), batch)
-            change = self._read_change(batch, True)
         with Uninterrupted():
-            self._commit(plans, naming.commit, change)
+            self._commit(plans, naming.commit)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
@@ -348,10 +347,10 @@ class DynamicGraph(Conversions, Saving):
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
-            plans, change = self._plan(Deletion(), batch), self._read_change(batch, False)
+            plans = self._plan(Deletion(), batch)
             num_edges = batch.num_edges(self._directed)
         with Uninterrupted():
-            return self._finish_deletion(plans, change, num_edges, 0, forget)
+            return self._finish_deletion(plans, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
@@ -403,7 +402,7 @@ class DynamicGraph(Conversions, Saving):
                 forget = _both(forget, window.plan_clear())
         with Uninterrupted():
             self._in = None
-            self._commit(Plans(plan, None), forget, None)
+            self._commit(Plans(plan, None, None), forget)
             self._num_edges = 0
 
 

@@ -146,19 +146,19 @@ class Exchanges(Updates):
                         batch = naming.arrange(batch)
                     finish = None if follow is None else follow(naming)
                     if together is None:
-                        plans, batch, arrival = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
+                        plans, batch = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
                     else:
-                        plans, arrival = together[1], None
+                        plans = together[1]
                 except BaseException:
                     if deletion is not None and change is not None:
                         self._take_back(change, deleted)
                     raise
                 if together is not None:
-                    _commit_all(together[0])
+                    self._write(together[0])
                 if self._logs and deletion is not None:
                     self._record(change)
                 self._num_edges -= deleted
-                report = self._finish_insertion(plans, batch, arriving, naming, arrival)
+                report = self._finish_insertion(plans, batch, arriving, naming)
                 if finish is not None:
                     finish()
         return report._replace(
@@ -177,23 +177,20 @@ class Exchanges(Updates):
         how = naming.num_vertices, on_duplicate
         out = self._out.plan_exchange(gone, batch, *how)
         if out is None or self._in is None:
-            return None if out is None else (Plans(out[0], None), Plans(out[1], None))
+            return None if out is None else (Plans(out[0], None, None), Plans(out[1], None, None))
         into = self._in.plan_exchange(gone.transposed(self.backend), batch.transposed(self.backend), *how)
-        return None if into is None else (Plans(out[0], into[0]), Plans(out[1], into[1]))
+        return None if into is None else (Plans(out[0], into[0], None), Plans(out[1], into[1], None))
 
-    def _planned_insertion(
-        self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate
-    ) -> tuple[Plans, Batch, Change | None]:
+    def _planned_insertion(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> tuple[Plans, Batch]:
         """Attempt or plan an insertion; nothing fails after that."""
-        operation, change = Insertion(num_vertices, on_duplicate), None
+        operation = Insertion(num_vertices, on_duplicate)
         speculates = self._supports_speculation
         outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):
             batch = outcome.batch
             outcome = self._plan(operation, batch)
-            change = self._read_change(batch, True)
         batch.count_edges()  # may still fail here
-        return outcome, batch, change
+        return outcome, batch
 
     def has_numbers(self, src: Array, dst: Array) -> Array:
         """Return whether edges between rows of these numbers are there, bool, shape (B,)."""
@@ -215,7 +212,7 @@ class Exchanges(Updates):
             return None
         outcome = self._attempt(Deletion(), batch) if self._supports_speculation else None
         plans = outcome if isinstance(outcome, Plans) else self._plan(Deletion(), batch)
-        _commit_all(plans)
+        self._write(plans)
         return plans
 
     def _take_back(self, change: Change, deleted: int) -> None:
@@ -240,10 +237,4 @@ class Exchanges(Updates):
             raise OutOfMemoryError(
                 "update: memory ran out twice; the deletions are made, the insertions are not"
             ) from error
-        _commit_all(plans)
-
-
-def _commit_all(plans: Plans) -> None:
-    for plan in plans:
-        if plan is not None:
-            plan.commit()
+        self._write(plans)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dynstore.batches.sorted import EdgeBatch
@@ -18,6 +21,25 @@ class Orientations(Neighborhoods):
     """The part of :class:`dynstore.DynamicGraph` that keeps both orientations."""
 
     _store_options: dict[str, Any]
+    in_seconds = 0.0  # what updates have spent on in-edges
+
+    @property
+    def has_in_edges(self) -> bool:
+        """Whether in-edges are kept."""
+        return self._in is not None
+
+    def drop_in_edges(self) -> bool:
+        """Drop the in-edges, unless there is a snapshot of them; return whether they are gone."""
+        with self._out.lock:
+            if True not in self._views:
+                self._in = None
+            return self._in is None
+
+    @contextmanager
+    def _timing_in_edges(self) -> Iterator[None]:
+        begun = perf_counter()
+        yield
+        self.in_seconds += perf_counter() - begun
 
     def _in_store(self) -> Store:
         if self._in is None:

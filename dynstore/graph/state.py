@@ -162,7 +162,7 @@ class States(Display, Exchanges):
             num_loops = 0 if graph._directed else int(graph.backend.xp.count_nonzero(src == dst))
             batch = EdgeBatch(src, dst, weights, num_loops)
             operation = Insertion(state.num_vertices, "replace") if len(src) else Growth(state.num_vertices)
-            graph._commit(graph._plan(operation, batch), graph.ids.plan_columns(columns), None)
+            graph._commit(graph._plan(operation, batch), graph.ids.plan_columns(columns))
         graph._num_edges = batch.num_edges(graph._directed)
         graph._lease = Lease(state.version)
         return graph

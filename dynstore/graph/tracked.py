@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.stores.base import Store
+    from dynstore.stores.table.slots import SearchResult
 
 __all__ = ["Tracked"]
 
@@ -81,13 +82,28 @@ class Tracked:
         """
         return net_delta(self.backend, self._out, log.changes) if log.changes else None
 
-    def _read_change(self, batch: Batch, inserting: bool) -> Change | None:
-        """Look up the edges that a batch is about to change, if a log follows the graph."""
-        return read_change(self._out, batch, inserting) if self._logs else None
+    def _read_change(self, batch: Batch, inserting: bool, located: SearchResult | None = None) -> Change | None:
+        """Return the state of the edges that a batch is about to change, if a log wants to keep it.
+
+        ``located``: where the store's plan has found them.
+        """
+        if not self._logs:  # tested here, as nearly all graphs have none
+            return None
+        most = self._most_kept
+        if not any(log.complete and log.num_edges + batch.known().num_rows <= most for log in self._live_logs()):
+            return None
+        return read_change(self._out, batch, inserting, located)
 
     def _record(self, change: Change | None) -> None:
-        """Add a change to all logs; None for one of everything."""
-        most = max(MIN_KEPT, int(MAX_SHARE * self._out.num_edges))
-        for log in [reference() for reference in list(self._logs)]:  # one may end meanwhile
-            if log is not None:
-                log.add(change, most)
+        """Add a change to all logs; None for one of everything, or of too much to be kept."""
+        most = self._most_kept
+        for log in self._live_logs():
+            log.add(change, most)
+
+    @property
+    def _most_kept(self) -> int:
+        return max(MIN_KEPT, int(MAX_SHARE * self._out.num_edges))
+
+    def _live_logs(self) -> list[DeltaLog]:
+        logs = [reference() for reference in list(self._logs)]  # one may end meanwhile
+        return [log for log in logs if log is not None]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -67,6 +67,8 @@ class Request(NamedTuple):
 class Operation(Protocol):
     """What an update does to one store."""
 
+    inserting: ClassVar[bool]
+
     def attempt(self, store: Store, batch: Batch) -> Plan | Refused: ...
 
     def plan(self, store: Store, batch: Batch) -> Plan: ...
@@ -78,6 +80,7 @@ class Insertion:
 
     num_vertices: int
     on_duplicate: OnDuplicate
+    inserting: ClassVar[bool] = True
 
     def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
         return store.try_insert(batch, self.num_vertices, self.on_duplicate)
@@ -91,6 +94,8 @@ class Insertion:
 class Deletion:
     """Delete the edges of a batch."""
 
+    inserting: ClassVar[bool] = False
+
     def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
         return store.try_delete(batch)
 
@@ -103,6 +108,7 @@ class Growth:
     """Have at least ``num_vertices`` rows."""
 
     num_vertices: int
+    inserting: ClassVar[bool] = True
 
     def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
         return Refused(Reason.UNSUPPORTED, batch)
@@ -112,10 +118,11 @@ class Growth:
 
 
 class Plans(NamedTuple):
-    """The plans of the out-edges and, if they are kept, of the in-edges."""
+    """The plans of the out-edges and, if they are kept, of the in-edges; and what a log keeps of the update."""
 
     out: Plan
     into: Plan | None
+    change: Change | None
 
 
 class Updates(Orientations, Tracked):
@@ -150,13 +157,10 @@ class Updates(Orientations, Tracked):
                     if naming.num_vertices > before and outcome.reason is Reason.INVALID:
                         outcome = self._attempt(operation, batch)
                 self._expects_new_ids = 0 < before < naming.num_vertices
-                change = None
                 if isinstance(outcome, Refused):
                     batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
                     outcome = self._plan(operation, batch)
-                    if not outcome.out.appended:
-                        change = self._read_change(batch, True)
-                return self._finish_insertion(outcome, batch, columns, naming, change)
+                return self._finish_insertion(outcome, batch, columns, naming)
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller):
@@ -165,7 +169,7 @@ class Updates(Orientations, Tracked):
             columns = self.ids.find_edges(*request, before, not speculates)
             batch = self._batch(columns, "replace", weighted=False)
             with Uninterrupted():
-                operation, change = Deletion(), None
+                operation = Deletion()
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
                 if isinstance(outcome, Refused):
                     batch = outcome.batch
@@ -173,17 +177,15 @@ class Updates(Orientations, Tracked):
                         columns = self.ids.find_edges(*request, before)
                         batch = self._batch(columns, "replace", weighted=False)
                     outcome = self._plan(operation, batch)
-                    change = self._read_change(batch, False)
                 num_edges = batch.num_edges(self._directed)
-                return self._finish_deletion(outcome, change, num_edges, len(columns.src) - num_edges)
+                return self._finish_deletion(outcome, num_edges, len(columns.src) - num_edges)
 
     # ------------------------------------------------------------------ their steps
 
     @property
     def _supports_speculation(self) -> bool:
-        """Whether the stores may write without a plan; not while a log follows the graph."""
-        both = self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
-        return both and not self._logs
+        """Whether the stores may write without a plan."""
+        return self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
 
     def _opened(self, request: Request) -> Request:
         return request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
@@ -289,8 +291,10 @@ class Updates(Orientations, Tracked):
         are written, refused out-edges are planned here; if that fails, the in-edges are dropped.
         """
         into: Plan | None = None
+        change = self._read_change(batch, operation.inserting)  # the write leaves no trace of what was there
         if self._in is not None:
-            turned = operation.attempt(self._in, batch.transposed(self.backend))
+            with self._timing_in_edges():
+                turned = operation.attempt(self._in, batch.transposed(self.backend))
             if isinstance(turned, Refused):
                 _log.debug("in-edges are planned: %s", turned.reason.value)
                 return Refused(turned.reason, batch)
@@ -307,37 +311,33 @@ class Updates(Orientations, Tracked):
             if into is not None:
                 self._forget_in_edges()
             raise
-        return Plans(out, into)
+        return Plans(out, into, change)
 
     def _plan(self, operation: Operation, batch: Batch) -> Plans:
         """Plan an update of each orientation, the out-edges first: their plan may find the distinct edges."""
         out = operation.plan(self._out, _taken_by(self._out, batch))
-        if self._in is None:
-            return Plans(out, None)
-        return Plans(out, operation.plan(self._in, _taken_by(self._in, batch.transposed(self.backend))))
+        into = None
+        if self._in is not None:
+            with self._timing_in_edges():
+                into = operation.plan(self._in, _taken_by(self._in, batch.transposed(self.backend)))
+        change = None if out.appended else self._read_change(batch, operation.inserting, out.located)
+        return Plans(out, into, change)
 
-    def _finish_insertion(
-        self, plans: Plans, batch: Batch, columns: EdgeColumns, naming: IdPlan, change: Change | None
-    ) -> UpdateReport:
+    def _finish_insertion(self, plans: Plans, batch: Batch, columns: EdgeColumns, naming: IdPlan) -> UpdateReport:
         out, num_edges = plans.out, batch.num_edges(self._directed)
         replaced, kept, deleted = self._found_edges(out), num_edges, 0
         if out.appended:
             kept, deleted = (part.num_edges(self._directed) for part in out.appended)
-        self._commit(plans, naming.commit, change)
+        self._commit(plans, naming.commit)
         self._num_edges += kept - replaced - deleted
         inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
         return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
 
     def _finish_deletion(
-        self,
-        plans: Plans,
-        change: Change | None,
-        num_edges: int,
-        duplicates: int,
-        forget: Callable[[], None] | None = None,
+        self, plans: Plans, num_edges: int, duplicates: int, forget: Callable[[], None] | None = None
     ) -> UpdateReport:
         out, deleted = plans.out, self._found_edges(plans.out)
-        self._commit(plans, forget, change)
+        self._commit(plans, forget)
         self._num_edges -= deleted
         return UpdateReport(0, 0, deleted, num_edges - deleted, duplicates, out.grown, out.path)
 
@@ -345,13 +345,17 @@ class Updates(Orientations, Tracked):
         """Count the found edges, undirected pairs once: loops are stored once, all others twice."""
         return plan.found if self._directed else (plan.found + plan.found_loops) // 2
 
-    def _commit(self, plans: Plans, naming: Callable[[], None] | None, change: Change | None) -> None:
-        for plan in plans:
-            if plan is not None:
-                plan.commit()
+    def _write(self, plans: Plans) -> None:
+        plans.out.commit()
+        if plans.into is not None:
+            with self._timing_in_edges():
+                plans.into.commit()
+
+    def _commit(self, plans: Plans, naming: Callable[[], None] | None) -> None:
+        self._write(plans)
         if naming is not None:
             naming()
-        self._end_version(change)
+        self._end_version(plans.change)
 
     def _end_version(self, change: Change | None) -> None:
         lease = self._lease

@@ -20,7 +20,7 @@ from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.config import make_options
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.locks import Lock
-from dynstore.stores.table.slots import PRESENT, SlotArrays
+from dynstore.stores.table.slots import PRESENT, SearchResult, SlotArrays
 from dynstore.typing import Array, OnDuplicate, Path
 
 __all__ = ["MAX_SPREAD", "Columns", "DerivedSlots", "NativeRows", "Plan", "Reason", "Refused", "Store", "StoreOptions"]
@@ -52,6 +52,8 @@ class Plan:
     path : {"in-place", "merge"}
     appended : pair of EdgeBatch, optional
         For ``on_duplicate="append"``: the edges of the batch that will be there, and those that are removed.
+    located : SearchResult, optional
+        Where the sorted edges of the batch are before the update, if the plan has found that out.
     """
 
     found: int
@@ -60,6 +62,7 @@ class Plan:
     grown: bool = False
     path: Path = "merge"
     appended: tuple[EdgeBatch, EdgeBatch] | None = None
+    located: SearchResult | None = None
 
 
 class Reason(Enum):
@@ -233,13 +236,20 @@ class Store(ABC):
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         """Return whether each edge is there, bool, shape (B,), and its weight, 0 if absent; None if unweighted."""
-        found = self.find(src, dst)
-        there, stored = found >= 0, self.slots.weights
+        return self._read_found(*self._locate(self.slots, src, dst))
+
+    def read_located(self, located: SearchResult) -> tuple[Array, Array | None]:
+        """Return the same as :meth:`look_up` for edges that a plan has located; call it before the commit."""
+        return self._read_found(located.positions, located.states)
+
+    def _read_found(self, positions: Array, states: Array) -> tuple[Array, Array | None]:
+        xp, there, stored = self.backend.xp, states == PRESENT, self.slots.weights
         if stored is None:
             return there, None
-        nothing = self.backend.zeros(found.shape[0], stored.dtype)
-        xp = self.backend.xp
-        return there, xp.where(there, stored[xp.maximum(found, 0)], nothing) if stored.shape[0] else nothing
+        weights = self.backend.zeros(positions.shape[0], stored.dtype)
+        if stored.shape[0]:
+            weights = xp.where(there, stored[xp.where(there, positions, 0)], weights)
+        return there, weights
 
     def row(self, number: int) -> Array:
         """Return the destinations of one row's edges, ascending, in a new array."""

@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+from dynstore.algorithms.costs import Choice, Costs, Path, Work
+
 DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "").split(",") else ["cpu"]
 
 
@@ -13,3 +15,25 @@ DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "
 def device(request: pytest.FixtureRequest) -> str:
     """A device name for DynamicGraph."""
     return request.param
+
+
+@pytest.fixture
+def take_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tracked answer is brought up to date from the changes where it can be, whatever that costs."""
+
+    def choose(costs: Costs, work: Work) -> Choice:
+        path: Path = "incremental" if "incremental" in work.paths else "recomputed"
+        return Choice(path, "a test wants it", dict.fromkeys(work.paths))
+
+    monkeypatch.setattr(Costs, "choose", choose)
+
+
+@pytest.fixture
+def take_any_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tracked answer takes its ways in turn."""
+
+    def choose(costs: Costs, work: Work) -> Choice:
+        path = work.paths[costs._now % len(work.paths)]
+        return Choice(path, "it is its turn", dict.fromkeys(work.paths))
+
+    monkeypatch.setattr(Costs, "choose", choose)

@@ -59,12 +59,14 @@ def tracked(store: str, ids: str) -> type[GraphMachine]:
     return type(f"Tracked{machine.__name__}", (machine, TrackedMachine), {})
 
 
+@pytest.mark.usefixtures("take_any_way")
 @pytest.mark.parametrize(("store", "ids"), [("gpma+", "dense"), ("merge", "sparse"), ("gpma+", "strings")])
 def test_any_sequence_of_operations(store: str, ids: str) -> None:
     few = settings(max_examples=settings().max_examples // 4)  # five functions after each step take their time
     run_state_machine_as_test(tracked(store, ids), settings=few)
 
 
+@pytest.mark.usefixtures("take_changes")
 @pytest.mark.parametrize("fail", [for_every_allocation, for_every_new_array])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_an_update_that_is_followed_happens_as_a_whole_or_not_at_all(
@@ -74,7 +76,7 @@ def test_an_update_that_is_followed_happens_as_a_whole_or_not_at_all(
     pair.update("insert_edges", ([0, 1, 2, 2, 5], [1, 2, 0, 3, 4]))
     monitor = pair.graph.track("triangle_count")
     for method, edges in (("insert_edges", ([0, 3, 6], [3, 1, 2])), ("delete_edges", ([1, 2, 9], [2, 3, 9]))):
-        assert fail(monkeypatch, pair, method, edges) > 2
+        assert fail(monkeypatch, pair, method, edges) >= 2
         assert len(monitor._log.changes) == 1
         compare(monitor.result(), dynstore.triangle_count(pair.graph))
         assert monitor.path == "incremental"

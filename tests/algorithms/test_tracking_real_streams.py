@@ -40,6 +40,7 @@ def columns(edges: Edges) -> tuple[np.ndarray, ...]:
     return edges.src, edges.dst, weights
 
 
+@pytest.mark.usefixtures("take_changes")
 @pytest.mark.parametrize("directed", [True, False], ids=["directed", "undirected"])
 @pytest.mark.parametrize("batch", [200, pytest.param(5000, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("source", [caida, mathoverflow])

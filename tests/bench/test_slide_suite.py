@@ -35,7 +35,9 @@ def test_both_ways_hold_the_same(directed: bool) -> None:
 
 def test_a_difference_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     delete = DynamicGraph.delete_edges
-    monkeypatch.setattr(DynamicGraph, "delete_edges", lambda graph, edges: delete(graph, tuple(end[1:] for end in edges)))
+    monkeypatch.setattr(
+        DynamicGraph, "delete_edges", lambda graph, edges: delete(graph, tuple(end[1:] for end in edges))
+    )
     result = run_slides(rmat(6, 8, seed=1), SlideJob(batch=5, steps=2, device="cpu"), quietly)
     assert result.disagreement is not None
     assert result.disagreement.startswith("gpma+, latest, step ")

@@ -249,9 +249,9 @@ HOST_CODE = [
     Mutation(
         "answer-forgets-how-an-edge-began",
         "dynstore/graph/delta.py",
-        "backwards = changes[::-1]",
-        "backwards = changes",
-        (f"{ALGORITHMS}/test_tracking.py",),
+        "for change in changes[::-1] for part",
+        "for change in changes for part",
+        (f"{ALGORITHMS}/test_followed_updates.py",),
     ),
 ]
 

@@ -10,6 +10,7 @@ from dynstore.errors import OutOfMemoryError
 from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from tests.stores.planned import plan_updates
 
 UNSORTED = ["k_insert_lists"]
 WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
@@ -17,16 +18,14 @@ WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge
 
 @pytest.fixture
 def twins(device):
-    """Make two graphs; a log has the second one's updates planned."""
-    logs = []
+    """Make two graphs; the second one's updates are planned."""
 
     def make(**options):
         columns = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
         graph = DynamicGraph(device=device, merge_cost=0.0, **options)
         graph.insert_edges(tuple(map(graph.backend.asarray, columns)), default_weight=1.0)
         twin = graph.copy()
-        logs.append(twin.follow())
-        return graph, twin
+        return graph, plan_updates(twin)
 
     return make
 

@@ -10,6 +10,7 @@ from dynstore.errors import OutOfMemoryError, StaleSnapshotError
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.stores.planned import plan_updates
 
 SRC, DST = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
 BATCH = SRC[100::100], DST[100::100] + np.int32(1)
@@ -30,7 +31,7 @@ def test_slots_are_those_that_planned_updates_write(device, exported, options):
     )
     graph.snapshot(transposed=True)
     twin = graph.copy()
-    log = twin.follow()  # its updates are planned
+    log = plan_updates(twin).follow()
     for method, batch in (
         ("insert_edges", BATCH),
         ("delete_edges", BATCH),

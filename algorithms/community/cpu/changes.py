@@ -10,6 +10,7 @@ from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["update_triangles"]
 
 
-def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
+def update_triangles(csr: GapCSR, delta: Delta, counts: Array, budget: Budget) -> int:
     """Update the triangle counts of all vertices.
 
     For each changed edge the neighbours in the shorter row of its ends are searched in the longer one, as in Makkar ,
@@ -32,6 +33,8 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
     delta : Delta
     counts : array, shape (V,)
         Counts of the earlier version; changed in place.
+    budget : Budget
+        If it is spent afterwards, the counts are of no use.
 
     Returns
     -------
@@ -44,10 +47,12 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
         k_mark_inserted(delta.slots, delta.before, marked)
     rows = (csr.offsets, csr.indices, csr.valid)
     changes = (delta.src, delta.dst, delta.slots, delta.before)
-    visits = k_count_in_rows(*rows, *changes, marked, counts)
+    most = budget.most_visits()
+    visits = int(k_count_in_rows(*rows, *changes, marked, counts, most))
     if delta.may_delete:
-        visits += k_count_in_changes(*rows, *changes, marked, counts)
-    return int(visits)
+        visits += int(k_count_in_changes(*rows, *changes, marked, counts, most - visits))
+    budget.note(visits, most)
+    return visits
 
 
 @njit(cache=True, nogil=True)
@@ -70,8 +75,10 @@ def d_find_slot(indices, low, high, wanted):
 
 
 @njit(cache=True, nogil=True)
-def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, counts):
+def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, counts, most):
     """Add triangles of inserted edges; subtract those of a deleted edge with two edges that are still there.
+
+    Stop once more than ``most`` edges were visited.
 
     An inserted edge counts a triangle unless a smaller edge of it was also inserted. A deleted edge counts a triangle
     whose two other edges were there before.
@@ -80,6 +87,8 @@ def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, co
     for i in range(src.shape[0]):
         u, v = src[i], dst[i]
         inserted = not before[i]
+        if visits > most:
+            break
         if u >= v or inserted != (slots[i] >= 0):
             continue
         short, long = u, v
@@ -111,11 +120,16 @@ def k_count_in_rows(offsets, indices, valid, src, dst, slots, before, marked, co
 
 
 @njit(cache=True, nogil=True)
-def k_count_in_changes(offsets, indices, valid, src, dst, slots, before, marked, counts):
-    """Subtract triangles with two or three deleted edges; ``src`` and ``dst`` are sorted, both directions."""
+def k_count_in_changes(offsets, indices, valid, src, dst, slots, before, marked, counts, most):
+    """Subtract triangles with two or three deleted edges; ``src`` and ``dst`` are sorted, both directions.
+
+    Stop once more than ``most`` edges were visited.
+    """
     visits = 0
     for i in range(src.shape[0]):
         u, v = src[i], dst[i]
+        if visits > most:
+            break
         if u >= v or not before[i] or slots[i] >= 0:
             continue
         for side in range(2):

@@ -12,6 +12,7 @@ from dynstore.cuda.warp import d_ballot, d_lane
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -187,7 +188,7 @@ def d_count_row(src, begin, vertex):
     return int(d_find_lower_bound(src, begin, src.shape[0], vertex + 1)) - begin
 
 
-def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
+def update_triangles(csr: GapCSR, delta: Delta, counts: Array, budget: Budget) -> int:
     """Update the triangle counts of all vertices.
 
     For each changed edge the neighbours in the shorter row of its ends are searched in the longer one, as in Makkar,
@@ -212,11 +213,12 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array) -> int:
         k_open_changes.launch(size, *changes, of_u, of_v, work)
         other = xp.cumsum(work)
     totals = backend.to_host(xp.concatenate((scan[-1:], other[-1:]))).tolist()
+    visits = int(sum(totals[: 1 + delta.may_delete]))
+    budget.note(visits)
     state = (csr.offsets, csr.indices, csr.valid, *changes, marked)
     tiles, steps = count_tiles(totals[0])
     k_count_in_rows.launch_warps(tiles, *state, shorter, scan, steps, counts)
-    if not delta.may_delete:
-        return int(totals[0])
-    tiles, steps = count_tiles(totals[1])
-    k_count_in_changes.launch_warps(tiles, *state, of_u, of_v, other, steps, counts)
-    return int(sum(totals))
+    if delta.may_delete:
+        tiles, steps = count_tiles(totals[1])
+        k_count_in_changes.launch_warps(tiles, *state, of_u, of_v, other, steps, counts)
+    return visits

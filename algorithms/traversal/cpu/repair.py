@@ -21,6 +21,7 @@ from dynstore.algorithms.traversal.cpu.search import d_sift_down, d_sift_up
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -78,12 +79,14 @@ def k_find_suspects(rows, src, dst, slots, before, distances, predecessors, both
 
 def invalidate(
     out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
-    groups: Array | None = None,
+    budget: Budget, groups: Array | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Make suspects without support unreached; the others get the smallest remaining parent.
 
     Parameters
     ----------
+    budget : Budget
+        If it is spent afterwards, distances and predecessors are of no use.
     groups : array, shape (V,), optional
         Only a parent with the same number as the vertex supports it.
 
@@ -95,7 +98,9 @@ def invalidate(
     """
     rows = (_rows(out, distances), _rows(into, distances))
     groups = predecessors[:0] if groups is None else groups
-    lost, visits = k_invalidate(*rows, suspects, distances, predecessors, both_ways, groups, _unreached(distances))
+    most, unreached = budget.most_visits(), _unreached(distances)
+    lost, visits = k_invalidate(*rows, suspects, distances, predecessors, both_ways, groups, unreached, most)
+    budget.note(int(visits), most)
     return lost, int(visits)
 
 
@@ -126,8 +131,10 @@ def d_find_parent(out, into, v, distances, both_ways, groups):
 
 
 @njit(cache=True, nogil=True)
-def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups, unreached):
-    """Process suspects until there are none; a lost vertex makes its children suspects.
+def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups, unreached, most):
+    """Process suspects until there are none, or more than ``most`` edges were visited.
+
+    A lost vertex makes its children suspects.
 
     A parent that is lost later makes its new children suspects again. Every parent is nearer than its children, so no
     cycle of vertices can support itself.
@@ -135,7 +142,7 @@ def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups
     stack = list(suspects)
     lost = np.empty(distances.shape[0], dtype=predecessors.dtype)
     num_lost, visits = 0, 0
-    while len(stack) > 0:
+    while len(stack) > 0 and visits <= most:
         v = stack.pop()
         if distances[v] == unreached:
             continue
@@ -159,7 +166,7 @@ def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups
 
 def relax(
     out: GapCSR, into: GapCSR, lost: Array, sources: Array, delta: Delta | None, limit: Any, distances: Array,
-    both_ways: bool,
+    both_ways: bool, budget: Budget,
 ) -> tuple[Array, int]:  # fmt: skip
     """Compute the distances of lost vertices, and lower those that new edges or new sources shorten.
 
@@ -173,6 +180,8 @@ def relax(
         Edges that may be new or shorter.
     limit : number
         Only distances below it count.
+    budget : Budget
+        If it is spent afterwards, the distances are of no use.
 
     Returns
     -------
@@ -184,12 +193,14 @@ def relax(
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
     limit = distances.dtype.type(limit)
-    reached, visits = k_relax(*rows, lost, sources, *changes, limit, distances, both_ways, _unreached(distances))
+    most, unreached = budget.most_visits(), _unreached(distances)
+    reached, visits = k_relax(*rows, lost, sources, *changes, limit, distances, both_ways, unreached, most)
+    budget.note(int(visits), most)
     return reached, int(visits)
 
 
 @njit(cache=True, nogil=True)
-def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_ways, unreached):
+def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_ways, unreached, most):
     """Run Dijkstra's algorithm from all vertices that can improve; a 4-ary heap holds each vertex once."""
     num_vertices = distances.shape[0]
     heap = np.empty(num_vertices, dtype=out.indices.dtype)
@@ -200,6 +211,8 @@ def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_wa
         distances[v] = 0
         size = d_lower(heap, place, distances, size, v)
     for v in lost:
+        if visits > most:
+            break
         best = distances[v]
         for side in range(2 if both_ways else 1):
             rows = into if side == 0 else out
@@ -222,7 +235,7 @@ def k_relax(out, into, lost, sources, src, dst, slots, limit, distances, both_wa
                     distances[v] = distance
                     reached.append(v)
                     size = d_lower(heap, place, distances, size, v)
-    while size > 0:
+    while size > 0 and visits <= most:
         u = heap[0]
         place[u] = -1
         size -= 1
@@ -255,7 +268,7 @@ def d_lower(heap, place, distances, size, v):
 
 def refit(
     out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
-    both_ways: bool,
+    both_ways: bool, budget: Budget,
 ) -> tuple[bool, int]:  # fmt: skip
     """Find the smallest nearer parents again, after the distances are right.
 
@@ -265,6 +278,8 @@ def refit(
         All vertices whose distance may have changed.
     delta : Delta or None
         Edges that may give new parents at the same distance.
+    budget : Budget
+        If it is spent afterwards, the predecessors are of no use.
 
     Returns
     -------
@@ -275,21 +290,27 @@ def refit(
     """
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
-    tied, visits = k_refit(*rows, touched, *changes, distances, predecessors, both_ways, _unreached(distances))
+    most, unreached = budget.most_visits(), _unreached(distances)
+    tied, visits = k_refit(*rows, touched, *changes, distances, predecessors, both_ways, unreached, most)
+    budget.note(int(visits), most)
     return bool(tied), int(visits)
 
 
 @njit(cache=True, nogil=True)
-def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_ways, unreached):
+def k_refit(out, into, touched, src, dst, slots, distances, predecessors, both_ways, unreached, most):
     """Find the parent of every touched vertex, then offer it as a parent; also offer the source of a changed edge."""
     tied, visits = False, 0
     for v in touched:
+        if visits > most:
+            break
         predecessors[v] = -1
         if distances[v] != unreached:
             predecessors[v], tie, seen = d_find_parent(out, into, v, distances, both_ways, predecessors[:0])
             tied |= tie
             visits += seen
     for u in touched:
+        if visits > most:
+            break
         if distances[u] == unreached:
             continue
         for side in range(2 if both_ways else 1):
@@ -322,6 +343,10 @@ def d_offer_parent(u, v, length, distances, predecessors):
 
 def has_ties(out: GapCSR, distances: Array) -> bool:
     """Whether an edge of length 0 joins two vertices of equal distance: parents then need not be nearer."""
+    reached = distances[distances != _unreached(distances)]
+    weights: Array = out.weights  # gaps may have any: then the edges decide
+    if reached.shape[0] and weights.shape[0] and reached.max() + weights.min() > reached.max():
+        return False  # it is not even lost by rounding
     return bool(k_has_ties(_rows(out, distances), distances, _unreached(distances)))
 
 

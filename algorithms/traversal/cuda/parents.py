@@ -15,6 +15,7 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -131,7 +132,7 @@ def k_offer_changes(src, dst, slots, lengths, stride, both_ways, unreached, dist
 
 def refit(
     out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
-    both_ways: bool,
+    both_ways: bool, budget: Budget,
 ) -> tuple[bool, int]:  # fmt: skip
     """Find the smallest nearer parents again, after the distances are right; return ties and visits as on the host."""
     backend, dtype = out.backend, predecessors.dtype
@@ -151,6 +152,7 @@ def refit(
     if delta is not None:
         changes = (delta.src, delta.dst, delta.slots, *lengths, int(both_ways))
         k_offer_changes.launch(len(delta), *changes, unreached, distances, predecessors, tied)
+    budget.note(visits)
     return bool(tied[0]), visits
 
 

@@ -24,6 +24,7 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_lane
 
 if TYPE_CHECKING:
+    from dynstore.algorithms.costs import Budget
     from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
@@ -110,12 +111,12 @@ def k_suspect_children(
 
 def invalidate(
     out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
-    groups: Array | None = None,
+    budget: Budget, groups: Array | None = None,
 ) -> tuple[Array, int]:  # fmt: skip
     """Make suspects without support unreached; the others get the smallest remaining parent.
 
     All suspects of a round are decided together. A suspect that takes a parent which is lost in the same round becomes
-    its child, and so a suspect of the next round.
+    its child, and so a suspect of the next round. No round starts once the budget is spent.
     """
     backend, dtype = out.backend, predecessors.dtype
     nobody, unreached = int(np.iinfo(dtype).max), get_unreached(distances)
@@ -126,7 +127,7 @@ def invalidate(
     lengths = get_lengths(into, distances)
     same = (predecessors, 0) if groups is None else (groups, 1)
     visits = 0
-    while suspects.shape[0]:
+    while suspects.shape[0] and not budget.is_spent:
         for csr in get_sides(into, out, both_ways):
             visits += sweep(csr, suspects, k_find_support, *lengths, distances, *same, best, tied)
         k_decide_support.launch(
@@ -138,6 +139,7 @@ def invalidate(
             state = (unreached, distances, predecessors, queued)
             visits += sweep(csr, fallen, k_suspect_children, *state, *children.outputs)
         suspects = children.take()
+    budget.note(visits)
     return lost.all(), visits
 
 
@@ -234,12 +236,12 @@ def k_push_distances(
 
 def relax(
     out: GapCSR, into: GapCSR, lost: Array, sources: Array, delta: Delta | None, limit: Any, distances: Array,
-    both_ways: bool,
+    both_ways: bool, budget: Budget,
 ) -> tuple[Array, int]:  # fmt: skip
     """Compute the distances of lost vertices, and lower those that new edges or new sources shorten.
 
     Each round processes all vertices whose distance decreased in the last one. Few vertices change, so ordering them
-    does not pay. The result does not depend on the order, as in ``sssp``.
+    does not pay. The result does not depend on the order, as in ``sssp``. No round starts once the budget is spent.
     """
     backend, dtype = out.backend, out.offsets.dtype
     unreached = get_unreached(distances)
@@ -258,7 +260,7 @@ def relax(
         k_pass_changes.launch(len(delta), *changes, *bounds, distances, turns, *frontier.outputs)
     current = frontier.take()
     reached = [current]
-    while current.shape[0]:
+    while current.shape[0] and not budget.is_spent:
         turn += 1
         frontier = VertexList(backend, out.num_vertices, dtype)
         for csr in get_sides(out, into, both_ways):
@@ -266,4 +268,5 @@ def relax(
             visits += sweep(csr, current, k_push_distances, *state, *frontier.outputs)
         current = frontier.take()
         reached.append(current)
+    budget.note(visits)
     return backend.xp.concatenate(reached), visits

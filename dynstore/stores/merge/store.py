@@ -10,7 +10,7 @@ from dataclasses import replace
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.bits import set_first_bits
 from dynstore.stores.base import Plan, Store
-from dynstore.stores.table.slots import OFFSET_SLACK, PRESENT, SlotArrays
+from dynstore.stores.table.slots import OFFSET_SLACK, PRESENT, SearchResult, SlotArrays
 from dynstore.typing import OnDuplicate
 
 __all__ = ["MergeStore"]
@@ -65,7 +65,8 @@ class MergeStore(Store):
             self._swap(buffers, out)
 
         grown = buffers.num_slots > self._buffers.num_slots
-        return Plan(len(batch) - num_new, self._count_loops(batch, ~new), commit, grown)
+        located = SearchResult(positions, states, len(batch) - num_new, self._count_loops(batch, ~new))
+        return Plan(located.found, located.found_loops, commit, grown, located=located)
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         old = self.slots
@@ -84,7 +85,8 @@ class MergeStore(Store):
             merge_out(self.backend, old, rows, places, out)
             self._swap(buffers, out)
 
-        return Plan(num_found, self._count_loops(batch, found), commit)
+        located = SearchResult(positions, states, num_found, self._count_loops(batch, found))
+        return Plan(num_found, located.found_loops, commit, located=located)
 
     def copy(self) -> MergeStore:
         twin = super().copy()

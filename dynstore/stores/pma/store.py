@@ -109,14 +109,14 @@ class PackedArrayStore(Store):
             target.num_edges = total
             self._take(target)
 
-        return Plan(located.found, located.found_loops, commit, path=path)
+        return Plan(located.found, located.found_loops, commit, path=path, located=self._sorted(located))
 
     def _plan_merge_out(self, slots: SlotArrays, batch: Batch, located: SearchResult, total: int) -> Plan:
         """Plan to write all edges but those of a batch to fresh slots."""
         left = replace(slots, valid=self._kernels.clear_copy(self.backend, slots, located))
         nothing = EdgeBatch(slots.src[:0], slots.dst[:0], None if slots.weights is None else slots.weights[:0])
         plan = self._plan_merge(left, nothing, None, False, total)
-        return replace(plan, found=located.found, found_loops=located.found_loops)
+        return replace(plan, found=located.found, found_loops=located.found_loops, located=self._sorted(located))
 
     def _plan_build(self, batch: Batch, num_vertices: int) -> Plan:
         """Plan to spread a batch over fresh slots, if there are no edges yet."""
@@ -147,7 +147,12 @@ class PackedArrayStore(Store):
             self._take(new)
 
         found, loops = (0, 0) if located is None else (located.found, located.found_loops)
-        return Plan(found, loops, commit, grown=new.num_slots > self.slots.num_slots)
+        grown = new.num_slots > self.slots.num_slots
+        return Plan(found, loops, commit, grown, located=self._sorted(located))
+
+    def _sorted(self, located: SearchResult | None) -> SearchResult | None:
+        """Return what was located if it is in the order of the sorted batch, which only the host always sorts."""
+        return located if self.backend.family == "cpu" else None
 
     def _fresh(self, num_edges: int, num_vertices: int) -> SlotArrays:
         """Reserve slots for ``num_edges`` at the build density; without edges also write their row offsets."""

@@ -11,6 +11,7 @@ import dynstore
 from tests.algorithms.streams import Stream, compare
 
 STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 8}
+pytestmark = pytest.mark.usefixtures("take_changes")
 
 
 @pytest.mark.parametrize("options", [{}, {"weighted": True, "vertex_dtype": "int64"}, {"renumber": True}], ids=str)

@@ -16,6 +16,7 @@ from dynstore.stores.table.slots import SlotArrays
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.model import weigh
 from dynstore.testing.pair import same_arrays
+from tests.stores.planned import plan_updates
 
 WRITING = ["k_gather_windows", "k_spread_edges", "k_shift_leaves", "k_write_edge_rows"]
 PACKING = ["k_find_present", "k_plan_packing", "k_gather_windows", "k_spread_edges", "k_write_edge_rows"]
@@ -26,7 +27,6 @@ SORTING_ROWS = ["k_pack_rows", "k_merge_keys", "k_keep_rows", "k_plan_update"]
 @pytest.fixture
 def twins(device):
     """Make two graphs with room for a vertex with 100 more edges; a log has the second one's updates planned."""
-    logs = []
 
     def make(dtype=np.int32, **options):
         edges = np.divmod(40 * np.arange(1200, dtype=dtype), 400)
@@ -39,8 +39,7 @@ def twins(device):
             **{"weighted": False, **options},
         )
         twin = graph.copy()
-        logs.append(twin.follow())
-        return graph, twin
+        return graph, plan_updates(twin)
 
     return make
 

@@ -1,0 +1,106 @@
+"""Updates of a graph that a log follows: they take the same path as others, and the log has the right changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore.stores.base import Store
+from tests.algorithms.streams import Stream
+
+
+def state(graph: dynstore.DynamicGraph) -> dict[tuple[int, int], float]:
+    """Return the weight of each stored edge, 1 where there are none; undirected ones in both directions."""
+    snapshot = graph.snapshot().compact()
+    ends = (graph.backend.to_host(column).tolist() for column in (snapshot.sources, snapshot.indices))
+    weights = snapshot.weights
+    values = np.ones(snapshot.num_edges) if weights is None else graph.backend.to_host(weights)
+    return dict(zip(zip(*ends, strict=True), values.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("store", ["gpma+", "merge", "gpma", "lpma"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_net_change_is_that_of_the_edges(
+    backend_name: str, store: str, weighted: bool, directed: bool, rng: np.random.Generator
+) -> None:
+    stream = Stream(backend_name, rng, directed=directed, weighted=weighted, store=store)
+    graph, log = stream.graph, stream.graph.follow()
+    for _ in range(4):
+        before, num_updates = state(graph), int(rng.integers(1, 4))
+        for _ in range(num_updates):
+            stream.step()
+        after, delta = state(graph), graph.net_delta(log)
+        assert delta is not None
+        assert log.complete
+        columns = (graph.backend.to_host(column).tolist() for column in (delta.src, delta.dst, delta.before))
+        changed = {(u, v): was_there for u, v, was_there in zip(*columns, strict=True)}
+        assert len(changed) == len(delta)
+        assert list(changed) == sorted(changed)
+        for key in before.keys() ^ after.keys() | {key for key in before.keys() & after if before[key] != after[key]}:
+            assert key in changed
+        for key, was_there in changed.items():
+            assert was_there == (key in before)
+        assert [slot >= 0 for slot in delta.slots.tolist()] == [key in after for key in changed]
+        if weighted:
+            assert delta.weights.tolist() == [before.get(key, 0.0) for key in changed]
+        log.restart()
+
+
+@pytest.mark.parametrize("store", ["gpma+", "gpma", "merge"])
+def test_the_host_looks_up_no_batch_twice(monkeypatch: pytest.MonkeyPatch, store: str) -> None:
+    graph = dynstore.DynamicGraph(directed=False, weighted=True, store=store, device="cpu")
+    graph.insert_edges((np.arange(40), np.arange(1, 41), np.ones(40)))
+    log = graph.follow()
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("the plan has searched for these edges")
+
+    monkeypatch.setattr(Store, "look_up", fail)
+    graph.insert_edges(([0, 3, 9], [1, 7, 9], [2.0, 3.0, 4.0]))
+    graph.delete_edges(([0, 4], [1, 9]))
+    assert [change.inserting for change in log.changes] == [True, False]
+    assert [change.before.tolist() for change in log.changes] == [
+        [True, True, False, False, False],
+        [True, True, False, False],
+    ]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cuda_writes_in_one_step_although_a_log_follows(
+    monkeypatch: pytest.MonkeyPatch, backend_name: str, weighted: bool
+) -> None:
+    if backend_name == "cpu":
+        pytest.skip("the host plans every update")
+    graph = dynstore.DynamicGraph(directed=False, weighted=weighted, device=backend_name)
+    ones = (np.ones(40, np.float32),) if weighted else ()
+    graph.insert_edges((np.arange(40), np.arange(1, 41), *ones))
+    log = graph.follow()
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("this update needs no plan")
+
+    monkeypatch.setattr(type(graph._out), "plan_insert", fail)
+    src, dst = (graph.backend.asarray(np.array(column, np.int32)) for column in ([7, 0, 7, 0], [3, 1, 3, 0]))
+    graph.insert_edges((src, dst, *(column[:4] for column in ones)))
+    src[:] = 11  # the caller's own arrays
+    (change,) = log.changes
+    assert (change.sorted, change.mirrored) == (False, True)
+    delta = graph.net_delta(log)
+    pairs = list(zip(delta.src.tolist(), delta.dst.tolist(), delta.before.tolist(), strict=True))
+    assert pairs == [(0, 0, False), (0, 1, True), (1, 0, True), (3, 7, False), (7, 3, False)]
+
+
+def test_a_batch_that_no_log_keeps_is_not_looked_up(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
+    graph = dynstore.DynamicGraph(device=device, store="slab_hash")
+    graph.insert_edges((np.arange(40), np.arange(1, 41)))
+    log = graph.follow()
+    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 3)
+    monkeypatch.setattr(type(graph._out), "look_up", None)
+    graph.insert_edges((np.arange(4), np.arange(4)))
+    assert not log.complete
+    graph.delete_edges(([0], [1]))
+    assert (log.complete, log.changes) == (False, [])
