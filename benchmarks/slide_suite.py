@@ -177,7 +177,9 @@ class _Race:
             updated = self.watch.lap()
         self.held = keys, weights
         other_keys, other_weights = self._edges(1)
-        same = np.array_equal(keys, other_keys) and (weights is None or np.array_equal(weights, other_weights))
+        same = np.array_equal(keys, other_keys)
+        if weights is not None and other_weights is not None:
+            same = same and np.array_equal(weights, other_weights)
         problem = None if same else f"{keys.shape[0]} edges in the window, {other_keys.shape[0]} in the other graph"
         return slid, updated, (int(gone.shape[0]), int(fresh.sum())), problem
 
