@@ -81,7 +81,9 @@ def test_kernels_are_found_by_family(backend: Backend) -> None:
 
 # Modules whose helpers share a name: the rest of their packages is called from there, not by stores or algorithms.
 HELPERS = {
+    "dynstore.ids.cpu.hash_table",
     "dynstore.input.cpu",
+    "dynstore.stores.gpma_plus.cpu.update",
     "dynstore.stores.lpma.cpu.windows",
     "dynstore.stores.pma.cpu.rebalance",
     "dynstore.stores.pma.cpu.redistribute",

@@ -72,6 +72,15 @@ def test_the_kernels_for_cuda_are_used_too() -> None:
 
 def test_the_steps_cover_each_kind_of_graph() -> None:
     names = [step.name for step in warmup_steps("cpu")]
-    assert len(set(names)) == len(names) == 4 * (3 + 2)
-    for word in ("directed", "undirected", "unweighted", "weighted", "int64 ids", "string ids", "tracked answers"):
+    assert len(set(names)) == len(names) == 4 * (3 + 3)
+    for word in (
+        "directed",
+        "undirected",
+        "unweighted",
+        "weighted",
+        "int64 ids",
+        "string ids",
+        "tracked answers",
+        "windows",
+    ):
         assert any(word in name for name in names)

@@ -45,7 +45,7 @@ def _show(console: Console, story: Story) -> None:
 def _run(console: Console, given: argparse.Namespace, backend: Backend) -> Iterator[Story]:
     """Run the story of each stream, up to the first in which the two ways disagree."""
     for name in given.streams:
-        with Progress(console=console, transient=True) as bar:
+        with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
             task = bar.add_task(name, total=None)
 
             def show(done: int, total: int, bar: Progress = bar, task: TaskID = task) -> None:

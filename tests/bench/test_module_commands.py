@@ -13,12 +13,17 @@ from dynstore.errors import InputError, OutOfMemoryError
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = ("algorithm_suite", "drop_in_suite", "floors", "id_costs", "kernel_times", "lpma_cycle", "results_page")
-MODULES = [ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS] + [ROOT / "dynstore/testing/compatibility.py"]
+MODULES = [
+    *(ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS),
+    ROOT / "benchmarks/demo/__main__.py",
+    ROOT / "dynstore/testing/compatibility.py",
+]
 
 
 @pytest.mark.parametrize(
     ("module", "arguments", "message"),
     [
+        ("demo", ["rmat:4:2", "--device", "cpu"], "error: rmat:4:2: 32 events; wanted more for 20 batches of 100"),
         ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
         ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
         ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),

@@ -20,6 +20,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.graph import DynamicGraph
 from dynstore.testing.pair import ID_KINDS, Pair
 from dynstore.testing.parity import check_parity
+from dynstore.typing import UpdateReport
 
 DEVICES = ("cpu", "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim")
 every_kind_of_id = pytest.mark.parametrize("kind", ["sparse", "strings"])
@@ -134,6 +135,8 @@ def test_the_same_on_the_host_and_on_cuda(kind: str, directed: bool) -> None:
             seen.append(graph.delete_vertices(src[9:11]))
             seen.append(graph.backend.to_host(graph.vertex_ids()).tolist())
         seen.append(graph.reorder())
+        # When gpma+ merges everything, and so when it grows, depends on what the device's kernels cost.
+        seen = [each[:5] if isinstance(each, UpdateReport) else each for each in seen]
         seen += [graph.edge_table(), graph.degree(), graph.backend.to_host(graph.vertex_ids()).tolist()]
         seen += [graph.backend.to_host(graph.neighbors(src[0])).tolist(), graph.number_of_vertices()]
         return seen

@@ -27,8 +27,9 @@ def reads(monkeypatch):
 def make(device, directed=True, **options):
     """Return a graph of 40 vertices with room for new slabs, and its edges."""
     src, dst = np.random.default_rng(5).integers(0, 40, (2, 300), np.int32)
-    options = {"store": "slab_hash", "capacity": 2000} | options
-    return DynamicGraph.from_edges((src, dst), device=device, directed=directed, **options), src, dst
+    options = {"store": "slab_hash", "capacity": 2000, "weighted": False} | options
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed, default_weight=1.0, **options)
+    return graph, src, dst
 
 
 def on_device(graph, *columns):
