@@ -157,10 +157,9 @@ class _Race:
     def step(self, low: int, high: int) -> tuple[float, float, tuple[int, int], str | None]:
         """Slide, then change the other graph alike; return both ms, how many edges changed, and a difference."""
         rows = self._rows(low, high)
-        with quiet():
-            self.watch.start()
-            self.window.slide(rows)
-            slid = self.watch.lap()
+        self.watch.start()
+        self.window.slide(rows)
+        slid = self.watch.lap()
         keys, weights = self._edges(0)
         old_keys, old_weights = self.held
         gone = np.setdiff1d(old_keys, keys, assume_unique=True)
@@ -170,11 +169,10 @@ class _Race:
             fresh[kept] = weights[kept] != old_weights[np.searchsorted(old_keys, keys[kept])]
         leaving = self._shuffled(gone, None)
         entering = self._shuffled(keys[fresh], None if weights is None else weights[fresh])
-        with quiet():
-            self.watch.start()
-            self.graphs[1].delete_edges(leaving)
-            self.graphs[1].insert_edges(entering)
-            updated = self.watch.lap()
+        self.watch.start()
+        self.graphs[1].delete_edges(leaving)
+        self.graphs[1].insert_edges(entering)
+        updated = self.watch.lap()
         self.held = keys, weights
         other_keys, other_weights = self._edges(1)
         same = np.array_equal(keys, other_keys)
@@ -198,22 +196,31 @@ def run_slides(events: EventTable, job: SlideJob, progress: Callable[[str, int, 
     if length + steps * batch > len(events):
         raise InputError(f"batch: {steps} slides of {batch} events after {length}; the stream has {len(events)}")
     result = SlideResult(backend.name, batch)
-    for store in job.stores:
-        for kind in job.kinds:
-            race = _Race(job, events, backend, store, kind)
-            for step in range(steps):
-                low = length + step * batch
-                slid, updated, changed, result.disagreement = race.step(low, low + batch)
+    with quiet():
+        for store in job.stores:
+            for kind in job.kinds:
+                race = _Race(job, events, backend, store, kind)
+                _run(race, result, (store, kind), range(length, length + steps * batch, batch), progress)
+                result.num_edges = race.graphs[0].number_of_edges()
                 if result.disagreement is not None:
-                    result.disagreement = f"{store}, {kind}, step {step}: {result.disagreement}"
                     return result
-                if step >= WARM_UPS:
-                    result.times.setdefault((store, kind, SLIDE), []).append(slid)
-                    result.times.setdefault((store, kind, NET), []).append(updated)
-                    result.changed.setdefault((store, kind), []).append(changed)
-                progress(f"{store}, {kind}", step + 1, steps)
-            result.num_edges = race.graphs[0].number_of_edges()
     return result
+
+
+def _run(
+    race: _Race, result: SlideResult, key: tuple[str, str], lows: range, progress: Callable[[str, int, int], None]
+) -> None:
+    """Time the slides that begin at some events; the first ones warm up."""
+    for step, low in enumerate(lows):
+        slid, updated, changed, problem = race.step(low, low + result.batch)
+        if problem is not None:
+            result.disagreement = f"{', '.join(key)}, step {step}: {problem}"
+            return
+        if step >= WARM_UPS:
+            result.times.setdefault((*key, SLIDE), []).append(slid)
+            result.times.setdefault((*key, NET), []).append(updated)
+            result.changed.setdefault(key, []).append(changed)
+        progress(", ".join(key), step + 1, len(lows))
 
 
 _HEAD = ("store", "window", "deleted", "inserted", "window, ms", "p90", "two updates, ms", "p90", "ratio")
