@@ -8,13 +8,17 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home
+from dynstore.stores.table.cpu.memory import prefetch
 from dynstore.windows.pairs import shift_of
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["enter_rows", "leave_rows", "place_keys"]
+__all__ = ["add_weights", "enter_rows", "leave_rows", "place_keys"]
+
+# Rows whose cache misses overlap.
+AHEAD = 16
 
 
 @njit(cache=True, inline="always")
@@ -30,6 +34,10 @@ def _find(keys, shift, seed, key):
 @njit(cache=True)
 def _enter(keys, shift, seed, counts, rows, slots, first):
     for i in range(rows.shape[0]):
+        if i + AHEAD < rows.shape[0]:
+            home = find_home(rows[i + AHEAD], shift, seed)
+            prefetch(keys, home)
+            prefetch(counts, home)
         slot = _find(keys, shift, seed, rows[i])
         keys[slot] = rows[i]
         first[i] = counts[slot] == 0
@@ -40,6 +48,8 @@ def _enter(keys, shift, seed, counts, rows, slots, first):
 @njit(cache=True)
 def _leave(counts, slots, last):
     for i in range(slots.shape[0]):
+        if i + AHEAD < slots.shape[0]:
+            prefetch(counts, np.int64(slots[i + AHEAD]))
         slot = slots[i]
         last[i] = False
         if slot >= 0:
@@ -57,6 +67,15 @@ def _place(keys, shift, seed, old, places):
             places[i] = slot
 
 
+@njit(cache=True)
+def _add(sums, slots, weights, sign):
+    for i in range(slots.shape[0]):
+        if i + AHEAD < slots.shape[0]:
+            prefetch(sums, np.int64(slots[i + AHEAD]))
+        if slots[i] >= 0:
+            sums[slots[i]] += sign * weights[i]
+
+
 def enter_rows(backend: Backend, keys: Array, seed: int, counts: Array, rows: Array) -> tuple[Array, Array]:
     """Count rows in; see :meth:`dynstore.windows.pairs.Pairs.enter`."""
     slots, first = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.bool_)
@@ -69,6 +88,11 @@ def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
     last = np.empty(slots.shape[0], np.bool_)
     _leave(counts, slots, last)
     return last
+
+
+def add_weights(backend: Backend, sums: Array, slots: Array, weights: Array, sign: int) -> None:
+    """Add the weights of rows to their pairs' sums; see :meth:`dynstore.windows.pairs.Pairs.add`."""
+    _add(sums, slots, weights, sign)
 
 
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["enter_rows", "leave_rows", "place_keys"]
+__all__ = ["add_weights", "enter_rows", "leave_rows", "place_keys"]
 
 
 @device
@@ -56,6 +56,14 @@ def k_leave_rows(counts, slots, last):
 
 
 @kernel
+def k_add_weights(sums, slots, weights, sign):
+    """One thread owns one row: it adds its weight to the sum of its pair."""
+    i = cuda.grid(1)
+    if i < slots.shape[0] and slots[i] >= 0:
+        cuda.atomic.add(sums, slots[i], sign * weights[i])
+
+
+@kernel
 def k_place_keys(keys, shift, seed, old, places):
     """One thread owns one key of another table; keys are distinct, negative ones are left out."""
     i = cuda.grid(1)
@@ -77,6 +85,11 @@ def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
     last = backend.empty(slots.shape[0], np.bool_)
     k_leave_rows.launch(slots.shape[0], counts, slots, last)
     return last
+
+
+def add_weights(backend: Backend, sums: Array, slots: Array, weights: Array, sign: int) -> None:
+    """Add the weights of rows to their pairs' sums; see :meth:`dynstore.windows.pairs.Pairs.add`."""
+    k_add_weights.launch(slots.shape[0], sums, slots, weights, np.float64(sign))
 
 
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:

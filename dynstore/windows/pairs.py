@@ -137,8 +137,7 @@ class Pairs:
 
     def add(self, slots: Array, weights: Array, sign: int) -> None:
         """Add the weights of rows to their pairs' sums, or subtract them; slots of -1 are skipped."""
-        there = slots >= 0
-        self.backend.xp.add.at(self.sums, slots[there], sign * weights[there])
+        self.kernels.add_weights(self.backend, self.sums, slots, weights, sign)
 
     def drop_sums(self, slots: Array) -> None:
         """Set the sums of pairs without rows to 0, so that no rounding error stays."""
