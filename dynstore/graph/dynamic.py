@@ -126,7 +126,7 @@ class DynamicGraph(Conversions, Saving):
         else:
             self.ids = DenseIds(self.backend, self.vertex_dtype, most)
         stored_weights = self.weight_dtype if weighted else None
-        chosen = choose_store(store, self.backend.family, entries)
+        chosen = choose_store(store)
         self.store_name, store_options = resolve_strategy(chosen, store_options)
         with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)

@@ -30,23 +30,11 @@ STORES = {
 AUTO = "auto"
 # Former strategies of "gpma+" -> the stores that they are now.
 STRATEGIES = {"one-pass": "gpma+", "level": "gpma_level"}
-# Up to so many entries, copying everything on the host is faster than changing a part: docs/choosing-a-store.md.
-SMALL = 1 << 18
 
 
-def choose_store(name: str, family: str, capacity: int) -> str:
-    """Return the name of the store to use; "auto" follows ``docs/choosing-a-store.md``.
-
-    Parameters
-    ----------
-    name : str
-    family : {"cpu", "cuda"}
-    capacity : int
-        Entries to reserve, 0 if not given.
-    """
-    if name != AUTO:
-        return name
-    return "merge" if family == "cpu" and 0 < capacity <= SMALL else "gpma+"
+def choose_store(name: str) -> str:
+    """Return the name of the store to use; "auto" is the one that ``docs/choosing-a-store.md`` recommends."""
+    return "gpma+" if name == AUTO else name
 
 
 def get_store(name: str) -> type[Store]:
