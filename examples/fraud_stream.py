@@ -1,7 +1,7 @@
 """Watch a stream of payments: who gathers money, and which accounts hang together, after every batch.
 
-Payments come in batches; the graph holds those of the last hour. Each batch goes in, the batch that is an hour old goes
-out, and then PageRank and the connected components are asked for. The same is done by building the graphs anew from
+Payments come in batches; the graph holds those of the last hour, in a :class:`dynstore.Window`. After each batch
+PageRank and the connected components are asked for. The same is done by building the graphs anew from
 all payments of the hour, as a pipeline without a dynamic graph does: the answers must be the same, the time is not.
 
     python examples/fraud_stream.py --batches 40 --payments 5000
@@ -35,19 +35,16 @@ class Watch:
     """The payments of the last hour: as money that flows, and as accounts that know each other."""
 
     def __init__(self, device: str = "auto") -> None:
-        # Amounts are whole cents, so sums in float64 are exact, and come back to 0 when all of it has left.
         options: dict[str, Any] = {"weighted": True, "weight_dtype": "float64", "renumber": True, "device": device}
         self.flow = dynstore.DynamicGraph(directed=True, **options)
         self.links = dynstore.DynamicGraph(directed=False, **options)
+        # An edge has the sum of its payments, and goes with the last of them.
+        self.windows = [dynstore.Window(graph, WINDOW, by="time", keep="sum") for graph in (self.flow, self.links)]
 
-    def slide(self, new: pd.DataFrame, old: pd.DataFrame | None) -> None:
-        """Add a batch of payments and take an old one back; an edge goes with the last payment on it."""
-        for graph in (self.flow, self.links):
-            graph.insert_edges(new, weight="cents", on_duplicate="add", **COLUMNS)
-            if old is not None:
-                graph.insert_edges(old.assign(cents=-old["cents"]), weight="cents", on_duplicate="add", **COLUMNS)
-                left = graph.backend.to_host(graph.edge_weights(old, **COLUMNS))
-                graph.delete_edges(old[left == 0], **COLUMNS)
+    def slide(self, new: pd.DataFrame, batch: int) -> None:
+        """Add a batch of payments; those that are an hour older leave."""
+        for window in self.windows:
+            window.slide(new, weight="cents", time=np.full(len(new), batch), **COLUMNS)
 
     def ask(self) -> tuple[pd.Series, pd.Series]:
         """Return every account's rank and component; the ranks start from those of the batch before."""
@@ -125,12 +122,11 @@ def main(batches: int = 24, payments: int = 1000, seed: int = 7, device: str = "
     findings = Findings([], 0, 0)
     print(" batch  payments  accounts  components  largest  top of PageRank            dynstore   rebuild")
     for number, new in enumerate(stream(batches, payments, seed)):
-        window.append(new)
-        old = window.pop(0) if len(window) > WINDOW else None
+        window = [*window, new][-WINDOW:]
         seen.update(new["payer"], new["payee"])
 
         start = time.perf_counter()
-        watch.slide(new, old)
+        watch.slide(new, number)
         ranks, labels = watch.ask()
         middle = time.perf_counter()
         hour = pd.concat(window, ignore_index=True)
