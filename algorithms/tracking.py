@@ -204,7 +204,13 @@ class Monitor:
             self._update(log, None)
 
     def report(self) -> Report:
-        """Return how the last result was computed, what it took, and why this way was chosen."""
+        """Return how the last result was computed, what it took, and why this way was chosen.
+
+        Returns
+        -------
+        Report
+            As text it is one line.
+        """
         return self._report
 
     def close(self) -> None:
