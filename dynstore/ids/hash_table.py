@@ -50,7 +50,7 @@ class HashTable:
     cells : array, shape (2 S,), int64
         Key and number of each slot, side by side, so that a hit costs one cache line.
     seed : int
-        Random, 0 to 2**63 - 1; the home slots of keys depend on it, so that nobody can choose keys with the same one.
+        Random, 0 to 2**63 - 1; the home slots of keys depend on it, so that keys cannot be chosen to share one.
         Nothing else depends on it.
     filled : int
         Slots that are not EMPTY; those of removed keys count until the table is rebuilt.

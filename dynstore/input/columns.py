@@ -190,7 +190,7 @@ def _read_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
             raise InputError(f"{caller}: column `{name}` has {nulls} nulls; wanted none")
         if hasattr(column, "__cuda_array_interface__"):
             return backend.asarray(column.values)
-        # Only pyarrow's arrays need to be told that booleans and decimals may be copied.
+        # Only pyarrow wants a permission to copy booleans and decimals.
         return column.to_numpy(zero_copy_only=False) if hasattr(column, "type") else column.to_numpy()
     if hasattr(column, "__cuda_array_interface__"):
         return backend.asarray(column)

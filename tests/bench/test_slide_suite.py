@@ -16,7 +16,7 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 
 
-def quietly(*told: Any) -> None:
+def quietly(*progress: Any) -> None:
     pass
 
 

@@ -223,7 +223,7 @@ def test_a_crash_at_any_time_leaves_the_old_graph_or_the_new_one(
             found = dynstore.load(path, "cpu")
             assert_equal(new if 30 in found else old, found)
             assert not finished or 30 in found
-            new.save(path, overwrite=True)  # what the crash has left is in nobody's way
+            new.save(path, overwrite=True)  # what the crash has left does not get in the way
             assert_equal(new, dynstore.load(path, "cpu"))
         else:
             assert not overwrite
