@@ -24,7 +24,7 @@ from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.errors import InputError
 from dynstore.graph.orientations import Orientations
 from dynstore.graph.tracked import Tracked
-from dynstore.input.forms import bring_columns, brings_weights, find_weight
+from dynstore.input.forms import bring_columns, brings_weights, check_names, find_weight
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import Lease
 from dynstore.stores.base import Reason, Refused
@@ -188,6 +188,7 @@ class Updates(Orientations, Tracked):
         return self._out.supports_speculation and (self._in is None or self._in.supports_speculation)
 
     def _opened(self, request: Request) -> Request:
+        check_names(request.caller, request.names)
         return request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
 
     def with_weights(self, request: Request) -> Request:

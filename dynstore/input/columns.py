@@ -177,7 +177,8 @@ def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
     except Exception as error:  # each library has its own
         raise InputTypeError(f"{caller}: `{name}` cannot be read as an array: {error}") from error
     if array.ndim != 1:
-        raise InputError(f"{caller}: `{name}` has {array.ndim} dimensions; wanted one")
+        hint = ". One edge is a list of one pair: [(0, 1)]" if array.ndim == 0 else ""
+        raise InputError(f"{caller}: `{name}` has {array.ndim} dimensions; wanted one{hint}")
     # Values that are no numbers stay on the host: the caller refuses them, and a GPU has no such arrays.
     return backend.asarray(array) if array.dtype.kind in "biuf" else array
 

@@ -20,6 +20,7 @@ __all__ = [
     "GAPS_MARK",
     "bring_columns",
     "brings_weights",
+    "check_names",
     "column_names",
     "find_weight",
     "is_frame",
@@ -129,6 +130,7 @@ def is_frame(edges: Any) -> bool:
 
 def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -> list[tuple[str, Any]]:
     """Return the columns of edges by name, each as it came; refuse what is no edges."""
+    check_names(caller, names)
     edges = open_edges(caller, edges)
     if isinstance(edges, tuple):
         if len(edges) not in (2, 3):
@@ -142,14 +144,29 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
         columns = [("src", edges[0]), ("dst", edges[1])]
         return columns if len(edges) == 2 else [*columns, ("weights", edges[2])]
     if not is_frame(edges):
-        raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}")
-    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
-        if not isinstance(name, str) and (name is not None or argument != "weight"):
-            raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
+        raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}{_form_hint(edges)}")
     wanted = [name for name in names if name is not None]
     _check_names(caller, column_names(edges), wanted)
     edges = _without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
+
+
+def _form_hint(edges: Any) -> str:
+    """Return how to write edges that came in a form that is none."""
+    if isinstance(edges, list):
+        return ". Columns are a tuple of two lists: ([0, 1], [1, 2])"
+    if getattr(edges, "ndim", 0) == 2:
+        return ". Columns of an array are (a[:, 0], a[:, 1])"
+    if hasattr(edges, "adjacency"):
+        return ". A NetworkX graph is taken by dynstore.from_networkx"
+    return ""
+
+
+def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
+    """Refuse names of columns that are no strings, such as a second batch in the place of ``source``."""
+    for argument, name in zip(("source", "destination", "weight"), names, strict=True):
+        if type(name) is not str and not isinstance(name, str) and (name is not None or argument != "weight"):
+            raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
 
 
 def _check_names(caller: str, labels: list[Any], wanted: list[str]) -> None:

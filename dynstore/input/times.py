@@ -35,7 +35,10 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     dates = _read_dates(caller, name, column)
     if dates is not None:
         return backend.asarray(dates), True
-    times = read_numbers(caller, backend, name, column)
+    try:
+        times = read_numbers(caller, backend, name, column)
+    except InputTypeError as error:
+        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime makes them of strings") from error
     if times.dtype == np.uint64 and times.shape[0] and int(times.max()) >= 2**63:
         raise InputError(f"{caller}: `{name}` has {int(times.max())}; times go to {2**63 - 1}")
     if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):

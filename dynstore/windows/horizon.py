@@ -141,7 +141,10 @@ class Horizon:
             raise InputError(f"slide: `{name}` has {times.shape[0]} items, the edges have {count}; they must be equal")
         if count and dated != self.dated:
             wanted = "date-times" if self.dated else "numbers"
-            raise InputTypeError(f"slide: `{name}` must hold {wanted}, as the window's length is one of {wanted}")
+            other = "a length such as '1h'" if dated else "a number as length"
+            raise InputTypeError(
+                f"slide: `{name}` must hold {wanted}, as the window's length is one of {wanted}; these need {other}"
+            )
         if kept is None or kept.dtype == times.dtype:
             return times
         if count and times.dtype == np.float64:
@@ -152,6 +155,8 @@ class Horizon:
 def make_horizon(by: str, length: Any, step: Any) -> Horizon:
     """Read a window's arguments."""
     if by == "count":
+        if isinstance(length, str):
+            raise InputTypeError(f"Window: length is {length!r}; wanted a number of rows, or by='time'")
         counts = [check_count("Window", name, value, least=1) for name, value in (("length", length), ("step", step))]
         if counts[0] is None:
             raise InputTypeError("Window: length is None; wanted a number of rows")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 from weakref import ref
 
 import numpy as np
@@ -141,6 +141,11 @@ class Window:
     def __repr__(self) -> str:
         step = "" if self.step is None else f", step={self.step!r}"
         return f"Window({len(self)} rows, length={self.length!r}, by={self.by!r}, keep={self.keep!r}{step})"
+
+    def __reduce__(self) -> NoReturn:
+        raise InputTypeError(
+            "Window: it cannot be pickled or copied, because it fills its graph; make another and slide the rows again"
+        )
 
     def memory_usage(self) -> dict[str, int]:
         """Return the bytes of the window's rows and pairs, and in "total"; the graph's own come on top.

@@ -69,7 +69,9 @@ def test_pairs_of_names_and_an_empty_list() -> None:
         ([(0, 5), 7], InputTypeError, "edges has a int at row 1"),
         ([(0, 1, 2, 3)], InputTypeError, "edges has 4 items at row 0"),
         (((0, 1, 2, 3), (4, 5, 6, 7)), InputTypeError, r"4 items at row 0.*Columns are arrays or lists"),
-        ([0, 1], InputTypeError, r"edges is a list; wanted a pandas.*or a list of tuples"),
+        ([0, 1], InputTypeError, r"edges is a list; wanted a pandas.*or a list of tuples.*\(\[0, 1\], \[1, 2\]\)"),
+        (np.zeros((2, 2), int), InputTypeError, r"Columns of an array are \(a\[:, 0\], a\[:, 1\]\)"),
+        ((0, 1), InputError, r"`src` has 0 dimensions; wanted one. One edge is a list of one pair"),
     ],
 )
 def test_rows_that_can_be_misread_are_refused(edges: Any, error: type, message: str) -> None:
@@ -80,6 +82,14 @@ def test_rows_that_can_be_misread_are_refused(edges: Any, error: type, message: 
         with pytest.raises(error, match=message):
             G.has_edges(edges)
         assert G.version == 0
+
+
+def test_a_second_batch_is_not_taken_for_a_name() -> None:
+    G = graph()
+    for call in (G.insert_edges, G.delete_edges, G.has_edges):
+        with pytest.raises(InputTypeError, match=r"source is \[\(1, 2\)\]; wanted the name of a column"):
+            call([(0, 1)], [(1, 2)])  # type: ignore[operator]
+    assert G.version == 0
 
 
 def test_a_stream_that_can_be_read_once_is_opened_once() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
+import pickle
 from typing import Any
 
 import numpy as np
@@ -235,7 +237,7 @@ def test_a_slide_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda G: Window(G, 0), InputError, "Window: length is 0; wanted 1 or more"),
         (lambda G: Window(G, None), InputTypeError, "Window: length is None; wanted a number of rows"),
         (lambda G: Window(G, 2.5), InputTypeError, "Window: length is 2.5; wanted an integer"),
-        (lambda G: Window(G, "1h"), InputTypeError, "Window: length is '1h'; wanted an integer"),
+        (lambda G: Window(G, "1h"), InputTypeError, "Window: length is '1h'; wanted a number of rows, or by='time'"),
         (lambda G: Window(G, "an hour", by="time"), InputError, "length is 'an hour'; wanted a length of time"),
         (lambda G: Window(G, -1, by="time"), InputError, "length is -1; wanted more than 0"),
         (lambda G: Window(G, [1], by="time"), InputTypeError, r"length is \[1\]; wanted a number, or a length of time"),
@@ -264,7 +266,8 @@ DAY = pd.Timestamp("2026-01-01")
         ({"by": "time"}, [(0, 1)], {"time": [None]}, InputError, "`time` has a null at row 0"),
         ({"by": "time"}, [(0, 1)], {"time": [float("nan")]}, InputError, "`time` has a null at row 0"),
         ({"by": "time", "length": "1h"}, [(0, 1)], {"time": pd.Series([pd.NaT])}, InputError, "a null at row 0"),
-        ({"by": "time"}, [(0, 1)], {"time": ["x"]}, InputTypeError, r"`time` has 'x' \(str\) at row 0"),
+        ({"by": "time"}, [(0, 1)], {"time": ["x"]}, InputTypeError, r"`time` has 'x' .*row 0.*pandas.to_datetime"),
+        ({}, [(0, 1)], {"source": [(1, 2)]}, InputTypeError, r"slide: source is \[\(1, 2\)\]; wanted the name"),
         ({"by": "time"}, pd.DataFrame({"source": [0], "destination": [1]}), {}, InputError, "columns not found: time"),
         ({"weighted": True}, [(0, 1)], {}, InputError, r"have no weights.*default_weight=1\.0"),
         ({"weighted": True, "keep": "count"}, [(0, 1)], {"default_weight": 1}, InputError, "keep='count' counts rows"),
@@ -306,6 +309,14 @@ def test_a_window_does_not_keep_its_graph_from_another() -> None:
     assert Window(G, 3).slide([(0, 1)]).entered == 1
     assert twin.number_of_edges() == 1
     assert twin.window() is None
+
+
+def test_a_window_is_no_copy_of_another() -> None:
+    window = Window(DynamicGraph(device="cpu"), 3)
+    window.slide([(0, 1)])
+    for twice in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(InputTypeError, match="Window: it cannot be pickled or copied, because it fills its graph"):
+            twice(window)
 
 
 def test_int64_rows() -> None:
