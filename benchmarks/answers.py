@@ -13,7 +13,7 @@ from dynstore.algorithms.registry import find_algorithm
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
 
-__all__ = ["Query", "make_query"]
+__all__ = ["PAGERANK_TOL", "Query", "make_query"]
 
 PAGERANK_TOL = 1e-6
 PAGERANK_L1 = 1e-5

@@ -22,7 +22,7 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import StoreRun
 from dynstore.benchmarks.report import render_lines
 from dynstore.benchmarks.stream import parse_batch
-from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.suites import StreamJob, Suite
 from dynstore.benchmarks.summary import format_ms, format_ratio
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
@@ -44,19 +44,10 @@ SLIDE, NET = "window", "two updates"
 
 
 @dataclass(frozen=True)
-class SlideJob:
-    """The job; ``kinds``: some of KINDS; the rest as in ``WindowJob``."""
+class SlideJob(StreamJob):
+    """The job; ``kinds``: some of KINDS."""
 
     stores: Sequence[str] = ("gpma+",)
-    algorithms: Sequence[str] = ()
-    window: float = 0.5
-    batch: str | int = "1%"
-    steps: int = 20
-    device: str = "auto"
-    directed: bool | None = None
-    weighted: bool = False
-    warm_start: bool = False
-    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kinds: Sequence[str] = KINDS
 
 

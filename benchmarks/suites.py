@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dynstore.errors import unknown_name
 
-__all__ = ["SUITES", "Suite", "get_suite"]
+__all__ = ["SUITES", "StreamJob", "Suite", "get_suite"]
 
 # name -> module with the suite as SUITE
 SUITES = {
@@ -23,6 +23,41 @@ SUITES = {
     "updates": "dynstore.benchmarks.update_suite",
     "window": "dynstore.benchmarks.window_suite",
 }
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """What a suite is to do with a stream of edges.
+
+    Attributes
+    ----------
+    stores, algorithms : sequence of str
+    window : float
+        Share of the stream that the graphs hold.
+    batch : str or int
+        Edges a step, or a share of the stream such as "1%".
+    steps : int
+        Timed steps.
+    device : {"auto", "cpu", "cuda"}
+    directed : bool or None
+        None: the suite decides.
+    weighted : bool
+    warm_start : bool
+        Whether ``pagerank`` starts from the ranks of the step before.
+    store_options : mapping
+        Store name -> its options.
+    """
+
+    stores: Sequence[str] = ("gpma+", "merge")
+    algorithms: Sequence[str] = ()
+    window: float = 0.5
+    batch: str | int = "1%"
+    steps: int = 20
+    device: str = "auto"
+    directed: bool | None = None
+    weighted: bool = False
+    warm_start: bool = False
+    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import PAGERANK_TOL, make_query
 from dynstore.benchmarks.report import render_lines
 from dynstore.benchmarks.stream import edge_keys, parse_batch
-from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.suites import StreamJob, Suite
 from dynstore.benchmarks.summary import format_ms, format_ratio
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
@@ -49,44 +49,17 @@ ANEW, FOLLOWED = "anew", "tracked"
 
 
 @dataclass(frozen=True)
-class TrackedJob:
+class TrackedJob(StreamJob):
     """The job.
 
-    Attributes
-    ----------
-    stores : sequence of str
-        The stores of the graphs, each in turn.
-    algorithms : sequence of str
-        Answers that can be tracked; those that do not take such a graph are left out.
-    window : float
-        Share of the distinct edges that the graphs hold.
-    batch : str or int
-        Edges a step, or a share of the distinct edges such as "1%"; several by comma.
-    steps : int
-        Timed steps of each kind.
-    device : {"auto", "cpu", "cuda"}
-    directed : bool or None
-        None: undirected.
-    weighted : bool
-        Must be False: ``sssp`` takes weights that follow from the ids.
-    warm_start : bool
-        Whether ``pagerank``, computed anew, starts from the ranks of the step before.
-    store_options : mapping
-        Store name -> its options.
-    kinds : sequence of str
-        Some of KINDS.
+    ``algorithms``: answers that can be tracked; those that do not take such a graph are left out. ``batch``: one size
+    or several, by comma. ``directed``: None means undirected. ``weighted`` must be False: ``sssp`` takes weights that
+    follow from the ids. ``warm_start`` is for ``pagerank`` computed anew. ``kinds``: some of KINDS.
     """
 
     stores: Sequence[str] = ("gpma+",)
     algorithms: Sequence[str] = tuple(sorted(TRACKED))
-    window: float = 0.5
     batch: str | int = "100,1000,10000,100000"
-    steps: int = 20
-    device: str = "auto"
-    directed: bool | None = None
-    weighted: bool = False
-    warm_start: bool = False
-    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kinds: Sequence[str] = tuple(KINDS)
 
 

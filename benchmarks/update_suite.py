@@ -27,7 +27,7 @@ from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import StoreRun
 from dynstore.benchmarks.report import render_lines
 from dynstore.benchmarks.stream import parse_batch, sorted_unique
-from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.suites import StreamJob, Suite
 from dynstore.benchmarks.summary import format_ms
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
@@ -48,19 +48,9 @@ ROW_LENGTH, GAP = 64, 16
 
 
 @dataclass(frozen=True)
-class UpdateJob:
-    """The job; ``batch``: one size or several, by comma; ``kinds``: some of KINDS; the rest as in ``WindowJob``."""
+class UpdateJob(StreamJob):
+    """The job; ``batch``: one size or several, by comma; ``kinds``: some of KINDS."""
 
-    stores: Sequence[str] = ("gpma+", "merge")
-    algorithms: Sequence[str] = ()
-    window: float = 0.5
-    batch: str | int = "1%"
-    steps: int = 20
-    device: str = "auto"
-    directed: bool | None = None
-    weighted: bool = False
-    warm_start: bool = False
-    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kinds: Sequence[str] = KINDS
 
 

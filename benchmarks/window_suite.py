@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from dynstore.benchmarks.console import print_result
 from dynstore.benchmarks.contestants import Conversion, DeviceSlide, StoreRun, conversions, to_device
 from dynstore.benchmarks.report import render_page
 from dynstore.benchmarks.stream import Edges, Slide, Stream, cut_stream, parse_batch
-from dynstore.benchmarks.suites import Suite
+from dynstore.benchmarks.suites import StreamJob, Suite
 from dynstore.benchmarks.timing import percentiles, quiet
 from dynstore.errors import InputError
 
@@ -31,38 +31,11 @@ Times = dict[tuple[str, str, str | None], list[float]]  # (contestant, operation
 
 
 @dataclass(frozen=True)
-class WindowJob:
-    """The job.
-
-    Attributes
-    ----------
-    stores, algorithms : sequence of str
-    window : float
-        Share of the stream in the window.
-    batch : str or int
-        Events a slide, or a share of all events such as "1%".
-    steps : int
-        Timed steps; one more slide warms up.
-    device : {"auto", "cpu", "cuda"}
-    directed : bool or None
-        None: undirected if an algorithm needs it.
-    weighted : bool
-    warm_start : bool
-        Whether pagerank starts from the ranks of the step before.
-    store_options : mapping
-        Store name -> its options.
-    """
+class WindowJob(StreamJob):
+    """The job; an undirected graph is made if an algorithm needs it and ``directed`` is None."""
 
     stores: Sequence[str] = ("gpma+", "rebuild", "merge")
     algorithms: Sequence[str] = ("bfs", "pagerank", "triangle_count")
-    window: float = 0.5
-    batch: str | int = "1%"
-    steps: int = 20
-    device: str = "auto"
-    directed: bool | None = None
-    weighted: bool = False
-    warm_start: bool = False
-    store_options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass

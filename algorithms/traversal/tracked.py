@@ -42,7 +42,7 @@ class InEdges:
         self._graph.snapshot(transposed=True)
 
     def drop(self) -> None:
-        """Drop them if this has made them, and nobody looks at them now."""
+        """Drop them if this has made them and nothing else uses them."""
         if self._made:
             self._made = not self._graph.drop_in_edges()
 

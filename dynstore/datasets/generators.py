@@ -27,7 +27,7 @@ def rmat(scale: int, edge_factor: int, seed: int = 0) -> EventTable:
     """Generate a random graph with hubs, by R-MAT.
 
     The probabilities (a, b, c, d) are (0.57, 0.19, 0.19, 0.05) (Chakrabarti, Zhan, Faloutsos, SDM 2004). The ids are
-    permuted, so an id tells nothing of its degree. Pairs repeat, and self-loops occur.
+    permuted, so an id says nothing about its vertex's degree. Pairs repeat, and self-loops occur.
 
     Parameters
     ----------

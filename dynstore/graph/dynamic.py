@@ -193,9 +193,7 @@ class DynamicGraph(Conversions, Saving):
         brought = default_weight is not None or brings_weights(edges, find_weight(edges, (source, destination, weight)))
         options.setdefault("weighted", brought)
         graph = cls(**options)
-        graph.insert_edges(
-            edges, source, destination, weight, on_duplicate, default_weight if graph._weighted else None
-        )
+        graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight)
         if origin.num_vertices and not graph.is_renumbered():
             graph.insert_vertices([origin.num_vertices - 1])
         return graph

@@ -105,7 +105,8 @@ class Exchanges(Updates):
             leaving = self._opened(request)
             columns, naming = self.ids.plan_edges(*arriving, self.number_of_vertices())
             found = self.ids.find_edges(*leaving, self.number_of_vertices())
-        return self.exchange_numbers("update", found, columns, naming, on_duplicate, default_weight)
+            columns = self.fill_weights("update", columns, default_weight)
+        return self.exchange_numbers("update", found, columns, naming, on_duplicate)
 
     def exchange_numbers(
         self,
@@ -114,7 +115,6 @@ class Exchanges(Updates):
         arriving: EdgeColumns,
         naming: IdPlan,
         on_duplicate: OnDuplicate = "replace",
-        default_weight: float | None = None,
         follow: Callable[[IdPlan], Callable[[], None]] | None = None,
     ) -> UpdateReport:
         """Delete edges, then insert others, as one version. Ids and weights are validated already.
@@ -131,10 +131,10 @@ class Exchanges(Updates):
             Plans what else the update does, and returns its commit. It is called before the insertion, and may raise.
         """
         with MemoryChecked(caller):
-            gone = self._batch(leaving, "replace", weighted=False).materialized()
-            if on_duplicate != "replace" and self._may_overflow(arriving, default_weight):
-                self._check_sums(caller, arriving, on_duplicate, default_weight)
-            batch = self._batch(arriving, on_duplicate, default_weight)
+            gone = self._batch(leaving, "replace").materialized()
+            if on_duplicate != "replace" and self._may_overflow(arriving):
+                self._check_sums(caller, arriving, on_duplicate)
+            batch = self._batch(arriving, on_duplicate)
             num_gone = gone.num_edges(self._directed)
             together = self._plan_together(gone, batch, naming, on_duplicate)
             change = None if together is not None else read_change(self._out, gone, False)

@@ -24,6 +24,7 @@ from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.errors import InputError
 from dynstore.graph.orientations import Orientations
 from dynstore.graph.tracked import Tracked
+from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, brings_weights, check_names, find_weight
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.snapshot import Lease
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch
     from dynstore.graph.delta import Change
     from dynstore.ids.base import IdPlan, Names
-    from dynstore.input.columns import EdgeColumns
     from dynstore.stores.base import Plan, Store
     from dynstore.typing import Array, OnDuplicate
 
@@ -141,10 +141,12 @@ class Updates(Orientations, Tracked):
             request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns, naming = self.ids.plan_edges(*request, before, not speculates or self._expects_new_ids)
-            if on_duplicate != "replace" and self._may_overflow(columns, default_weight):
+            columns = self.fill_weights(request.caller, columns, default_weight)
+            if on_duplicate != "replace" and self._may_overflow(columns):
                 columns, naming = self.ids.plan_edges(*request, before)  # validated
-                self._check_sums(request.caller, columns, on_duplicate, default_weight)
-            batch = self._batch(columns, on_duplicate, default_weight)
+                columns = self.fill_weights(request.caller, columns, default_weight)
+                self._check_sums(request.caller, columns, on_duplicate)
+            batch = self._batch(columns, on_duplicate)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
@@ -167,7 +169,7 @@ class Updates(Orientations, Tracked):
             request = self._opened(request)
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns = self.ids.find_edges(*request, before, not speculates)
-            batch = self._batch(columns, "replace", weighted=False)
+            batch = self._batch(columns, "replace")
             with Uninterrupted():
                 operation = Deletion()
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
@@ -175,7 +177,7 @@ class Updates(Orientations, Tracked):
                     batch = outcome.batch
                     if columns.max_id is None and outcome.reason is not Reason.SPARSE:  # the ids are valid here
                         columns = self.ids.find_edges(*request, before)
-                        batch = self._batch(columns, "replace", weighted=False)
+                        batch = self._batch(columns, "replace")
                     outcome = self._plan(operation, batch)
                 num_edges = batch.num_edges(self._directed)
                 return self._finish_deletion(outcome, num_edges, len(columns.src) - num_edges)
@@ -210,39 +212,40 @@ class Updates(Orientations, Tracked):
                 _log.info("%s: the graph is unweighted, so the column `%s` is ignored", request.caller, weight)
                 self._ignored_weights = True
             weight = None
-        return request._replace(names=(source, destination, weight))
+        return request if weight == named else request._replace(names=(source, destination, weight))
 
-    def _batch(
-        self,
-        columns: EdgeColumns,
-        on_duplicate: OnDuplicate,
-        default_weight: float | None = None,
-        weighted: bool = True,
-    ) -> Batch:
-        weights = columns.weights if weighted else None
-        if weights is None and weighted and self._weighted:
-            if default_weight is None and len(columns.src):
-                raise InputError(
-                    "insert_edges: the graph is weighted, and the edges have no weights; name their column "
-                    "(weight=...), pass (src, dst, weights), or give default_weight=1.0"
-                )
-            weights = self.backend.empty(len(columns.src), self.weight_dtype)
-            weights.fill(1.0 if default_weight is None else default_weight)
-        return make_batch(self.backend, columns.src, columns.dst, weights, self._directed, on_duplicate, columns.max_id)
+    def fill_weights(self, caller: str, columns: EdgeColumns, default_weight: float | None) -> EdgeColumns:
+        """Return edges to insert with weights: in a weighted graph, those without get the default.
 
-    def _may_overflow(self, columns: EdgeColumns, default_weight: float | None) -> bool:
+        Raises
+        ------
+        InputError
+            For edges without weights, where there is no default.
+        """
+        if columns.weights is not None or not self._weighted:
+            return columns
+        if default_weight is None and len(columns.src):
+            raise InputError(
+                f"{caller}: the graph is weighted, and the edges have no weights; name their column "
+                "(weight=...), pass (src, dst, weights), or give default_weight=1.0"
+            )
+        weights = self.backend.empty(len(columns.src), self.weight_dtype)
+        weights.fill(1.0 if default_weight is None else default_weight)
+        return EdgeColumns(columns.src, columns.dst, weights, columns.max_id)
+
+    def _batch(self, columns: EdgeColumns, on_duplicate: OnDuplicate) -> Batch:
+        return make_batch(
+            self.backend, columns.src, columns.dst, columns.weights, self._directed, on_duplicate, columns.max_id
+        )
+
+    def _may_overflow(self, columns: EdgeColumns) -> bool:
         """Whether weights of the batch are so large that their sum might not be finite, or NaN."""
-        if not self._weighted:
-            return False
         if columns.weights is None:
-            total = abs(default_weight or 0.0) * len(columns.src)
-        else:
-            total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
+            return False
+        total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
         return not total <= np.finfo(self.weight_dtype).max
 
-    def _check_sums(
-        self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate, default_weight: float | None
-    ) -> None:
+    def _check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:
         """Refuse valid edges whose weights in the batch do not sum to a finite number.
 
         A finite sum and any stored weight have a sum, perhaps an infinite one. So no stored weight becomes NaN, which
@@ -253,7 +256,7 @@ class Updates(Orientations, Tracked):
         InputError
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            sums: Array = self._batch(columns, on_duplicate, default_weight).materialized().weights
+            sums: Array = self._batch(columns, on_duplicate).materialized().weights
         bad = ~self.backend.xp.isfinite(sums)
         if bool(bad.any()):
             raise InputError(
@@ -278,7 +281,8 @@ class Updates(Orientations, Tracked):
         reading = *request, num_vertices
         if not isinstance(batch, UnsortedBatch) or self.vertex_dtype.itemsize == 8:
             columns, naming = self.ids.plan_edges(*reading)
-            return columns, naming, self._batch(columns, on_duplicate, default_weight)
+            columns = self.fill_weights(request.caller, columns, default_weight)
+            return columns, naming, self._batch(columns, on_duplicate)
         if not self.ids.renumbered:  # ids are numbers
             bounds = batch.find_bounds(sorting=batch.needs_order or self._out.num_edges == 0)
             return *self.ids.plan_edges(*reading, bounds=bounds), batch

@@ -164,8 +164,11 @@ def _form_hint(edges: Any) -> str:
 
 def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
     """Refuse names of columns that are no strings, such as a second batch in the place of ``source``."""
+    source, destination, weight = names
+    if type(source) is type(destination) is str and (weight is None or type(weight) is str):
+        return
     for argument, name in zip(("source", "destination", "weight"), names, strict=True):
-        if type(name) is not str and not isinstance(name, str) and (name is not None or argument != "weight"):
+        if not isinstance(name, str) and (name is not None or argument != "weight"):
             raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
 
 

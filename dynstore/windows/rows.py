@@ -77,12 +77,6 @@ class Rows:
         self.head += count
         self.size -= count
 
-    def replace_slots(self, places: Array) -> None:
-        """Change all slots as a table says that has been made anew; -1 stays."""
-        slots = self.column("slots")
-        there = slots >= 0
-        slots[there] = places[slots[there]]
-
     @property
     def nbytes(self) -> int:
         """Bytes of all columns."""

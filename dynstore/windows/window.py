@@ -235,7 +235,7 @@ class Window:
         times, newest = chosen.times, chosen.newest
         G, xp = self.graph, self.graph.backend.xp
         self._changed |= G.version != self._version
-        weights = self._weights(numbers, default_weight)
+        weights = self._weights(G.fill_weights("slide", numbers, default_weight)) if self._reads_weights else None
         keys = self._keys(numbers.src, numbers.dst, naming.num_vertices)
         pairs, rows = self._prepared(int(keys.shape[0]), None if times is None else times.dtype)
         old = chosen.leaving
@@ -312,22 +312,13 @@ class Window:
 
     # ------------------------------------------------------------------ rows as numbers
 
-    def _weights(self, numbers: EdgeColumns, default: float | None) -> Array | None:
-        """Return the rows' weights, None where the window keeps none."""
-        if not self._reads_weights:
-            return None
-        backend, weights = self.graph.backend, numbers.weights
-        if weights is None:
-            if default is None and len(numbers.src):
-                raise InputError(
-                    "slide: the graph is weighted, and the edges have no weights; name their column (weight=...), "
-                    "pass (src, dst, weights), or give default_weight=1.0"
-                )
-            weights = backend.empty(len(numbers.src), self.graph.weight_dtype)
-            weights.fill(1.0 if default is None else default)
+    def _weights(self, numbers: EdgeColumns) -> Array:
+        """Return the rows' weights; sums are kept in float64, and take no infinite ones."""
+        weights: Array = numbers.weights
         if self.keep == "sum":
-            if bool(backend.xp.isinf(weights).any()):
-                row = int(backend.xp.isinf(weights).argmax())
+            infinite = self.graph.backend.xp.isinf(weights)
+            if bool(infinite.any()):
+                row = int(infinite.argmax())
                 raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
             weights = weights.astype(np.float64)
         return weights
@@ -362,15 +353,14 @@ class Window:
             latest = times if self._reads_weights and self.keep == "latest" else None
             self._pairs = Pairs.allocate(backend, more, self.keep == "sum", latest)
         elif not self._pairs.takes(more):
-            self._pairs, places = self._pairs.remade(self._pairs.keys, more)
-            self._rows.replace_slots(places)
+            self._plan_keys(self._pairs.keys, more)()
         return self._pairs, self._rows
 
     # ------------------------------------------------------------------ what else happens to the graph
 
     def plan_renumber(self, ranks: Array) -> Callable[[], None]:
         """Plan for vertices that get other numbers: ``ranks`` has the new number of each, shape (V,)."""
-        return _nothing if self._pairs is None else self._plan_keys(self._renumbered(ranks))
+        return _nothing if self._pairs is None else self._of_same_edges(self._plan_keys(self._renumbered(ranks)))
 
     def _renumbered(self, ranks: Array) -> Array:
         """Return the table's keys under other numbers."""
@@ -395,24 +385,31 @@ class Window:
         """Plan for a graph that loses all edges and vertices: the window loses all rows."""
 
         def commit() -> None:
-            self._pairs = self._rows = None
+            self._pairs = self._rows = self._newest = None
 
         return commit
 
-    def _plan_keys(self, keys: Array) -> Callable[[], None]:
-        """Plan to give the table's pairs other keys."""
+    def _of_same_edges(self, change: Callable[[], None]) -> Callable[[], None]:
+        """Return a commit of a change by which the graph's next version has the edges of this one."""
+
+        def commit() -> None:
+            change()
+            self._version += self._version == self.graph.version
+
+        return commit
+
+    def _plan_keys(self, keys: Array, more: int = 0) -> Callable[[], None]:
+        """Plan to make the table anew with other keys, and room for ``more`` pairs."""
         pairs, rows = self._pairs, self._rows
         assert pairs is not None
         assert rows is not None
-        fresh, places = pairs.remade(keys, 0)
+        fresh, places = pairs.remade(keys, more)
         slots = rows.column("slots")
         moved = self.graph.backend.xp.where(slots >= 0, places[slots], -1)
 
         def commit() -> None:
             slots[:] = moved
             self._pairs = fresh
-            if not self._changed and self._version == self.graph.version:
-                self._version += 1  # this is no change of edges
 
         return commit
 

@@ -17,7 +17,7 @@ from dynstore.benchmarks.demo.__main__ import main
 from dynstore.benchmarks.demo.page import best_figure, format_times, render_story
 from dynstore.benchmarks.demo.story import ANSWERS, run_story
 from dynstore.benchmarks.schema import check_document
-from dynstore.datasets import load, rmat
+from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.io import EventTable
 
@@ -150,7 +150,3 @@ def test_nothing_is_cut_off_in_a_browser(run: tuple[dict[str, Any], str], width:
     assert found["size"] <= width, "the page scrolls sideways"
     assert found["out"] == []
     assert found["count"] == 6
-
-
-def test_the_shipped_stream_is_long_enough() -> None:
-    assert len(load("mathoverflow")) > 300_000

@@ -311,6 +311,16 @@ def test_a_window_does_not_keep_its_graph_from_another() -> None:
     assert twin.window() is None
 
 
+def test_after_clear_times_may_start_again() -> None:
+    G = DynamicGraph(device="cpu")
+    window = Window(G, 5, by="time")
+    window.slide([(0, 1)], time=[1000])
+    G.clear()
+    report = window.slide([(2, 3)], time=[10])
+    assert (report.entered, report.late) == (1, 0)
+    assert sorted(named_edges(G)) == [(2, 3)]
+
+
 def test_a_window_is_no_copy_of_another() -> None:
     window = Window(DynamicGraph(device="cpu"), 3)
     window.slide([(0, 1)])

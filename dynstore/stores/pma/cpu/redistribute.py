@@ -11,7 +11,7 @@ from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 __all__ = ["clear_located", "gather_all", "set_located", "shift_in", "spread", "write_rows", "write_windows"]
 
-# How many windows before a window is written its memory is asked for.
+# How many windows ahead the memory of a window is prefetched.
 WINDOWS_AHEAD = 16
 
 
