@@ -46,7 +46,8 @@ kept_kernel.k_use(1.5)
 
 def run_kernel(folder: Path, long_s: float = 60.0, **environment: str) -> tuple[str, str]:
     """Call the kernel in a new process; return what it prints, and its stderr."""
-    (folder / "kept_kernel.py").write_text(KERNEL_FILE)
+    if not (folder / "kept_kernel.py").exists():  # some versions of Numba go by the time of the file
+        (folder / "kept_kernel.py").write_text(KERNEL_FILE)
     done = subprocess.run(
         [sys.executable, "-B", "-c", PROGRAM, str(folder), str(long_s)],
         cwd=ROOT, env={**os.environ, **environment}, capture_output=True, text=True, check=True,

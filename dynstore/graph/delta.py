@@ -84,7 +84,7 @@ class DeltaLog:
     ----------
     changes : list of Change
     num_edges : int
-        The sum over all changes.
+        The sum over all changes; undirected edges count in both directions.
     complete : bool
         False if changes are missing: the answer must then be computed anew.
     """
@@ -96,7 +96,7 @@ class DeltaLog:
 
     def add(self, change: Change | None, most: int) -> None:
         """Keep a change, or None for a change of everything; beyond ``most`` edges, drop all."""
-        self.num_edges += 0 if change is None else int(change.src.shape[0])
+        self.num_edges += 0 if change is None else int(change.src.shape[0]) << change.mirrored
         if change is None or self.num_edges > most:
             self.complete = False
         if self.complete and change is not None:

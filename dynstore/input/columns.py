@@ -251,22 +251,22 @@ def read_integers(caller: str, backend: Backend, name: str, column: Any) -> Arra
     if array.size == 0:
         return backend.empty(0, np.int32)
     if array.dtype.kind not in "iu":
-        array = backend.asarray(_as_numbers(caller, name, array, STRINGS))
+        array = _as_numbers(caller, name, array, STRINGS)
     if array.dtype.kind not in "iu":
-        null = backend.xp.isnan(array) if array.dtype.kind == "f" else array[:0]
+        null = array != array if array.dtype.kind == "f" else array[:0]
         found = f", and NaN at row {int(null.argmax())}, which is a null" if bool(null.any()) else ""
         raise InputTypeError(f"{caller}: `{name}` is {array.dtype}{found}; vertex ids must be integers")
-    return array
+    return backend.asarray(array)
 
 
 def read_numbers(caller: str, backend: Backend, name: str, column: Any) -> Array:
     """Read one column of integers or floats, in its own dtype; floats may be NaN."""
     array = _to_array(caller, backend, name, column)
     if array.dtype.kind not in "iuf":
-        array = backend.asarray(_as_numbers(caller, name, array, ""))
+        array = _as_numbers(caller, name, array, "")
     if array.dtype.kind not in "iuf":
         raise InputTypeError(f"{caller}: `{name}` is {array.dtype}; wanted numbers")
-    return array
+    return backend.asarray(array)
 
 
 def _find_bounds(backend: Backend, first: Array, second: Array) -> Bounds:

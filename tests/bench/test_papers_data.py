@@ -118,6 +118,7 @@ MATRIX = "%%MatrixMarket matrix coordinate pattern symmetric\n3 3 2\n2 1\n3 1\n"
         ("road_usa", "road_usa/road_usa.mtx", MATRIX.encode(), {(0, 1), (1, 0), (0, 2), (2, 0)}),
         ("europe_osm", "europe.osm.graph.bz2", bz2.compress(b"3 2\n2 3\n1\n1\n"), {(0, 1), (1, 0), (0, 2), (2, 0)}),
     ],
+    ids=["pokec", "orkut", "soc-orkut", "hollywood-2009", "road_usa", "europe_osm"],
 )
 def test_files_are_read_as_they_are_published(
     tmp_path: Path, name: str, file: str, content: bytes, expected: set[tuple[int, int]]
