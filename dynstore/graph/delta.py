@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SearchResult
     from dynstore.typing import Array
 
-__all__ = ["Change", "Delta", "DeltaLog", "net_delta", "read_change"]
+__all__ = ["Change", "Delta", "DeltaLog", "Unread", "net_delta", "read_change"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,19 @@ class Change:
     inserting: bool
     sorted: bool = True
     mirrored: bool = False
+
+    @property
+    def num_edges(self) -> int:
+        """The edges; undirected ones count in both directions."""
+        return int(self.src.shape[0]) << self.mirrored
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A batch that was inserted or deleted while no log wanted to know the state of its edges before."""
+
+    num_edges: int
+    inserting: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,30 +97,41 @@ class DeltaLog:
     ----------
     changes : list of Change
     num_edges : int
-        The sum over all changes; undirected edges count in both directions.
+        The sum over all changes, also those that were not kept; undirected edges count in both directions.
+    deletes : bool
+        Whether edges were deleted.
     complete : bool
-        False if changes are missing: the answer must then be computed anew.
+        Whether ``changes`` are all there were; else the answer must be computed anew.
+    counted : bool
+        Whether ``num_edges`` and ``deletes`` are right: not after a change of everything.
+    seconds : float
+        What updates have spent on looking up what they change.
     """
 
     def __init__(self) -> None:
-        self.changes: list[Change] = []
-        self.num_edges = 0
-        self.complete = True
+        self.restart()
 
-    def add(self, change: Change | None, most: int) -> None:
+    def wants(self, num_edges: int, most: int) -> bool:
+        """Whether a change of so many edges would be kept."""
+        return self.complete and self.num_edges + num_edges <= most
+
+    def add(self, change: Change | Unread | None, most: int) -> None:
         """Keep a change, or None for a change of everything; beyond ``most`` edges, drop all."""
-        self.num_edges += 0 if change is None else int(change.src.shape[0]) << change.mirrored
-        if change is None or self.num_edges > most:
-            self.complete = False
-        if self.complete and change is not None:
+        if change is None:
+            self.counted = False
+        else:
+            self.num_edges += change.num_edges
+            self.deletes |= not change.inserting
+        if isinstance(change, Change) and self.wants(0, most):
             self.changes.append(change)
         else:
             self.changes.clear()
+            self.complete = False
 
-    def restart(self) -> None:
-        """Forget all changes: the answer is up to date."""
-        self.changes.clear()
-        self.num_edges, self.complete = 0, True
+    def restart(self, keep: bool = True) -> None:
+        """Forget all changes, as the answer is up to date; ``keep`` the next ones, or only count them."""
+        self.changes: list[Change] = []
+        self.num_edges, self.deletes, self.complete, self.counted, self.seconds = 0, False, keep, True, 0.0
 
 
 def read_change(store: Store, batch: Batch, inserting: bool, located: SearchResult | None = None) -> Change:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from dynstore.arguments import check_number
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import OutOfMemoryError, unknown_name
-from dynstore.graph.delta import read_change
+from dynstore.graph.delta import Change, Unread, read_change
 from dynstore.graph.updates import Deletion, Insertion, Plans, Request, Updates
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from weakref import ref
 
     from dynstore.batches.sorted import Batch
-    from dynstore.graph.delta import Change
     from dynstore.ids.base import IdPlan
     from dynstore.input.columns import EdgeColumns
     from dynstore.typing import Array, OnDuplicate, UpdateReport
@@ -137,7 +136,7 @@ class Exchanges(Updates):
             batch = self._batch(arriving, on_duplicate)
             num_gone = gone.num_edges(self._directed)
             together = self._plan_together(gone, batch, naming, on_duplicate)
-            change = None if together is not None else read_change(self._out, gone, False)
+            change = together[0].change if together is not None else read_change(self._out, gone, False)
             with Uninterrupted():
                 deletion = self._commit_deletion(gone) if together is None else together[0]
                 deleted = 0 if deletion is None else self._found_edges(deletion.out)
@@ -150,7 +149,7 @@ class Exchanges(Updates):
                     else:
                         plans = together[1]
                 except BaseException:
-                    if deletion is not None and change is not None:
+                    if deletion is not None and isinstance(change, Change):
                         self._take_back(change, deleted)
                     raise
                 if together is not None:
@@ -171,15 +170,23 @@ class Exchanges(Updates):
     def _plan_together(
         self, gone: EdgeBatch, batch: Batch, naming: IdPlan, on_duplicate: OnDuplicate
     ) -> tuple[Plans, Plans] | None:
-        """Plan the deletion and the insertion before anything is written, where stores can; no log may follow."""
-        if self._logs or naming.arrange is not None or not len(gone) or not isinstance(batch, EdgeBatch):
+        """Plan the deletion and the insertion before anything is written, where stores can.
+
+        No log may want the changes: the deletion's would have to be looked up.
+        """
+        if naming.arrange is not None or not len(gone) or not isinstance(batch, EdgeBatch):
             return None
-        how = naming.num_vertices, on_duplicate
+        if self._logs and self._logs_that_want(len(gone)):
+            return None
+        how, into = (naming.num_vertices, on_duplicate), None
         out = self._out.plan_exchange(gone, batch, *how)
-        if out is None or self._in is None:
-            return None if out is None else (Plans(out[0], None, None), Plans(out[1], None, None))
-        into = self._in.plan_exchange(gone.transposed(self.backend), batch.transposed(self.backend), *how)
-        return None if into is None else (Plans(out[0], into[0], None), Plans(out[1], into[1], None))
+        if out is not None and self._in is not None:
+            into = self._in.plan_exchange(gone.transposed(self.backend), batch.transposed(self.backend), *how)
+        if out is None or (self._in is not None and into is None):
+            return None
+        changes = Unread(len(gone), False), Unread(len(batch), True)
+        first, second = (None, None) if into is None else into
+        return Plans(out[0], first, changes[0]), Plans(out[1], second, changes[1])
 
     def _planned_insertion(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> tuple[Plans, Batch]:
         """Attempt or plan an insertion; nothing fails after that."""

@@ -7,10 +7,11 @@ change, but only while a log follows it: otherwise an update does no extra work.
 from __future__ import annotations
 
 import importlib
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from dynstore.graph.delta import Change, Delta, DeltaLog, net_delta, read_change
+from dynstore.graph.delta import Change, Delta, DeltaLog, Unread, net_delta, read_change
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -82,20 +83,32 @@ class Tracked:
         """
         return net_delta(self.backend, self._out, log.changes) if log.changes else None
 
-    def _read_change(self, batch: Batch, inserting: bool, located: SearchResult | None = None) -> Change | None:
+    def _read_change(
+        self, batch: Batch, inserting: bool, located: SearchResult | None = None
+    ) -> Change | Unread | None:
         """Return the state of the edges that a batch is about to change, if a log wants to keep it.
 
-        ``located``: where the store's plan has found them.
+        ``located``: where the store's plan has found them. None if there are no logs.
         """
         if not self._logs:  # tested here, as nearly all graphs have none
             return None
-        most = self._most_kept
-        if not any(log.complete and log.num_edges + batch.known().num_rows <= most for log in self._live_logs()):
-            return None
-        return read_change(self._out, batch, inserting, located)
+        begun, num_edges = perf_counter(), batch.known().num_rows
+        logs = self._logs_that_want(num_edges)
+        if not logs:
+            return Unread(num_edges, inserting)
+        change = read_change(self._out, batch, inserting, located)
+        seconds = perf_counter() - begun
+        for log in logs:
+            log.seconds += seconds
+        return change
 
-    def _record(self, change: Change | None) -> None:
-        """Add a change to all logs; None for one of everything, or of too much to be kept."""
+    def _logs_that_want(self, num_edges: int) -> list[DeltaLog]:
+        """Return the logs that would keep a change of so many edges."""
+        most = self._most_kept
+        return [log for log in self._live_logs() if log.wants(num_edges, most)]
+
+    def _record(self, change: Change | Unread | None) -> None:
+        """Add a change to all logs; None for one of everything."""
         most = self._most_kept
         for log in self._live_logs():
             log.add(change, most)

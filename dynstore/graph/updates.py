@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.batches.sorted import Batch
-    from dynstore.graph.delta import Change
+    from dynstore.graph.delta import Change, Unread
     from dynstore.ids.base import IdPlan, Names
     from dynstore.stores.base import Plan, Store
     from dynstore.typing import Array, OnDuplicate
@@ -122,7 +122,7 @@ class Plans(NamedTuple):
 
     out: Plan
     into: Plan | None
-    change: Change | None
+    change: Change | Unread | None
 
 
 class Updates(Orientations, Tracked):
@@ -362,7 +362,7 @@ class Updates(Orientations, Tracked):
             naming()
         self._end_version(plans.change)
 
-    def _end_version(self, change: Change | None) -> None:
+    def _end_version(self, change: Change | Unread | None) -> None:
         lease = self._lease
         lease.ended_by = lease.version + 1
         self._lease = Lease(lease.ended_by)

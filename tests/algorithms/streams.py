@@ -25,7 +25,7 @@ class Stream:
         whole_weights: bool = True,
         **options: Any,
     ) -> None:
-        self.rng, self.num_vertices, self.callerle_weights = rng, num_vertices, whole_weights
+        self.rng, self.num_vertices, self.whole_weights = rng, num_vertices, whole_weights
         self.graph = dynstore.DynamicGraph(device=device, **options)
         self.twin = dynstore.DynamicGraph(device="cpu", **options)
         self.weighted = bool(options.get("weighted"))
@@ -44,7 +44,7 @@ class Stream:
             columns = [column * 1000 + 7 for column in columns]
         if not self.weighted:
             return tuple(columns)
-        weights = self.rng.integers(1, 9, size) / 4 if self.callerle_weights else self.rng.random(size) + 0.01
+        weights = self.rng.integers(1, 9, size) / 4 if self.whole_weights else self.rng.random(size) + 0.01
         return (*columns, weights)
 
     def held(self, size: int) -> tuple[np.ndarray, ...]:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import dynstore
+from dynstore.algorithms.costs import Choice, Costs, Path, Work
+from dynstore.algorithms.tracking import MOST_UNUSED
 from dynstore.stores.base import Store
-from tests.algorithms.streams import Stream
+from tests.algorithms.streams import Stream, compare
 
 
 def state(graph: dynstore.DynamicGraph) -> dict[tuple[int, int], float]:
@@ -104,3 +106,51 @@ def test_a_batch_that_no_log_keeps_is_not_looked_up(monkeypatch: pytest.MonkeyPa
     assert not log.complete
     graph.delete_edges(([0], [1]))
     assert (log.complete, log.changes) == (False, [])
+
+
+def choose_always(path: Path) -> Any:
+    def choose(costs: Costs, work: Work) -> Choice:
+        return Choice(path if path in work.paths else "recomputed", "a test wants it", dict.fromkeys(work.paths))
+
+    return choose
+
+
+@pytest.mark.parametrize("name", ["triangle_count", "weakly_connected_components", "bfs", "pagerank"])
+def test_updates_look_nothing_up_while_answers_are_computed_anew(
+    monkeypatch: pytest.MonkeyPatch, device: str, name: str, rng: np.random.Generator
+) -> None:
+    graph, params = dynstore.DynamicGraph(directed=False, device=device), {"start": 0} if name == "bfs" else {}
+
+    def change() -> None:
+        graph.insert_edges(tuple(rng.integers(0, 20, (2, 5))))
+        graph.update(insert=tuple(rng.integers(0, 20, (2, 5))), delete=tuple(rng.integers(0, 20, (2, 5))))
+
+    graph.insert_edges((np.arange(20), np.roll(np.arange(20), 1)))
+    monitor = graph.track(name, **params)
+    monkeypatch.setattr(Costs, "choose", choose_always("recomputed"))
+    for _ in range(MOST_UNUSED + 1):
+        change()
+        monitor.refresh()
+    with monkeypatch.context() as patched:
+        patched.setattr("dynstore.graph.tracked.read_change", None)
+        change()
+    monkeypatch.setattr(Costs, "choose", choose_always("incremental"))
+    # The first changes are missing. Then some answers prepare for the incremental way.
+    for paths in ({"recomputed"}, {"recomputed", "warm", "incremental"}, {"incremental"}):
+        expected = getattr(dynstore, name)(graph, **params)
+        compare(monitor.result(), expected, **({"pagerank": 1e-4} if name == "pagerank" else {}))
+        assert monitor.path in paths
+        change()
+
+
+def test_a_log_that_keeps_nothing_counts() -> None:
+    graph = dynstore.DynamicGraph(device="cpu", directed=False)
+    graph.insert_edges((np.arange(40), np.arange(1, 41)))
+    log = graph.follow()
+    log.restart(keep=False)
+    graph.insert_edges(([0, 1], [2, 2]))
+    assert (log.num_edges, log.deletes, log.counted, log.complete) == (4, False, True, False)
+    graph.update(insert=([7], [9]), delete=([3], [4]))
+    assert (log.num_edges, log.deletes, log.counted, log.changes) == (8, True, True, [])
+    graph.clear()
+    assert not log.counted
