@@ -82,7 +82,7 @@ class ComponentAnswer(Answer):
         predecessors = grow(backend, self._forest[1], out.num_vertices, -1)
         suspects = paths.find_suspects(out, delta, distances, predecessors, weak)
         # A parent across an inserted edge would hide that the child has left the component of its label.
-        lost, _ = paths.invalidate(out, into, suspects, distances, predecessors, weak, budget, before)
+        lost = paths.invalidate(out, into, suspects, distances, predecessors, weak, budget, before)
         if budget.is_spent:
             return False
         sides = (out, into) if weak else (out,)
@@ -91,15 +91,14 @@ class ComponentAnswer(Answer):
         merged = numbers[(before == numbers) & (labels != numbers)]
         split = lost[labels[lost] == lost]
         # A merge keeps one of two smallest vertices as the root: the tree of the other moves to it.
-        moved, _ = paths.invalidate(out, into, merged, distances, predecessors, weak, budget)
+        moved = paths.invalidate(out, into, merged, distances, predecessors, weak, budget)
         if budget.is_spent:
             return False
         lost = xp.concatenate((lost, moved))
         limit = int(np.iinfo(distances.dtype).max)
-        reached, _ = paths.relax(out, into, lost, split, delta, limit, distances, weak, budget)
+        touched = paths.relax(out, into, lost, split, delta, limit, distances, weak, budget)
         if budget.is_spent:
             return False
-        touched = xp.unique(xp.concatenate((lost, reached)))
         paths.refit(out, into, touched, delta, distances, predecessors, weak, budget)
         self._labels, self._forest = labels, (distances, predecessors)
         self.edge_visits = budget.visits

@@ -93,18 +93,12 @@ class PathAnswer(Answer):
         kernels = backend.kernels("dynstore.algorithms.traversal", "repair")
         distances = grow(backend, self._distances, out.num_vertices, self._unreached)
         predecessors = grow(backend, self._predecessors, out.num_vertices, -1)
-        suspects = kernels.find_suspects(out, delta, distances, predecessors, False)
-        lost, _ = kernels.invalidate(out, into, suspects, distances, predecessors, False, budget)
-        if budget.is_spent:
-            return False
-        reached, _ = kernels.relax(out, into, lost, lost[:0], delta, self._limit, distances, False, budget)
-        if budget.is_spent:
-            return False
-        touched = backend.xp.unique(backend.xp.concatenate((lost, reached)))
-        self._tied, _ = kernels.refit(out, into, touched, delta, distances, predecessors, False, budget)
-        self._distances, self._predecessors = distances, predecessors
+        tied = kernels.repair_paths(out, into, delta, self._limit, distances, predecessors, budget)
         self.edge_visits = budget.visits
-        return not (self._tied or budget.is_spent)
+        if budget.is_spent:
+            return False
+        self._distances, self._predecessors, self._tied = distances, predecessors, tied
+        return not tied
 
     def _has_negative_weights(self, delta: Delta) -> bool:
         return False

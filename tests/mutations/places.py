@@ -142,8 +142,8 @@ CUDA = [
     ),
     Mutation(
         "vertex-is-suspected-once-only",
-        "algorithms/traversal/cuda/repair.py",
-        "        queued[v] = 0\n",
+        "algorithms/traversal/cuda/invalidation.py",
+        "            queued[v] = 0\n",
         "",
         (f"{ALGORITHMS}/traversal/test_tracked.py",),
     ),

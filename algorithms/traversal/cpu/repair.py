@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["Rows", "find_suspects", "has_ties", "invalidate", "refit", "relax"]
+__all__ = ["Rows", "find_suspects", "has_ties", "invalidate", "refit", "relax", "repair_paths"]
 
 
 class Rows(NamedTuple):
@@ -52,6 +52,32 @@ def _unreached(distances: Array) -> Any:
 
 def _changes(delta: Delta) -> tuple[Array, Array, Array, Array]:
     return delta.src, delta.dst, delta.slots, delta.before
+
+
+def repair_paths(
+    out: GapCSR, into: GapCSR, delta: Delta, limit: Any, distances: Array, predecessors: Array, budget: Budget
+) -> bool:
+    """Bring distances and predecessors up to date after changes.
+
+    Parameters
+    ----------
+    limit : number
+        Only distances below it count.
+    budget : Budget
+        If it is spent afterwards, distances and predecessors are of no use.
+
+    Returns
+    -------
+    bool
+        Whether a changed vertex or edge makes a tie, see :func:`has_ties`.
+    """
+    lost = invalidate(
+        out, into, find_suspects(out, delta, distances, predecessors, False), distances, predecessors, False, budget
+    )
+    if budget.is_spent:
+        return False
+    touched = relax(out, into, lost, lost[:0], delta, limit, distances, False, budget)
+    return not budget.is_spent and refit(out, into, touched, delta, distances, predecessors, False, budget)
 
 
 def find_suspects(out: GapCSR, delta: Delta, distances: Array, predecessors: Array, both_ways: bool) -> Array:
@@ -80,7 +106,7 @@ def k_find_suspects(rows, src, dst, slots, before, distances, predecessors, both
 def invalidate(
     out: GapCSR, into: GapCSR, suspects: Array, distances: Array, predecessors: Array, both_ways: bool,
     budget: Budget, groups: Array | None = None,
-) -> tuple[Array, int]:  # fmt: skip
+) -> Array:  # fmt: skip
     """Make suspects without support unreached; the others get the smallest remaining parent.
 
     Parameters
@@ -92,16 +118,15 @@ def invalidate(
 
     Returns
     -------
-    lost : array, vertex dtype
-    visits : int
-        Edges visited.
+    array, vertex dtype
+        The vertices that are unreached now.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     groups = predecessors[:0] if groups is None else groups
     most, unreached = budget.most_visits(), _unreached(distances)
     lost, visits = k_invalidate(*rows, suspects, distances, predecessors, both_ways, groups, unreached, most)
     budget.note(int(visits), most)
-    return lost, int(visits)
+    return lost
 
 
 @njit
@@ -167,7 +192,7 @@ def k_invalidate(out, into, suspects, distances, predecessors, both_ways, groups
 def relax(
     out: GapCSR, into: GapCSR, lost: Array, sources: Array, delta: Delta | None, limit: Any, distances: Array,
     both_ways: bool, budget: Budget,
-) -> tuple[Array, int]:  # fmt: skip
+) -> Array:  # fmt: skip
     """Compute the distances of lost vertices, and lower those that new edges or new sources shorten.
 
     Parameters
@@ -185,10 +210,8 @@ def relax(
 
     Returns
     -------
-    reached : array, vertex dtype
-        Vertices that got a new distance; some are there twice.
-    visits : int
-        Edges visited.
+    array, vertex dtype
+        The lost vertices, and those that got a new distance; each once.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
@@ -196,7 +219,8 @@ def relax(
     most, unreached = budget.most_visits(), _unreached(distances)
     reached, visits = k_relax(*rows, lost, sources, *changes, limit, distances, both_ways, unreached, most)
     budget.note(int(visits), most)
-    return reached, int(visits)
+    touched: Array = np.unique(np.concatenate((lost, reached)))
+    return touched
 
 
 @njit(cache=True, nogil=True)
@@ -269,7 +293,7 @@ def d_lower(heap, place, distances, size, v):
 def refit(
     out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
     both_ways: bool, budget: Budget,
-) -> tuple[bool, int]:  # fmt: skip
+) -> bool:  # fmt: skip
     """Find the smallest nearer parents again, after the distances are right.
 
     Parameters
@@ -283,17 +307,15 @@ def refit(
 
     Returns
     -------
-    tied : bool
+    bool
         Whether a changed vertex or edge makes a tie, see :func:`has_ties`.
-    visits : int
-        Edges visited.
     """
     rows = (_rows(out, distances), _rows(into, distances))
     changes = (out.indices[:0], out.indices[:0], np.empty(0, np.int64)) if delta is None else _changes(delta)[:3]
     most, unreached = budget.most_visits(), _unreached(distances)
     tied, visits = k_refit(*rows, touched, *changes, distances, predecessors, both_ways, unreached, most)
     budget.note(int(visits), most)
-    return bool(tied), int(visits)
+    return bool(tied)
 
 
 @njit(cache=True, nogil=True)

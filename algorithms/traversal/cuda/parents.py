@@ -1,7 +1,4 @@
-"""Finding the parents in shortest-path trees again after distances have changed, on the GPU.
-
-Parameters and results are those of the functions in ``traversal/cpu/repair.py``.
-"""
+"""Finding the parents in shortest-path trees again after distances have changed, on the GPU."""
 
 from __future__ import annotations
 
@@ -9,18 +6,32 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, d_open_item, d_open_tile, fill
-from dynstore.algorithms.rows.cuda.sweeps import sweep
+from dynstore.algorithms.rows.cuda.common import d_has_bit, fill
+from dynstore.algorithms.rows.cuda.row_lists import (
+    Parts,
+    Side,
+    Sides,
+    d_open_part,
+    d_push_rows,
+    d_read_edge,
+    d_warps,
+)
+from dynstore.algorithms.traversal.cuda.invalidation import d_explains, d_support
+from dynstore.algorithms.traversal.cuda.rounds import REFIT, SPENT, TIED, TOUCHED, VISITS, d_note_visits
 from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_lane
 
 if TYPE_CHECKING:
-    from dynstore.algorithms.costs import Budget
-    from dynstore.graph.delta import Delta
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["get_lengths", "get_sides", "get_unreached", "has_ties", "k_find_support", "refit"]
+__all__ = ["get_lengths", "get_unreached", "has_ties", "k_refit"]
+
+# Words of ``control`` behind REFIT: arrivals, the lengths of both lists of parts: rows to look for parents in,
+# and rows to offer as parents.
+ARRIVALS, PULLED_PARTS, PUSHED_PARTS = REFIT, REFIT + 1, REFIT + 2
+PULLED, PUSHED = 0, 1
 
 
 def get_lengths(csr: GapCSR, distances: Array) -> tuple[Array, int]:
@@ -31,57 +42,17 @@ def get_lengths(csr: GapCSR, distances: Array) -> tuple[Array, int]:
 
 
 def get_unreached(distances: Array) -> Any:
+    """Return the distance of vertices that are not reached."""
     if distances.dtype.kind == "i":
         return int(np.iinfo(distances.dtype).max)
     return float(np.finfo(distances.dtype).max)
 
 
-def get_sides(out: GapCSR, into: GapCSR, both_ways: bool) -> tuple[GapCSR, ...]:
-    return (out, into) if both_ways else (out,)
-
-
-@kernel
-def k_find_support(
-    offsets, indices, valid, vertices, scan, steps, lengths, stride, distances, groups, grouped, best, tied
-):  # fmt: skip
-    """One warp a tile of slots, one lane an in-edge: keep the smallest nearer parent (atomic minimum) in ``best``.
-
-    If ``grouped``, the parent must be of the same group. ``tied[0]`` is set (atomic maximum) if an equally near
-    neighbour also explains the distance. Unreached vertices have no parent.
-    """
-    first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
-    tie = False
-    for base in range(first, last, 32):
-        item = base + d_lane()
-        if item < last:
-            v, slot = d_open_item(offsets, vertices, scan, low, high, item)
-            u = int(indices[slot])
-            if d_has_bit(valid, slot) and distances[u] <= distances[v] and u != v:
-                fits = not grouped or groups[u] == groups[v]
-                if fits and d_explains(distances, u, v, lengths[slot * stride]):
-                    if distances[u] == distances[v]:
-                        tie = True
-                    else:
-                        cuda.atomic.min(best, v, u)
-    word = d_ballot(tie)
-    if word != 0 and d_lane() == 0:
-        cuda.atomic.max(tied, 0, 1)
-
-
 @device
-def d_explains(distances, u, v, length):
-    """Whether the path over ``u`` has exactly the distance of ``v``; False if an end is unreached."""
-    return distances[u] + length == distances[v]
-
-
-@kernel
-def k_take_parents(vertices, best, nobody, predecessors):
-    """One thread a vertex: take the found parent, if any; reset ``best``."""
-    i = int(cuda.grid(1))
-    if i < vertices.shape[0]:
-        v = int(vertices[i])
-        predecessors[v] = -1 if best[v] == nobody else best[v]
-        best[v] = nobody
+def d_note_ties(control, tie):
+    """Set ``control[TIED]`` if a lane has a tie (atomic maximum, one a warp). All 32 lanes call."""
+    if d_ballot(tie) != 0 and d_lane() == 0:
+        cuda.atomic.max(control, TIED, 1)
 
 
 @device
@@ -96,64 +67,77 @@ def d_offer_parent(distances, predecessors, u, v, length, unreached):
     return tie
 
 
+@device
+def d_offer_changes(src, dst, slots, lengths, stride, both_ways, unreached, distances, predecessors, control):
+    """Stride over the changes: :func:`d_offer_parent` along an edge that is there."""
+    warp, warps = d_warps()
+    for base in range(warp * 32, src.shape[0], warps * 32):
+        i = base + d_lane()
+        tie = False
+        if i < src.shape[0] and slots[i] >= 0:
+            u = int(src[i])
+            v = int(dst[i])
+            length = lengths[int(slots[i]) * stride]
+            tie = d_offer_parent(distances, predecessors, u, v, length, unreached)
+            if both_ways and d_offer_parent(distances, predecessors, v, u, length, unreached):
+                tie = True
+        d_note_ties(control, tie)
+
+
 @kernel
-def k_offer_parents(
-    offsets, indices, valid, vertices, scan, steps, lengths, stride, unreached, distances, predecessors, tied
+def k_refit(
+    in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
+    src, dst, slots, nobody, unreached, distances, predecessors, best, touched, rows, begins, control,
 ):  # fmt: skip
-    """One warp a tile of slots, one lane an out-edge: :func:`d_offer_parent`. Ties: atomic maximum."""
-    first, last, low, high = d_open_tile(scan, steps, int(cuda.grid(1)))
-    tie = False
-    for base in range(first, last, 32):
-        item = base + d_lane()
-        if item < last:
-            u, slot = d_open_item(offsets, vertices, scan, low, high, item)
-            if d_has_bit(valid, slot):
-                length = lengths[slot * stride]
-                if d_offer_parent(distances, predecessors, u, int(indices[slot]), length, unreached):
-                    tie = True
-    if tie:
-        cuda.atomic.max(tied, 0, 1)
+    """Find the smallest nearer parents of ``touched`` vertices, then offer these, and sources of changes, as parents.
 
-
-@kernel
-def k_offer_changes(src, dst, slots, lengths, stride, both_ways, unreached, distances, predecessors, tied):
-    """One thread a change: :func:`d_offer_parent` along an edge that is there. Ties: atomic maximum."""
-    i = int(cuda.grid(1))
-    if i < src.shape[0] and slots[i] >= 0:
-        u = int(src[i])
-        v = int(dst[i])
-        length = lengths[int(slots[i]) * stride]
-        tie = d_offer_parent(distances, predecessors, u, v, length, unreached)
-        if both_ways and d_offer_parent(distances, predecessors, v, u, length, unreached):
-            tie = True
-        if tie:
-            cuda.atomic.max(tied, 0, 1)
-
-
-def refit(
-    out: GapCSR, into: GapCSR, touched: Array, delta: Delta | None, distances: Array, predecessors: Array,
-    both_ways: bool, budget: Budget,
-) -> tuple[bool, int]:  # fmt: skip
-    """Find the smallest nearer parents again, after the distances are right; return ties and visits as on the host."""
-    backend, dtype = out.backend, predecessors.dtype
-    nobody, unreached = int(np.iinfo(dtype).max), get_unreached(distances)
-    tied = backend.zeros(1, np.int32)
-    lengths = get_lengths(out, distances)
-    in_lengths = lengths if lengths[1] == 0 else get_lengths(into, distances)
+    Three phases: list the rows; search them for parents; write these, and offer. The blocks wait for each other between
+    them. Distances are right, and do not change. Atomics: maxima on ``best`` and ``control``, minima on
+    ``predecessors``.
+    """
+    into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
+    out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
+    pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
+    parts = Parts(rows, begins, rows.shape[0] // 3, control)
+    warp, warps = d_warps()
+    lane = d_lane()
+    if control[SPENT] != 0:  # the same in all threads
+        return
+    count = int(control[TOUCHED])
+    for base in range(warp * 32, count, warps * 32):
+        v = 0
+        there = False
+        if base + lane < count:
+            v = int(touched[base + lane])
+            there = distances[v] != unreached
+        d_push_rows(pulled, parts, PULLED, PULLED_PARTS, v, there)
+        d_push_rows(pushed, parts, PUSHED, PUSHED_PARTS, v, there)
+    d_sync_grid(control, 1, ARRIVALS)
     visits = 0
-    if touched.shape[0]:
-        best = fill(backend, out.num_vertices, dtype, nobody)
-        there = touched[distances[touched] != unreached]
-        for csr in get_sides(into, out, both_ways):
-            visits += sweep(csr, there, k_find_support, *in_lengths, distances, predecessors, 0, best, tied)
-        k_take_parents.launch(touched.shape[0], touched, best, nobody, predecessors)
-        for csr in get_sides(out, into, both_ways):
-            visits += sweep(csr, there, k_offer_parents, *lengths, unreached, distances, predecessors, tied)
-    if delta is not None:
-        changes = (delta.src, delta.dst, delta.slots, *lengths, int(both_ways))
-        k_offer_changes.launch(len(delta), *changes, unreached, distances, predecessors, tied)
-    budget.note(visits)
-    return bool(tied[0]), visits
+    tie = False
+    for item in range(warp, int(control[PULLED_PARTS]), warps):
+        v, begin, end, other = d_open_part(pulled, parts, PULLED, item)
+        visits += end - begin
+        for base in range(begin, end, 32):
+            if d_support(pulled, other, v, base + lane, end, distances, predecessors, 0, nobody, best):
+                tie = True
+    d_sync_grid(control, 2, ARRIVALS)
+    for i in range(int(cuda.grid(1)), count, int(cuda.gridsize(1))):
+        v = int(touched[i])
+        predecessors[v] = -1 if best[v] == 0 else nobody - best[v]
+    d_sync_grid(control, 3, ARRIVALS)
+    for item in range(warp, int(control[PUSHED_PARTS]), warps):
+        u, begin, end, other = d_open_part(pushed, parts, PUSHED, item)
+        visits += end - begin
+        for base in range(begin, end, 32):
+            v, length, live = d_read_edge(pushed, other, base + lane, end)
+            if live and d_offer_parent(distances, predecessors, u, v, length, unreached):
+                tie = True
+    d_offer_changes(
+        src, dst, slots, pushed.first.lengths, stride, both_ways, unreached, distances, predecessors, control
+    )
+    d_note_ties(control, tie)
+    d_note_visits(control, VISITS, visits)
 
 
 @kernel

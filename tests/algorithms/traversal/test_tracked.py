@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dynstore
+from dynstore.algorithms.costs import Budget
 from tests.algorithms.kites import host
 from tests.algorithms.streams import Stream, compare
 
@@ -61,3 +62,48 @@ def test_a_vertex_turns_to_a_parent_that_is_lost_with_the_old_one(backend_name: 
     compare(monitor.result(), getattr(dynstore, name)(graph, 0), name)
     assert monitor.path == "incremental"
     assert (host(monitor.result())["distance"] < 10).tolist() == [True, False, False, False, True, False, False, False]
+
+
+@pytest.mark.parametrize("name", ["bfs", "sssp"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_rows_longer_than_a_warp_takes_at_once(
+    backend_name: str, name: str, directed: bool, rng: np.random.Generator
+) -> None:
+    """A hub, which vertices are reached through, and others from which they can be reached if the hub is cut off."""
+    rim = np.arange(3, 180)
+    src = np.concatenate(([0, 0, 1], np.full(len(rim), 1), np.full(len(rim), 2), rim[:-1]))
+    dst = np.concatenate(([1, 2, 2], rim, rim, rim[1:]))
+    weights = np.concatenate(([1.0, 9.0, 2.0], rng.integers(1, 5, len(src) - 3) / 2))
+    graph = dynstore.DynamicGraph(directed=directed, weighted=True, device=backend_name)
+    graph.insert_edges((src, dst, weights))
+    monitor = graph.track(name, **({"start": 0} if name == "bfs" else {"source": 0}))
+    graph.insert_vertices([200])
+    monitor.refresh()  # from now on there are in-edges
+    for delete, insert in (
+        (([0], [1]), None),
+        (None, ([0], [1], [1.0])),
+        ((np.full(90, 1), rim[:90]), ([0], [9], [0.5])),
+    ):
+        if delete is not None:
+            graph.delete_edges(delete)
+        if insert is not None:
+            graph.insert_edges(insert)
+        compare(monitor.result(), getattr(dynstore, name)(graph, 0), name)
+        assert monitor.path == "incremental"
+        assert monitor.edge_visits > 100
+
+
+@pytest.mark.parametrize("budget", [0, 3000, 6000])
+def test_a_repair_stops_where_its_budget_is_spent(backend_name: str, budget: int) -> None:
+    """A chain whose first edge is deleted: all of its vertices are visited, and no other."""
+    graph = dynstore.DynamicGraph(directed=False, device=backend_name)
+    graph.insert_edges((np.arange(12), np.arange(1, 13)))
+    monitor = graph.track("bfs", start=0)
+    log = graph.follow()
+    graph.delete_edges(([0], [1]))
+    answer, delta = monitor._answer, graph.net_delta(log)
+    limited = Budget(budget * 1e-3, 1e-3)
+    assert answer.advance(delta, limited) == (backend_name == "cpu" and budget > 0)
+    assert limited.is_spent != (backend_name == "cpu" and budget > 0)
+    assert answer.advance(delta, Budget())
+    compare(answer.frame(), dynstore.bfs(graph, 0))

@@ -1,0 +1,149 @@
+"""Distances after vertices were lost and edges were inserted, on the GPU: one launch for all rounds."""
+
+from __future__ import annotations
+
+from dynstore.algorithms.rows.cuda.row_lists import (
+    Parts,
+    Side,
+    Sides,
+    d_append_to,
+    d_open_part,
+    d_push_rows,
+    d_read_edge,
+    d_warps,
+)
+from dynstore.algorithms.traversal.cuda.rounds import (
+    RELAXATION,
+    ROUND_VISITS,
+    SPENT,
+    TOUCHED,
+    d_end_rounds,
+    d_note_visits,
+    d_word,
+)
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.grid import d_sync_grid
+from dynstore.cuda.warp import d_lane
+
+__all__ = ["k_relax"]
+
+# Words of ``control`` behind RELAXATION: arrivals; the length of the lost vertices' parts; three lengths of the parts
+# of vertices that have come nearer; three counts of visits.
+ARRIVALS, LOST_PARTS, NEAR_PARTS, SEEN = RELAXATION, RELAXATION + 1, RELAXATION + 2, RELAXATION + 5
+LOST = 2  # the number of the list of their parts; those of vertices that have come nearer are 0 and 1 in turn
+
+
+@device
+def d_reach(pushed, parts, touched, turns, turn, v, nearer):
+    """List the vertices of lanes whose distance has decreased, and their rows for the next turn.
+
+    All 32 lanes call. A vertex is listed once in a turn, and once in ``touched``. Atomics: maximum, two adds a warp.
+    """
+    fresh = False
+    if nearer:
+        last = cuda.atomic.max(turns, v, turn)
+        fresh = last == 0
+        nearer = last < turn
+    d_append_to(touched, parts.control, TOUCHED, v, fresh)
+    d_push_rows(pushed, parts, turn & 1, d_word(NEAR_PARTS, turn), v, nearer)
+
+
+@device
+def d_shorten(pushed, parts, touched, distances, limit, turns, turn, v, near, length, live):
+    """Lower the distance of ``v`` to that over a neighbour at ``near``; list ``v`` if it was longer.
+
+    All 32 lanes call. Atomics: minimum, and those of :func:`d_reach`. The plain read only saves atomics.
+    """
+    nearer = False
+    if live:
+        distance = near + length
+        if distance < limit and distance < distances[v]:
+            nearer = distance < cuda.atomic.min(distances, v, distance)
+    d_reach(pushed, parts, touched, turns, turn, v, nearer)
+
+
+@device
+def d_pass_changes(pushed, parts, touched, src, dst, slots, unreached, limit, distances, turns):
+    """Stride over the changes: an edge that is there may shorten its head's distance, in turn 1."""
+    warp, warps = d_warps()
+    for base in range(warp * 32, src.shape[0], warps * 32):
+        i = base + d_lane()
+        for side in range(1 + pushed.both):
+            u, v, slot = 0, 0, 0
+            live = i < src.shape[0] and slots[i] >= 0
+            if live:
+                u, v, slot = int(src[i]), int(dst[i]), int(slots[i])
+                if side == 1:
+                    u, v = v, u
+            near = distances[u]
+            length = pushed.first.lengths[slot * pushed.first.stride]
+            d_shorten(pushed, parts, touched, distances, limit, turns, 1, v, near, length, live and near != unreached)
+
+
+@kernel
+def k_relax(
+    in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
+    sources, src, dst, slots, unreached, limit, most, distances, turns, touched, rows, begins, control,
+):  # fmt: skip
+    """Reach lost vertices from others, then pass on distances that have decreased, until there are none.
+
+    ``touched`` has the lost vertices; those whose distance decreases are appended. Sources get the distance 0. The
+    blocks wait for each other once a turn. A neighbour's distance that decreases meanwhile may be read before or after:
+    the vertex that got it is passed on in the next turn. It stops as ``k_invalidate`` does.
+    """
+    into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
+    out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
+    pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
+    parts = Parts(rows, begins, rows.shape[0] // 3, control)
+    warp, warps = d_warps()
+    lane = d_lane()
+    going = control[SPENT] == 0
+    count = int(control[TOUCHED]) if going else 0
+    for base in range(warp * 32, count, warps * 32):
+        v = 0
+        if base + lane < count:
+            v = int(touched[base + lane])
+            turns[v] = -1
+        d_push_rows(pulled, parts, LOST, LOST_PARTS, v, base + lane < count)
+    d_sync_grid(control, 1, ARRIVALS)
+    visits = 0
+    if going:
+        for base in range(warp * 32, sources.shape[0], warps * 32):
+            v = 0
+            if base + lane < sources.shape[0]:
+                v = int(sources[base + lane])
+                distances[v] = 0
+            d_reach(pushed, parts, touched, turns, 1, v, base + lane < sources.shape[0])
+        for item in range(warp, int(control[LOST_PARTS]), warps):
+            v, begin, end, other = d_open_part(pulled, parts, LOST, item)
+            visits += end - begin
+            for base in range(begin, end, 32):
+                u, length, live = d_read_edge(pulled, other, base + lane, end)
+                near = distances[u]
+                d_shorten(
+                    pushed, parts, touched, distances, limit, turns, 1, v, near, length, live and near != unreached
+                )
+        d_pass_changes(pushed, parts, touched, src, dst, slots, unreached, limit, distances, turns)
+    d_note_visits(control, d_word(SEEN, 1), visits)
+    d_sync_grid(control, 2, ARRIVALS)
+    turn, seen, spent = 1, int(control[d_word(SEEN, 1)]), False
+    count = int(control[d_word(NEAR_PARTS, 1)])
+    while count > 0 and not spent:  # the same in all threads
+        if cuda.grid(1) == 0:  # words that all threads have read, and write again behind a barrier
+            control[d_word(NEAR_PARTS, turn + 2)] = 0
+            control[d_word(SEEN, turn + 2)] = 0
+        visits = 0
+        for item in range(warp, count, warps):
+            v, begin, end, other = d_open_part(pushed, parts, turn & 1, item)
+            visits += end - begin
+            near = distances[v]
+            for base in range(begin, end, 32):
+                child, length, live = d_read_edge(pushed, other, base + lane, end)
+                d_shorten(pushed, parts, touched, distances, limit, turns, turn + 1, child, near, length, live)
+        turn += 1
+        d_note_visits(control, d_word(SEEN, turn), visits)
+        d_sync_grid(control, turn + 1, ARRIVALS)
+        seen += int(control[d_word(SEEN, turn)])
+        spent = seen + turn * ROUND_VISITS > most
+        count = int(control[d_word(NEAR_PARTS, turn)])
+    d_end_rounds(control, seen, spent)
