@@ -94,8 +94,8 @@ class PagerankAnswer(Answer):
         if np.isfinite(error):  # infinite weights make the ranks NaN
             self._ranks, self._residuals, self._epoch = ranks, None, self.G.ids.epoch
         self.edge_visits = rounds * self.G.snapshot().num_edges
-        if not error < self._tol and ranks.shape[0]:  # float64 may get nearer
-            self.prepare(Budget())
+        if not error < self._tol and ranks.shape[0] and not self.prepare(Budget()):  # float64 may get nearer
+            raise self._no_convergence(error)
 
     def prepare(self, budget: Budget) -> bool:
         backend, out = self.G.backend, self.G.snapshot()
@@ -104,6 +104,8 @@ class PagerankAnswer(Answer):
         rows = backend.xp.arange(out.num_vertices, dtype=np.int64)
         self._sums, visits = self._kernels.sum_rows(out, rows)
         budget.note(visits)
+        if not bool(backend.xp.isfinite(self._sums).all()):  # the function scales such weights
+            return False
         inverse, ranks = self._invert(self._sums), self._first_ranks().astype(np.float64)
         # In exact ranks, each vertex has alpha times what it is passed, and its share of this rest.
         rest = self._alpha * float(ranks[self._sums == 0].sum()) + 1.0 - self._alpha
@@ -142,6 +144,8 @@ class PagerankAnswer(Answer):
             sums, visits = all_sums[rows] + xp.bincount(xp.searchsorted(rows, tails), gained, rows.shape[0]), 0
         else:
             sums, visits = self._kernels.sum_rows(out, rows)
+            if not bool(xp.isfinite(sums).all()):
+                return False
         values, handed = xp.stack((ranks, mode)) * self._alpha, xp.stack((residuals, mode_change))
         visits += self._kernels.replace_rows(out, delta, rows, self._invert(all_sums), sums, values, handed)
         all_sums[rows] = sums
@@ -239,9 +243,12 @@ class PagerankAnswer(Answer):
             if float(xp.abs(farther).sum()) < max(float(xp.abs(residuals).sum()), ENOUGH_LESS * norm):
                 ranks = ranks + sum(factor * step for factor, (step, _) in zip(factors, tried, strict=True))
                 residuals = farther
-        raise FailedToConvergeError(
-            f"track: pagerank: after {self._max_rounds} rounds the ranks still change by "
-            f"{error / float(ranks.sum()):.3g}; wanted less than tol={self._tol:g}. Raise max_iter or tol"
+        raise self._no_convergence(error / float(ranks.sum()))
+
+    def _no_convergence(self, change: float) -> FailedToConvergeError:
+        return FailedToConvergeError(
+            f"track: pagerank: after {self._max_rounds} rounds the ranks still change by {change:.3g}; "
+            f"wanted less than tol={self._tol:g}. Raise max_iter or tol"
         )
 
     def _find_mode(self, budget: Budget) -> None:

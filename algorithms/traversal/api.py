@@ -150,7 +150,7 @@ def sssp(
     frame
         One row for each vertex, in order, with the columns
 
-        - ``distance``: in the weight dtype; its largest value for unreached vertices
+        - ``distance``: in the weight dtype; its largest value for unreached vertices, and for distances beyond it
         - ``vertex``
         - ``predecessor``: the vertex before it on a shortest path; -1 for the source and unreached vertices
 

@@ -57,6 +57,25 @@ def test_the_residual_is_right_after_many_updates(backend_name: str, rng: np.ran
     assert np.abs(residuals).sum() > 1e-6
 
 
+def test_weights_whose_sum_is_no_number(backend_name: str) -> None:
+    """The function scales such weights; an answer from the changes cannot."""
+    if backend_name == "cuda-sim":
+        pytest.skip("the simulator raises where a sum overflows")
+    graph = dynstore.DynamicGraph(device=backend_name, **EXACT)
+    rim = np.arange(1, 6)
+    graph.insert_edges((rim, np.roll(rim, 1), np.ones(5)))
+    monitor = graph.track("pagerank")
+    graph.insert_edges(([1], [3], [1.0]))
+    monitor.refresh()
+    graph.insert_edges(([1, 1, 1], [2, 3, 4], [1.5e308, 1.5e308, 0.5e308]))
+    for _ in range(2):
+        compare(monitor.result(), dynstore.pagerank(graph, tol=1e-7), pagerank=2e-4)
+        assert monitor.path != "incremental"
+        graph.insert_edges(([2], [4], [1.5e308]))
+    graph.delete_edges(([1, 1], [2, 3]))
+    compare(monitor.result(), dynstore.pagerank(graph, tol=1e-7), pagerank=2e-4)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_stars_and_paths_converge(backend_name: str, directed: bool) -> None:
     """Least squares alone would take back each push from the hub."""
