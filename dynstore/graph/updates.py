@@ -74,7 +74,7 @@ class Operation(Protocol):
     def plan(self, store: Store, batch: Batch) -> Plan: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Insertion:
     """Insert a batch, and have ``num_vertices`` rows afterwards."""
 
@@ -90,7 +90,7 @@ class Insertion:
             return store.plan_insert(batch, self.num_vertices, self.on_duplicate)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Deletion:
     """Delete the edges of a batch."""
 
@@ -103,7 +103,7 @@ class Deletion:
         return store.plan_delete(batch)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Growth:
     """Have at least ``num_vertices`` rows."""
 
@@ -191,7 +191,8 @@ class Updates(Orientations, Tracked):
 
     def _opened(self, request: Request) -> Request:
         check_names(request.caller, request.names)
-        return request._replace(edges=bring_columns(request.caller, self.backend, request.edges))
+        edges = bring_columns(request.caller, self.backend, request.edges)
+        return request if edges is request.edges else request._replace(edges=edges)
 
     def with_weights(self, request: Request) -> Request:
         """Return an opened request to insert edges that names the column of weights which is read, if any.

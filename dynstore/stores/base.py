@@ -78,7 +78,7 @@ class Reason(Enum):
     SPARSE = "all edges are there, and deleting them takes more than clearing bits"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen ones take several times as long to make
 class Refused:
     """An update that was not written: the reason, and the batch to plan it with, which keeps what was found."""
 

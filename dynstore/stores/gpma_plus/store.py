@@ -19,7 +19,7 @@ from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import linear_limits
 from dynstore.stores.pma.windowed import WindowedStore, WindowOptions, most_in_place
-from dynstore.stores.table.slots import Attempt, SearchResult, SlotArrays
+from dynstore.stores.table.slots import Attempt, SlotArrays
 from dynstore.typing import MAX_INT32, OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
@@ -139,10 +139,10 @@ class GPMAPlusStore(WindowedStore):
         if most < 0:  # the whole table is too empty already
             return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
-        outcome: SearchResult | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
+        outcome: tuple[int, int] | Refused = kernels.try_delete(self.backend, slots, batch, limits, most, most_leaves)
         if isinstance(outcome, Refused):
             return outcome
-        return self._written(slots, outcome.found, outcome.found_loops, -outcome.found)
+        return self._written(slots, *outcome, change=-outcome[0])
 
     def _widen(self, windows: Any) -> Any | None:
         """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""

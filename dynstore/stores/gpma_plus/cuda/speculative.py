@@ -70,7 +70,7 @@ def try_insert(
 
 def try_delete(
     backend: Backend, slots: SlotArrays, batch: Batch, limits: np.ndarray, most: int, most_leaves: int
-) -> SearchResult | Refused:
+) -> tuple[int, int] | Refused:
     """Delete a batch whose edges are all present, and compact windows that become too empty; the device decides.
 
     The batch's ids need not be validated.
@@ -84,9 +84,9 @@ def try_delete(
 
     Returns
     -------
-    SearchResult or Refused
-        Only the counts of the former hold. If all edges are present but none was deleted, the refused batch has what
-        the search found, so its plan does not search again.
+    tuple or Refused
+        The number of deleted keys, and of self-loops among them. If all edges are present but none was deleted, the
+        refused batch has what the search found, so its plan does not search again.
     """
     search = delete_present(backend, slots, batch, lowest_count(limits), most)
     if search is None:
@@ -94,7 +94,7 @@ def try_delete(
     if search.found > most or (search.is_sparse and not _compact_now(backend, slots, search, limits, most_leaves)):
         slots.scratch.give_away("deletion")  # to the plan
         return Refused(Reason.SPARSE, batch.with_search(search.present()))
-    return search.located()
+    return search.found, search.found_loops
 
 
 def _compact_now(backend: Backend, slots: SlotArrays, search: Found, limits: np.ndarray, most_leaves: int) -> bool:
