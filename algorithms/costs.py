@@ -94,7 +94,8 @@ class Choice(NamedTuple):
     path : {"incremental", "warm", "recomputed"}
     why : str
     expected : dict
-        Path -> what it is expected to take, in seconds; None if nothing like it was measured yet.
+        Path -> what it is expected to take, in seconds; None if it was not measured yet. What was not measured for so
+        many changes is guessed from the nearest number that was.
     is_trial : bool
         Whether the way is not known to be the fastest one.
     keeps : bool
@@ -180,25 +181,46 @@ class Costs:
     def choose(self, work: Work) -> Choice:
         """Choose the way to the next result."""
         estimates = {path: self.ways[work.key(path)] for path in work.paths}
-        expected = {path: estimate.seconds(work.units(path)) for path, estimate in estimates.items()}
+        new = {path for path, estimate in estimates.items() if estimate.rate is None}
+        expected = {
+            path: self._nearest(work, path).seconds(work.units(path))
+            if path in new
+            else estimate.seconds(work.units(path))
+            for path, estimate in estimates.items()
+        }
         known = {path: value for path, value in expected.items() if value is not None}
         if not work.is_ready:  # a preparation never pays at once
             known.pop("incremental", None)
         if not known:
             return Choice("recomputed", "nothing was measured yet", expected)
-        if work.is_prepared and work.is_ready and expected.get("incremental", 0.0) is None:
+        if work.is_prepared and work.is_ready and "incremental" in new:
             return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
         fastest = min(known, key=known.__getitem__)
         limit = MOST_TIMES * known[fastest]
         others = [path for path in work.paths if path != fastest and (expected[path] or 0.0) <= limit]
+        if fastest in new:
+            return Choice(fastest, "it takes least for fewer or more changes", expected, is_trial=True)
         if not others or self.loss > 0:
             return Choice(fastest, "it is expected to take least", expected)
         oldest = min(others, key=lambda path: estimates[path].noted)
-        why = "such changes were not measured yet" if expected[oldest] is None else "to measure it again"
+        why = "such changes were not measured yet" if oldest in new else "to measure it again"
         if oldest == "incremental" and not work.is_ready:
             why = "what the incremental way needs is made"
         keeps = work.is_ready and work.is_prepared and oldest != "incremental"
         return Choice(oldest, why, expected, is_trial=True, keeps=keeps)
+
+    def _nearest(self, work: Work, path: Path) -> Estimate:
+        """Return the estimate of a way for the most similar changes; an empty one if there is none."""
+        _, deletes, size = work.key(path)
+        near = [
+            (abs(other - size), kind is not deletes, other)
+            for (name, kind, other), estimate in self.ways.items()
+            if name == path and estimate.rate is not None
+        ]
+        if not near:
+            return Estimate()
+        _, differs, size = min(near)
+        return self.ways[path, deletes is not differs, size]
 
     def note(self, work: Work, path: Path, seconds: float) -> None:
         """Record what a way has taken."""

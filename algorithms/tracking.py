@@ -69,6 +69,9 @@ class Answer(ABC):
         """Whether :meth:`advance` has all that it needs for changes with or without deletions."""
         return True
 
+    def inspect(self) -> None:  # noqa: B027
+        """Find out about the present version what :meth:`is_ready` needs; called before updates keep their changes."""
+
     def release(self) -> None:  # noqa: B027
         """Drop what costs updates time and only :meth:`advance` needs; :meth:`is_ready` may be False from then on."""
 
@@ -111,7 +114,7 @@ class Report(NamedTuple):
     changes : int
         Changed edges since the result before; where they were not counted, the size of the graph.
     expected : dict
-        Path -> what each way was expected to take, in seconds; None where nothing like it was measured before.
+        Path -> what each way was expected to take, in seconds; None where it was not measured before.
     """
 
     version: int
@@ -240,16 +243,22 @@ class Monitor:
             path = self._compute_anew(answer, work, choice.anew_path if takes_changes else choice.path)
         seconds = perf_counter() - started
         costs.note_result(choice, seconds + log_s, path == choice.path)
-        log.restart(keep=self._num_anew < MOST_UNUSED or self._wants_changes(work))
+        log.restart(keep=self._wants_changes(work))
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
         self._report = Report(self.version, path, seconds, why or choice.why, work.changes, choice.expected)
 
     def _wants_changes(self, work: Work) -> bool:
-        """Whether changes like these would be taken next time, if only to try."""
-        answer = self._answer
+        """Whether changes like these may be taken next time, if only to try."""
+        used = self._num_anew < MOST_UNUSED
+        if not used and not self._takes_changes(work, True):
+            return False
+        self._answer.inspect()
+        return used or self._answer.is_ready(work.deletes) or self._takes_changes(work, False)
+
+    def _takes_changes(self, work: Work, is_ready: bool) -> bool:
         paths: tuple[Path, ...] = (*(path for path in work.paths if path != "incremental"), "incremental")
-        is_ready = answer.is_ready(work.deletes)
-        choice = self._costs.choose(Work(paths, work.changes, work.deletes, work.size, is_ready, answer.is_prepared))
+        is_prepared = self._answer.is_prepared
+        choice = self._costs.choose(Work(paths, work.changes, work.deletes, work.size, is_ready, is_prepared))
         return choice.path == "incremental" or choice.keeps
 
     def _work(self, log: DeltaLog, why: str | None) -> Work:
@@ -312,6 +321,7 @@ def _load_kernels(kind: type[Answer], directed: bool, vertex_dtype: str, weight_
         answer.recompute()
         answer.recompute(warm=answer.starts_warm)
         answer.prepare(Budget())
+        answer.inspect()
         log.restart()
 
 

@@ -61,14 +61,14 @@ class PathAnswer(Answer):
     _distances: Array
     _predecessors: Array
     # Whether an edge of length 0 joins equal distances. Then parents are not nearer, and support cannot be decided.
-    _tied = False
+    _tied: bool | None = False  # None: not known yet
 
     def __init__(self, G: DynamicGraph, **params: Any) -> None:
         super().__init__(G, **params)
         self._in_edges = InEdges(G)
 
     def is_ready(self, deletes: bool) -> bool:
-        return not self._tied and bool(self._in_edges)
+        return self._tied is False and bool(self._in_edges)
 
     @property
     def is_prepared(self) -> bool:
@@ -142,9 +142,13 @@ class SsspAnswer(PathAnswer):
     def recompute(self, warm: bool = False) -> None:
         assert self._start is not None
         self._distances, self._predecessors = search_lengths(self.G, *self._start)
-        out = self.G.snapshot()
-        self._tied = self.G.backend.kernels("dynstore.algorithms.traversal", "repair").has_ties(out, self._distances)
-        self.edge_visits = out.num_edges
+        self.edge_visits = self.G.snapshot().num_edges
+        self._tied = None
+
+    def inspect(self) -> None:
+        if self._tied is None:
+            kernels = self.G.backend.kernels("dynstore.algorithms.traversal", "repair")
+            self._tied = kernels.has_ties(self.G.snapshot(), self._distances)
 
     def frame(self) -> Any:
         return sssp_frame(self.G, self._distances.copy(), self._predecessors.copy())

@@ -103,6 +103,18 @@ def test_insertions_deletions_and_sizes_are_measured_apart() -> None:
     assert stream.paths[-58::3].count("recomputed") >= 18
 
 
+def test_what_is_fast_for_other_sizes_is_taken_at_once() -> None:
+    """Although a loss must be made up for first where nothing is known."""
+    stream = replay({"incremental": 0.01, "recomputed": ANEW}, 10, changes=100)
+    stream.step({"incremental": 50.0, "recomputed": ANEW}, changes=1_000_000)
+    stream.costs.loss = 100.0
+    stream.step({"incremental": 0.02, "recomputed": ANEW}, changes=1000)
+    assert stream.paths[-1] == "incremental"
+    for _ in range(3):  # it is measured now
+        stream.step({"incremental": 9.0, "recomputed": ANEW}, changes=10_000)
+    assert stream.paths[-2:] == ["recomputed"] * 2
+
+
 def test_a_budget_ends_by_visits_and_by_time() -> None:
     budget = Budget()
     assert (budget.most_visits(), budget.is_spent) == (2**62, False)
