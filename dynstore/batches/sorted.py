@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, OnDuplicate
 
-__all__ = ["Batch", "EdgeBatch", "sort_unique"]
+__all__ = ["Batch", "EdgeBatch", "sort_pairs", "sort_unique"]
 
 
 class Batch(ABC):
@@ -113,8 +113,7 @@ def sort_unique(
         return src, dst, weights
     if src.dtype.itemsize == 4:
         if weights is None:
-            pairs = backend.kernels("dynstore.batches", "rows").make_pairs(backend, src, dst, False).materialized()
-            return pairs.src, pairs.dst, None
+            return *sort_pairs(backend, src, dst), None
         keys = src.astype(np.int64)
         keys <<= 32
         keys |= dst
@@ -136,6 +135,16 @@ def sort_unique(
     if weights is not None:
         weights = weights[order[last]]
     return src, dst, weights
+
+
+def sort_pairs(backend: Backend, src: Array, dst: Array, mirrored: bool = False) -> tuple[Array, Array]:
+    """Sort edges without weights by (src, dst), and keep each once; ``mirrored``: in both directions."""
+    if src.dtype.itemsize == 4:
+        pairs = backend.kernels("dynstore.batches", "rows").make_pairs(backend, src, dst, mirrored).materialized()
+        return pairs.src, pairs.dst
+    if mirrored:
+        src, dst = backend.xp.concatenate((src, dst)), backend.xp.concatenate((dst, src))
+    return sort_unique(backend, src, dst, None)[:2]
 
 
 def _run_ends(backend: Backend, changes: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dynstore.batches.sorted import sort_unique
+import numpy as np
+
+from dynstore.batches.sorted import sort_pairs
 from dynstore.batches.unsorted import UnsortedBatch
 
 if TYPE_CHECKING:
@@ -151,25 +153,28 @@ def read_change(store: Store, batch: Batch, inserting: bool, located: SearchResu
 
 def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
     """Combine changes: each edge's state before its first change, and its state now."""
-    xp = backend.xp
     if len(changes) == 1 and changes[0].sorted:
         src, dst, before, weights = changes[0].src, changes[0].dst, changes[0].before, changes[0].weights
     else:
-        # Of equal edges the last one is kept, so the first change goes last.
-        backwards = [part for change in changes[::-1] for part in _directions(change)]
-        src, dst = (xp.concatenate([getattr(change, end) for change in backwards]) for end in ("src", "dst"))
-        places = xp.arange(src.shape[0], dtype="float64")
-        src, dst, kept = sort_unique(backend, src, dst, places)
-        assert kept is not None
-        chosen = kept.astype("int64")
-        before = xp.concatenate([change.before for change in backwards])[chosen]
-        weights = None
-        if store.weight_dtype is not None:
-            weights = xp.concatenate([change.weights for change in backwards])[chosen]
+        parts = changes
+        if not all(change.mirrored for change in changes):
+            parts = [part for change in changes for part in _directions(change)]
+        src, dst = (backend.xp.concatenate([getattr(part, end) for part in parts]) for end in ("src", "dst"))
+        pairs = src, dst = sort_pairs(backend, src, dst, parts[0].mirrored)
+        before = backend.empty(src.shape[0], np.bool_)
+        weights = None if store.weight_dtype is None else backend.empty(src.shape[0], store.weight_dtype)
+        write = backend.kernels("dynstore.batches", "states").write_states
+        for part in parts[::-1]:  # the first state is written last
+            write(backend, pairs, part.src, part.dst, part.mirrored, part.before, before)
+            if weights is not None:
+                write(backend, pairs, part.src, part.dst, part.mirrored, part.weights, weights)
     inserting = [change.inserting for change in changes]
     return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))
 
 
 def _directions(change: Change) -> list[Change]:
     """Return a change, and the one of its mirror images if it stands for both."""
-    return [change, replace(change, src=change.dst, dst=change.src)] if change.mirrored else [change]
+    if not change.mirrored:
+        return [change]
+    one = replace(change, mirrored=False)
+    return [one, replace(one, src=change.dst, dst=change.src)]
