@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from dynstore.algorithms.calls import Call, note_call
-from dynstore.errors import InputError, InputTypeError, UnweightedGraphError, type_name, unknown_name
+from dynstore.errors import (
+    InputError,
+    InputTypeError,
+    UnweightedGraphError,
+    type_name,
+    unknown_name,
+    unknown_parameters,
+)
 
 __all__ = ["ALGORITHMS", "Algorithm", "algorithm", "find_algorithm"]
 
@@ -36,6 +44,8 @@ class Algorithm:
         Called as ``function(G, ...)``.
     paper : str
         The paper whose algorithm the kernels follow.
+    parameters : tuple of str
+        What the function takes besides the graph.
     needs_undirected : bool
         A directed graph is refused with :class:`~dynstore.errors.InputError`.
     needs_weights : bool
@@ -47,9 +57,16 @@ class Algorithm:
     name: str
     function: Callable[..., Any]
     paper: str
+    parameters: tuple[str, ...]
     needs_undirected: bool = False
     needs_weights: bool = False
     uses_in_edges: bool = False
+
+    def check_parameters(self, given: Mapping[str, Any], caller: str | None = None) -> None:
+        """Refuse names that are no parameters of the function."""
+        unknown = [name for name in given if name not in self.parameters]
+        if unknown:
+            raise unknown_parameters(caller or self.name, unknown, {"": self.parameters})
 
     def check(self, G: Any) -> None:
         """Refuse anything that is no graph, and graphs that the algorithm does not support."""
@@ -71,14 +88,18 @@ def algorithm(
 
     def register(function: _Function) -> _Function:
         name = function.__name__
+        parameters = tuple(inspect.signature(function).parameters)[1:]
 
         @functools.wraps(function)
         def checked(G: Any, *args: Any, **kwargs: Any) -> Any:
-            _records[name].check(G)
+            record = _records[name]
+            record.check(G)
+            if kwargs:
+                record.check_parameters(kwargs)
             note_call(G, Call(name, "own kernel", G.version, "nothing: kernels read the store's slots"))
             return function(G, *args, **kwargs)
 
-        _records[name] = Algorithm(name, checked, paper, needs_undirected, needs_weights, uses_in_edges)
+        _records[name] = Algorithm(name, checked, paper, parameters, needs_undirected, needs_weights, uses_in_edges)
         return cast("_Function", checked)
 
     return register

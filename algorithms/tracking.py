@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 from abc import ABC, abstractmethod
 from copy import copy
 from functools import cache
@@ -361,10 +360,7 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
         raise unknown_name("track", "answer", name, _ANSWERS)
     record = find_algorithm(name)
     record.check(G)
-    try:
-        inspect.signature(record.function).bind(G, **params)
-    except TypeError as error:
-        raise InputTypeError(f"track: {name}: {error}") from error
+    record.check_parameters(params, f"track: {name}")
     module, kind = _ANSWERS[name]
     answer: Answer = getattr(importlib.import_module(f"dynstore.algorithms.{module}"), kind)(G, **params)
     return Monitor(G, name, answer)

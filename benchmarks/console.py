@@ -31,9 +31,8 @@ def _table(job: WindowJob, result: WindowResult) -> Table:
     """Return a table with one column a contestant, which fits narrow terminals."""
     lines = summarise(job, result)
     baselines = [name for name in BASELINES if any(name in line.ratios for line in lines)]
-    table = Table(
-        caption="medians over the steps; vs: how many times faster the update is, step by step", caption_justify="left"
-    )
+    caption = "medians over the steps; vs: how many times as fast as that store an update is; below 1x it is slower"
+    table = Table(caption=caption, caption_justify="left")
     table.add_column("ms")
     for line in lines:
         table.add_column(escape(line.name) + ("\n(convert)" if line.converts else ""), justify="right")

@@ -152,8 +152,8 @@ def _table(job: WindowJob, lines: Sequence[Line]) -> str:
         '<h2>Medians</h2><div class="scroll"><table><thead><tr>'
         + "".join(f"<th>{escape(name)}</th>" for name in head)
         + f"</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
-        '<p class="soft">Times in ms. "vs" is how many times faster than that store an update is: the median of the '
-        "ratios step by step. Memory is the most the store held after an update.</p>"
+        '<p class="soft">Times in ms. "vs" is how many times as fast as that store an update is, the median of the '
+        "ratios step by step; below 1x it is slower. Memory is the most the store held after an update.</p>"
     )
 
 

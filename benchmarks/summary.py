@@ -70,8 +70,8 @@ def summarise(job: WindowJob, result: WindowResult) -> list[Line]:
     return lines
 
 
-def ratio_of(baseline: Sequence[float], times: Sequence[float]) -> float:
-    """Return the median of the ratios step by step: how many times faster than the baseline."""
+def ratio_of(baseline: Sequence[float] | np.ndarray, times: Sequence[float] | np.ndarray) -> float:
+    """Return how many times as fast as the baseline: the median of the ratios step by step."""
     return float(np.median(np.asarray(baseline) / np.asarray(times)))
 
 

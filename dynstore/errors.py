@@ -19,7 +19,7 @@ Every message names the caller, what it got and what it expected. A call that ra
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "UnweightedGraphError",
     "type_name",
     "unknown_name",
+    "unknown_parameters",
 ]
 
 
@@ -100,8 +101,52 @@ def unknown_name(caller: str, what: str, got: object, known: Iterable[str]) -> I
     "DynamicGraph: unknown store 'GPMA'; known: 'gpma+', 'merge'. Did you mean 'gpma+'?"
     """
     names = sorted(known)
-    listed = ", ".join(repr(name) for name in names) or "none"
-    by_lower = {name.lower(): name for name in names}
-    guess = get_close_matches(str(got).lower(), by_lower, n=1, cutoff=0.5)
-    hint = f". Did you mean {by_lower[guess[0]]!r}?" if guess else ""
-    return InputError(f"{caller}: unknown {what} {got!r}; known: {listed}{hint}")
+    hint = _hint([_guess(str(got), names)])
+    return InputError(f"{caller}: unknown {what} {got!r}; known: {_listed(names)}{hint}")
+
+
+def unknown_parameters(caller: str, got: Sequence[str], known: Mapping[str, Sequence[str]]) -> InputTypeError:
+    """Build the error for parameters that a function does not have, with those that it has.
+
+    Parameters
+    ----------
+    caller : str
+    got : sequence of str
+        The names that were given.
+    known : mapping
+        What else takes parameters, "" for the function itself -> their names, the most important one first.
+
+    Examples
+    --------
+    >>> str(unknown_parameters("bfs", ["source"], {"": ["start", "depth_limit"]}))
+    "bfs: unknown parameter 'source'; known: 'start', 'depth_limit'"
+    """
+    names = [name for part in known.values() for name in part]
+    parts = "; ".join((f"{owner}: " if owner else "") + _listed(part) for owner, part in known.items() if part)
+    plural = "s" if len(got) > 1 else ""
+    hint = _hint([_guess(name, names) for name in got])
+    return InputTypeError(f"{caller}: unknown parameter{plural} {_listed(got)}; known: {parts}{hint}")
+
+
+def _guess(got: str, names: Iterable[str]) -> str | None:
+    """Return the name that is meant: one that ``got`` abbreviates, as "src" does "source", or a similar one."""
+    by_lower = {name.lower(): name for name in names if name != got}
+    short = got.lower()
+    longer = [name for name in by_lower if _abbreviates(short, name)]
+    close = [min(longer, key=len)] if longer else get_close_matches(short, by_lower, n=1, cutoff=0.5)
+    return by_lower[close[0]] if close else None
+
+
+def _abbreviates(short: str, name: str) -> bool:
+    """Whether the letters of ``short`` are in ``name``, in this order, beginning with the first."""
+    rest = iter(name)
+    return short[:1] == name[:1] and all(letter in rest for letter in short)
+
+
+def _hint(guesses: list[str | None]) -> str:
+    found = [guess for guess in guesses if guess is not None]
+    return f". Did you mean {_listed(found)}?" if found else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -209,7 +209,7 @@ def test_a_bad_file_is_one_line_with_its_place(
         (["collegemsg", "--steps", "two"], "Invalid value for '--steps'"),
         (["collegemsg", "--time", "2"], "time given; columns are chosen for files only"),
         (["collegemsg", "--store-option", "x"], "store-option: got 'x'; wanted [STORE:]KEY=VALUE"),
-        (["collegemsg", "--store-option", "gpma+:no=1"], "unknown option 'no'; known: "),
+        (["collegemsg", "--store-option", "gpma+:no=1"], "unknown parameter 'no'; known: "),
         (["collegemsg", "--store-option", "merge:no=1", "--store", "gpma+"], "'merge', which is not among the stores"),
         (["collegemsg", "--json", "no/out.json"], "cannot write 'no/out.json': No such file or directory"),
         (["collegemsg", "--json", "/dev/null"], "cannot write '/dev/null': it is a special file"),

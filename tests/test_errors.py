@@ -43,6 +43,9 @@ def test_every_exception_is_ours_and_one_of_pythons() -> None:
         ("xyz", ""),
         ("rebuilt", ". Did you mean 'rebuild'?"),
         ("gpma", ". Did you mean 'gpma+'?"),
+        ("rbd", ". Did you mean 'rebuild'?"),  # its letters, in order
+        ("rdb", ""),
+        ("merge", ""),
         (7, ""),
         (None, ""),
     ],
@@ -55,3 +58,15 @@ def test_unknown_names_come_with_the_known_ones(got: object, hint: str) -> None:
 def test_unknown_names_where_there_are_none() -> None:
     error = errors.unknown_name("store 'rebuild'", "option", "tau", [])
     assert str(error) == "store 'rebuild': unknown option 'tau'; known: none"
+
+
+def test_unknown_parameters_come_with_the_known_ones() -> None:
+    known = {"": ["source", "destination", "store"], "other": ["dense"]}
+    error = errors.unknown_parameters("join", ["src", "dst"], known)
+    assert isinstance(error, TypeError)
+    assert str(error) == (
+        "join: unknown parameters 'src', 'dst'; known: 'source', 'destination', 'store'; other: 'dense'. "
+        "Did you mean 'source', 'destination'?"
+    )
+    error = errors.unknown_parameters("bfs", ["source"], {"": ["start", "depth_limit"], "other": []})
+    assert str(error) == "bfs: unknown parameter 'source'; known: 'start', 'depth_limit'"

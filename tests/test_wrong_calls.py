@@ -76,7 +76,25 @@ CALLS: list[tuple[Call, type[Exception], str]] = [
     (lambda G: store_of(nx.path_graph(3)), InputTypeError, "G is a networkx.classes.graph.Graph; wanted a graph that"),
     (lambda G: store_of(None), InputTypeError, "G is a NoneType; wanted a graph that was converted"),
     (lambda G: DynamicGraph(device="gpu"), InputError, "known: 'auto', 'cpu', 'cuda'. Did you mean 'cuda'"),
-    (lambda G: DynamicGraph(direted=False), InputError, "unknown option 'direted'; known: .*Did you mean 'directed'"),
+    (
+        lambda G: DynamicGraph(direted=False),
+        InputTypeError,
+        "DynamicGraph: unknown parameter 'direted'; known: 'directed', .*Did you mean 'directed'",
+    ),
+    (
+        lambda G: DynamicGraph(leaf=1),
+        InputTypeError,
+        r"unknown parameter 'leaf'; .*; store 'gpma\+': 'leaf_upper', .*; from_edges: 'source', .*mean 'leaf_",
+    ),
+    (
+        lambda G: DynamicGraph.from_edges(pd.DataFrame({"a": [0], "b": [1]}), src="a", dst="b"),
+        InputTypeError,
+        "unknown parameters 'src', 'dst'; .*from_edges: 'source', 'destination', .*mean 'source', 'destination'",
+    ),
+    (lambda G: G.track("bfs", source=0), InputTypeError, "^track: bfs: unknown parameter 'source'; known: 'start', "),
+    (lambda G: dynstore.bfs(G, source=0), InputTypeError, "^bfs: unknown parameter 'source'; known: 'start', "),
+    (lambda G: dynstore.sssp(G, start=0), InputTypeError, "^sssp: unknown parameter 'start'; known: 'source', "),
+    (lambda G: dynstore.pagerank(G, personalisation=0), InputTypeError, "^pagerank: .*Did you mean 'personalization'"),
     (lambda G: DynamicGraph(store="GPMA+"), InputError, r"unknown store 'GPMA\+'.*Did you mean 'gpma\+'"),
     (lambda G: read_events(None), InputTypeError, "read_events: path is a NoneType; wanted a str or a path"),  # type: ignore[arg-type]
 ]

@@ -20,7 +20,7 @@ from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.link_analysis.api import iterate, pagerank_frame, read_numbers, read_personalization
 from dynstore.algorithms.tracking import Answer
 from dynstore.algorithms.traversal.tracked import grow
-from dynstore.errors import FailedToConvergeError, InputError
+from dynstore.errors import FailedToConvergeError, InputError, type_name
 
 if TYPE_CHECKING:
     from dynstore.graph.delta import Delta
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PagerankAnswer"]
 
+# Parameters of the function that an answer does not use, and their defaults.
+UNUSED = {
+    "precomputed_vertex_out_weight": None,
+    "nstart": None,
+    "dangling": None,
+    "fail_on_nonconvergence": True,
+    "warm_start": False,
+}
 # A round moves vertices with at least this share of the residual, those with the fewest edges for it first.
 MOVED_SHARE = 0.5
 # Rounds whose steps are combined with the next one's.
@@ -50,11 +58,13 @@ class PagerankAnswer(Answer):
     _targets: Array | None = None
 
     def __init__(self, G: Any, **params: Any) -> None:
-        for name in ("nstart", "precomputed_vertex_out_weight"):
-            if params.get(name) is not None:
-                raise InputError(f"track: pagerank: {name} is for a single run; wanted None")
-        if params.get("warm_start", False) or not params.get("fail_on_nonconvergence", True):
-            raise InputError("track: pagerank: warm_start and fail_on_nonconvergence are for single runs")
+        for name, default in UNUSED.items():
+            value = params.get(name, default)
+            if value is not default:
+                got = repr(value) if np.isscalar(value) else f"a {type_name(value)}"
+                raise InputError(
+                    f"track: pagerank: {name} is {got}; wanted {default}: a tracked answer does not use it"
+                )
         super().__init__(G, **params)
         numbers = {name: params[name] for name in ("alpha", "tol", "max_iter") if name in params}
         self._alpha, self._tol, self._max_rounds = read_numbers(**numbers)

@@ -14,12 +14,12 @@ from rich.progress import Progress, TaskID
 from rich.table import Table
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.demo.page import best_figure, format_times, render_story
+from dynstore.benchmarks.demo.page import best_figure, render_story
 from dynstore.benchmarks.demo.story import Story, run_story
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs, write_outputs
 from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.summary import format_ms
+from dynstore.benchmarks.summary import format_ms, format_ratio
 from dynstore.datasets.names import is_generated, resolve
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def _show(console: Console, story: Story) -> None:
     """Print the three figures of a story, and what the answers found."""
     title = f"{story.name}: {story.num_edges:,} edges, batches of {story.batch} events"
     table = Table("from a batch to", title=title, title_justify="left")
-    for name in ("today, ms", "dynstore, ms", "as fast"):
+    for name in ("today, ms", "dynstore, ms", "times as fast"):
         table.add_column(name, justify="right")
     for figure in story.figures():
-        values = format_ms(figure.today_ms), format_ms(figure.dynstore_ms), format_times(figure.times)
+        values = format_ms(figure.today_ms), format_ms(figure.dynstore_ms), format_ratio(figure.times)
         table.add_row(figure.what, *values)
     console.print(table)
     if story.findings is not None:

@@ -15,7 +15,7 @@ from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
-from dynstore.graph.options import refuse_misspelt
+from dynstore.graph.options import refuse_unknown
 from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
@@ -130,7 +130,7 @@ class DynamicGraph(Conversions, Saving):
         self.store_name, store_options = resolve_strategy(chosen, store_options)
         with MemoryChecked("DynamicGraph"):
             make = get_store(self.store_name)
-            refuse_misspelt(DynamicGraph, make, store_options)
+            refuse_unknown(DynamicGraph, make, store_options)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
         self._in: Store | None = None
         self._store_options = store_options

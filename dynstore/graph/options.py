@@ -1,24 +1,31 @@
-"""Which options a graph has, for messages about those that it does not have."""
+"""Which parameters a graph has, for messages about those that it does not have."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from difflib import get_close_matches
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import unknown_name
+from dynstore.errors import unknown_parameters
 
 if TYPE_CHECKING:
     from dynstore.stores.base import Store
 
-__all__ = ["refuse_misspelt"]
+__all__ = ["refuse_unknown"]
 
 
-def refuse_misspelt(graph: type, store: type[Store], given: dict[str, Any]) -> None:
-    """Refuse a misspelt option of the graph; the store refuses all others that it does not have."""
-    of_store = {field.name for field in fields(store.Options)}
-    of_graph = [name for name in signature(graph).parameters if name != "store_options"]
-    for name in given.keys() - of_store:
-        if get_close_matches(name, of_graph, n=1, cutoff=0.75):
-            raise unknown_name("DynamicGraph", "option", name, of_graph)
+def refuse_unknown(graph: Any, store: type[Store], given: dict[str, Any]) -> None:
+    """Refuse what is no option of the store. ``given``: what is no parameter of the graph.
+
+    Parameters of ``from_edges`` are named in the message, too: what that does not know comes here.
+    """
+    of_store = [field.name for field in fields(store.Options)]
+    unknown = [name for name in given if name not in of_store]
+    if unknown:
+        known = {"": _parameters(graph), f"store {store.name!r}": of_store, "from_edges": _parameters(graph.from_edges)}
+        raise unknown_parameters("DynamicGraph", unknown, known)
+
+
+def _parameters(function: Any) -> list[str]:
+    """Return the parameters that can be left out."""
+    return [name for name, each in signature(function).parameters.items() if each.default is not each.empty]

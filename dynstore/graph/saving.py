@@ -62,7 +62,8 @@ class Saving(States):
         Parameters
         ----------
         path : str or path
-            The folder to make; its parent must be there.
+            The folder to make, beside others that are there already: the folder around it is not made. "~" is the
+            home folder.
         overwrite : bool
             Replace a graph that was saved there. Until the new one is complete, the old one stays.
 
@@ -71,7 +72,7 @@ class Saving(States):
         InputError
             If ``path`` exists and is no saved graph, or is one and ``overwrite`` is False.
         OSError
-            If the disk is full, or the folder cannot be written.
+            If the disk is full, or the folder cannot be written. FileNotFoundError if the folder around it is missing.
         """
         folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
         with MemoryChecked("save"):
@@ -84,7 +85,7 @@ class Saving(States):
         Parameters
         ----------
         path : str or path
-            A folder that :meth:`save` has written.
+            A folder that :meth:`save` has written. "~" is the home folder.
         device : {"auto", "cpu", "cuda"}
             Where the graph will be; it need not be the device that it was saved from.
         frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}, optional
@@ -112,7 +113,7 @@ class Saving(States):
 def _folder(caller: str, path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise InputTypeError(f"{caller}: path is a {type_name(path)}; wanted a str or a path")
-    return Path(path)
+    return Path(os.path.expanduser(path))
 
 
 # ---------------------------------------------------------------------- writing
@@ -120,6 +121,8 @@ def _folder(caller: str, path: Any) -> Path:
 
 def write_state(state: GraphState, path: Path, overwrite: bool) -> None:
     """Write a state on the host to a folder; see :meth:`Saving.save`."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}; make it first")
     replacing = _may_replace(path, overwrite)
     token = secrets.token_hex(TOKEN_BYTES)
     temporary = path.with_name(f".{path.name}.{token}.saving")
@@ -253,6 +256,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         content = file.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        if path.is_file() and (path.parent / MANIFEST).is_file():
+            folder = str(path.parent)
+            raise SavedGraphError(
+                f"load: {str(path)!r} is a file of a saved graph; load its folder, {folder!r}"
+            ) from None
         wanted = "wanted a folder that DynamicGraph.save has written"
         raise SavedGraphError(f"load: no file {str(file)!r}; {wanted}") from None
     except OSError as error:

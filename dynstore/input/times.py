@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["read_span", "read_times"]
+__all__ = ["SPANS", "read_span", "read_times"]
+
+SPANS = "a length of time, such as '30min', '1h' or '7D'"
+# What pandas would read as nanoseconds.
+UNITLESS = re.compile(r"[\s\d.+-]*")
 
 
 def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[Array, bool]:
@@ -82,14 +87,16 @@ def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
 
     if isinstance(value, str | datetime.timedelta | np.timedelta64):
         try:
-            span = pandas.Timedelta(value).as_unit("ns").value
-        except ValueError as error:
-            raise InputError(f"{caller}: {name} is {value!r}; wanted a length of time, such as '1h'") from error
-        dated = True
+            length = pandas.Timedelta(value).as_unit("ns")
+        except ValueError:
+            length = pandas.NaT
+        if length is pandas.NaT or (isinstance(value, str) and UNITLESS.fullmatch(value)):
+            raise InputError(f"{caller}: {name} is {value!r}; wanted {SPANS}")
+        span, dated = length.value, True
     elif isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool):
         span, dated = value.item() if isinstance(value, np.generic) else value, False
     else:
-        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number, or a length of time such as '1h'")
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted a number, or {SPANS}")
     if not span > 0 or span == float("inf"):
         raise InputError(f"{caller}: {name} is {value!r}; wanted more than 0")
     return span, dated

@@ -62,7 +62,7 @@ def read_events(
     Parameters
     ----------
     path : str or path
-        The file.
+        The file. "~" is the home folder.
     source, destination, weight, time, op : str or int, optional
         Columns by name (of the header or the Parquet schema) or by number, counted from 0; a number may be given as
         text. Without ``source`` or ``destination``: columns with the usual names (source, src, from, u; destination,
@@ -111,7 +111,7 @@ def read_events(
     if weight_dtype not in MAX_WEIGHT:
         raise unknown_name("read_events", "weight_dtype", weight_dtype, MAX_WEIGHT)
     choice = ColumnChoice(source, destination, weight, time, op)
-    where = os.fspath(path)
+    where = os.path.expanduser(os.fspath(path))
     max_id = MAX_ID[vertex_dtype]
     limits = Limits(MAX_ANY_ID if renumber else max_id, MAX_WEIGHT[weight_dtype], renumber)
     data = _read_bytes(where)

@@ -11,7 +11,7 @@ import numpy as np
 from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
 from dynstore.input.forms import split_columns, take_rows
-from dynstore.input.times import read_span, read_times
+from dynstore.input.times import SPANS, read_span, read_times
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -156,7 +156,7 @@ def make_horizon(by: str, length: Any, step: Any) -> Horizon:
     """Read a window's arguments."""
     if by == "count":
         if isinstance(length, str):
-            raise InputTypeError(f"Window: length is {length!r}; wanted a number of rows, or by='time'")
+            raise InputTypeError(f"Window: length is {length!r}; wanted a number of rows, or by='time' and {SPANS}")
         counts = [check_count("Window", name, value, least=1) for name, value in (("length", length), ("step", step))]
         if counts[0] is None:
             raise InputTypeError("Window: length is None; wanted a number of rows")

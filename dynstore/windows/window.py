@@ -21,7 +21,7 @@ from dynstore.windows.rows import Rows
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dynstore.ids.base import IdPlan
+    from dynstore.ids.base import IdPlan, Names
     from dynstore.typing import Array, UpdateReport
 
 __all__ = ["SlideReport", "Window"]
@@ -206,36 +206,50 @@ class Window:
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
             chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
-            weight_dtype = G.weight_dtype if self._reads_weights else None
             columns = chosen.columns if self._reads_weights else chosen.columns[:2]
-            numbers, naming = G.ids.plan_edges(
-                "slide", columns, ("src", "dst", None), weight_dtype, G.number_of_vertices(), True
-            )
+            refused = None
+            try:
+                numbers, naming = self._read(columns, ("source", "destination", None), default_weight)
+            except InputError as error:
+                refused = error
+            if refused is not None:
+                self._read(edges, names, default_weight)  # raises for the batch's own columns and rows
+                raise refused
             with Uninterrupted():
-                return self._slide(numbers, naming, chosen, default_weight)
+                return self._slide(numbers, naming, chosen)
 
     @property
     def _reads_weights(self) -> bool:
         return self.keep == "sum" or (self.keep == "latest" and self.graph.is_weighted())
 
-    def _names(self, edges: Any, source: str, destination: str, weight: str | None) -> tuple[str, str, str | None]:
+    def _names(self, edges: Any, source: str, destination: str, weight: str | None) -> Names:
         """Return the columns that are read; refuse weights as ``insert_edges`` does."""
         if self.keep == "count":
             return source, destination, None
         return self.graph.with_weights(Request("slide", edges, (source, destination, weight), None)).names
 
-    def _slide(
-        self,
-        numbers: EdgeColumns,
-        naming: IdPlan,
-        chosen: Selection,
-        default_weight: float | None,
-    ) -> SlideReport:
+    def _read(self, edges: Any, names: Names, default_weight: float | None) -> tuple[EdgeColumns, IdPlan]:
+        """Read rows under the graph's numbers, with weights if the window needs them; refuse bad ones."""
+        G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
+        numbers, naming = G.ids.plan_edges("slide", edges, names, weight_dtype, G.number_of_vertices(), True)
+        if not self._reads_weights:
+            return numbers, naming
+        numbers = G.fill_weights("slide", numbers, default_weight)
+        if self.keep == "sum":
+            infinite = G.backend.xp.isinf(numbers.weights)
+            if bool(infinite.any()):
+                row = int(infinite.argmax())
+                raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
+        return numbers, naming
+
+    def _slide(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection) -> SlideReport:
         """Slide by rows that all enter, under the graph's numbers."""
         times, newest = chosen.times, chosen.newest
         G, xp = self.graph, self.graph.backend.xp
         self._changed |= G.version != self._version
-        weights = self._weights(G.fill_weights("slide", numbers, default_weight)) if self._reads_weights else None
+        weights: Any = numbers.weights
+        if self.keep == "sum":
+            weights = weights.astype(np.float64)  # sums are kept in float64
         keys = self._keys(numbers.src, numbers.dst, naming.num_vertices)
         pairs, rows = self._prepared(int(keys.shape[0]), None if times is None else times.dtype)
         old = chosen.leaving
@@ -311,17 +325,6 @@ class Window:
         return chosen, (pairs.counts if pairs.sums is None else pairs.sums)[chosen].astype(self.graph.weight_dtype)
 
     # ------------------------------------------------------------------ rows as numbers
-
-    def _weights(self, numbers: EdgeColumns) -> Array:
-        """Return the rows' weights; sums are kept in float64, and take no infinite ones."""
-        weights: Array = numbers.weights
-        if self.keep == "sum":
-            infinite = self.graph.backend.xp.isinf(weights)
-            if bool(infinite.any()):
-                row = int(infinite.argmax())
-                raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
-            weights = weights.astype(np.float64)
-        return weights
 
     def _keys(self, src: Array, dst: Array, num_vertices: int) -> Array:
         """Return pairs of numbers as 64-bit keys; of an undirected pair, the lower number comes first."""

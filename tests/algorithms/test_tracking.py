@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import weakref
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dynstore
@@ -185,7 +187,7 @@ def test_names_and_parameters_are_checked_at_once(device: str) -> None:
         graph.track("pagerang")
     with pytest.raises(InputError, match="track: unknown answer 'betweenness_centrality'"):
         graph.track("betweenness_centrality")
-    with pytest.raises(InputTypeError, match="track: bfs: got an unexpected keyword argument 'source'"):
+    with pytest.raises(InputTypeError, match="track: bfs: unknown parameter 'source'; known: 'start', "):
         graph.track("bfs", source=1)
     with pytest.raises(InputTypeError, match="bfs: got neither of 'start' and 'i_start'"):
         graph.track("bfs")
@@ -197,6 +199,51 @@ def test_names_and_parameters_are_checked_at_once(device: str) -> None:
         dynstore.DynamicGraph(device=device).track("sssp", source=0)
     with pytest.raises(InputTypeError, match=r"bfs: G is a dict; wanted a dynstore.DynamicGraph"):
         track({}, "bfs")
+    assert not graph._logs
+
+
+HONOURED: dict[str, dict[str, Any]] = {
+    "bfs": {"start": [1, 2], "i_start": 3, "depth_limit": 1, "return_predecessors": False},
+    "pagerank": {
+        "alpha": 0.5,
+        "personalization": {"vertex": [1, 2], "values": [1.0, 3.0]},
+        "max_iter": 500,
+        "tol": 1e-9,
+    },
+    "sssp": {"source": 2, "method": "auto", "indices": 3, "cutoff": 9.0},
+    "triangle_count": {"start_list": [3, 1]},
+    "weakly_connected_components": {"connection": "weak"},
+}
+
+
+@every_answer
+def test_every_parameter_is_honoured_or_refused(device: str, name: str) -> None:
+    known = [*inspect.signature(getattr(dynstore, name)).parameters][1:]
+    assert set(HONOURED[name]) <= set(known)
+    for parameter in known:
+        graph = wheel(device)
+        params = {} if parameter in ("i_start", "indices") else dict(PARAMS[name])
+        if parameter not in HONOURED[name]:
+            with pytest.raises(InputError, match=f"{name}: .*{parameter}.*wanted"):
+                graph.track(name, **{**params, parameter: 3})
+            continue
+        value = HONOURED[name][parameter]
+        params[parameter] = pd.DataFrame(value) if isinstance(value, dict) else value
+        monitor = graph.track(name, **params)
+        graph.insert_edges(([1, 2, 20], [5, 6, 3], [2.0, 0.5, 9.0]))
+        for deleted in (1, 2):
+            expected = getattr(dynstore, name)(graph, **params)
+            compare(monitor.result(), expected, **({"pagerank": 1e-6} if name == "pagerank" else {}))
+            graph.delete_edges(([deleted], [deleted + 4]))
+
+
+def test_parameters_of_a_single_run_may_have_their_defaults(device: str) -> None:
+    graph = wheel(device)
+    single = {"nstart": None, "precomputed_vertex_out_weight": None, "dangling": None}
+    graph.track("pagerank", **single, warm_start=False, fail_on_nonconvergence=True)
+    for name in ("warm_start", "fail_on_nonconvergence"):
+        with pytest.raises(InputError, match=f"track: pagerank: {name} is 'no'; wanted (False|True)"):
+            graph.track("pagerank", **{name: "no"})
     assert not graph._logs
 
 

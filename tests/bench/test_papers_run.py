@@ -77,8 +77,8 @@ def test_what_a_build_lacks_is_left_out_by_papers_and_refused_by_the_others(monk
 def test_an_option_that_a_store_lacks_is_left_out_unless_the_user_gave_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CONTESTANTS, "gpma", Contestant("gpma", "gpma+", {"no": 1}))
     result = run(only("gpma/fig7"), data="pokec", skip_missing=False, stores=("gpma+",))
-    assert any("gpma (store 'gpma+': unknown option 'no')" in note for note in result.notes)
-    with pytest.raises(InputError, match="unknown option 'no'"):
+    assert any("gpma (DynamicGraph: unknown parameter 'no')" in note for note in result.notes)
+    with pytest.raises(InputError, match="unknown parameter 'no'"):
         check_papers(only("gpma/fig7"), replace(TINY, store_options={"gpma+": {"no": 1}}))
 
 

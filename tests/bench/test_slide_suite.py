@@ -10,7 +10,7 @@ import pytest
 
 from dynstore import cli
 from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.slide_suite import KINDS, SlideJob, check_job, run_slides
+from dynstore.benchmarks.slide_suite import KINDS, SlideJob, SlideResult, check_job, run_slides
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
@@ -30,7 +30,12 @@ def test_both_ways_hold_the_same(directed: bool) -> None:
     for key, changed in result.changed.items():
         assert len(changed) == len(result.times[*key, "window"]) == len(result.times[*key, "two updates"]) == 3
         assert all(deleted <= 20 for deleted, _ in changed)
-    assert result.ratio("gpma+", "latest") > 0
+    assert result.times_as_fast("gpma+", "latest") > 0
+
+
+def test_a_window_that_takes_twice_as_long_is_half_as_fast() -> None:
+    times = {("gpma+", "latest", "window"): [2.0, 4.0, 90.0], ("gpma+", "latest", "two updates"): [1.0, 2.0, 9.0]}
+    assert SlideResult("cpu", 1, times=times).times_as_fast("gpma+", "latest") == 0.5
 
 
 def test_a_difference_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

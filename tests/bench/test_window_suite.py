@@ -224,7 +224,7 @@ def test_answers_are_compared_by_vertex_and_by_partition() -> None:
         ({"algorithms": ("sssp",)}, "sssp needs weights; name the column with --weight"),
         ({"algorithms": ("triangle_count",), "directed": True}, "triangle_count needs an undirected graph"),
         ({"store_options": {"merge": {}}}, "an option for store 'merge', which is not among the stores"),
-        ({"store_options": {"gpma+": {"leaf": 1}}}, "unknown option 'leaf'; known: "),
+        ({"store_options": {"gpma+": {"leaf": 1}}}, "unknown parameter 'leaf'; known: "),
         ({"device": "tpu"}, "unknown device 'tpu'"),
         ({"window": 1.5}, "window: got 1.5; wanted a share"),
         ({"batch": "0%"}, "batch: got '0%'"),

@@ -173,8 +173,29 @@ def test_wrong_arguments(tmp_path: Path) -> None:
         G.save(tmp_path / "graph", overwrite="yes")  # type: ignore[arg-type]
     with pytest.raises(InputTypeError, match="load: path is a int; wanted a str or a path"):
         dynstore.load(3)  # type: ignore[arg-type]
-    with pytest.raises(FileNotFoundError):
-        G.save(tmp_path / "missing" / "graph")
+    for parent in ("missing", "missing/too", "file"):
+        (tmp_path / "file").touch()
+        with pytest.raises(FileNotFoundError, match=f"save: there is no folder '.*{parent}'; make it first"):
+            G.save(tmp_path / parent / "graph")
+
+
+def test_the_home_folder_is_where_it_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    G = DynamicGraph.from_edges([(0, 1)], device="cpu")
+    G.save("~/graph")
+    assert_equal(G, dynstore.load("~/graph", "cpu"))
+    assert_equal(G, dynstore.load(Path("~/graph"), "cpu"))
+    assert [file.name for file in tmp_path.iterdir()] == ["graph"]
+
+
+def test_a_file_of_a_saved_graph_is_no_graph(tmp_path: Path) -> None:
+    folder = tmp_path / "graph"
+    DynamicGraph.from_edges([(0, 1)], device="cpu").save(folder)
+    for file in folder.iterdir():
+        with pytest.raises(
+            SavedGraphError, match=f"load: '{file}' is a file of a saved graph; load its folder, '{folder}'"
+        ):
+            dynstore.load(file, "cpu")
 
 
 class Crash(BaseException):
@@ -313,7 +334,7 @@ def test_foreign_and_newer_folders_are_named(saved: Path, tmp_path: Path) -> Non
         manifest.write_text(text, encoding="utf-8", errors="surrogateescape")
         with pytest.raises(SavedGraphError, match=message):
             dynstore.load(saved)
-    for path in (tmp_path, tmp_path / "missing", manifest):
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "manifest.json"):
         with pytest.raises(SavedGraphError, match=r"load: no file '.*manifest.json'; wanted a folder that"):
             dynstore.load(path)
 

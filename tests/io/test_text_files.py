@@ -334,3 +334,9 @@ def test_weights_that_the_dtype_cannot_hold_are_refused(tmp_path: Path, weight: 
     events = read_events(path, weight=2, weight_dtype="float32")
     assert events.weight is not None
     assert events.weight.tolist() == [float("inf"), 3.4e38]
+
+
+def test_the_home_folder_is_where_it_is_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path, "0 1\n")
+    assert read_events("~/edges.txt").src.tolist() == read_events(Path("~/edges.txt")).src.tolist() == [0]

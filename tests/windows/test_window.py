@@ -227,6 +227,9 @@ def test_a_slide_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             assert (named_edges(pair.G), pair.G.version, len(pair.window)) == state
 
 
+SPANS = "a length of time, such as '30min', '1h' or '7D'"
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
@@ -237,8 +240,19 @@ def test_a_slide_that_fails_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda G: Window(G, 0), InputError, "Window: length is 0; wanted 1 or more"),
         (lambda G: Window(G, None), InputTypeError, "Window: length is None; wanted a number of rows"),
         (lambda G: Window(G, 2.5), InputTypeError, "Window: length is 2.5; wanted an integer"),
-        (lambda G: Window(G, "1h"), InputTypeError, "Window: length is '1h'; wanted a number of rows, or by='time'"),
-        (lambda G: Window(G, "an hour", by="time"), InputError, "length is 'an hour'; wanted a length of time"),
+        (
+            lambda G: Window(G, "1M"),
+            InputTypeError,
+            f"length is '1M'; wanted a number of rows, or by='time' and {SPANS}",
+        ),
+        (lambda G: Window(G, "1M", by="time"), InputError, f"Window: length is '1M'; wanted {SPANS}$"),
+        (lambda G: Window(G, "30", by="time"), InputError, f"Window: length is '30'; wanted {SPANS}$"),
+        (lambda G: Window(G, "nat", by="time"), InputError, f"Window: length is 'nat'; wanted {SPANS}$"),
+        (
+            lambda G: Window(G, "1h", by="time", step="an hour"),
+            InputError,
+            f"Window: step is 'an hour'; wanted {SPANS}$",
+        ),
         (lambda G: Window(G, -1, by="time"), InputError, "length is -1; wanted more than 0"),
         (lambda G: Window(G, [1], by="time"), InputTypeError, r"length is \[1\]; wanted a number, or a length of time"),
         (lambda G: Window(G, "1h", by="time", step=5), InputError, "step is 5, length is '1h'; wanted two numbers"),
@@ -284,6 +298,34 @@ def test_wrong_slides_change_nothing(
     window = Window(G, **{"length": 5, **options})
     with pytest.raises(error, match=message):
         window.slide(edges, **given)
+    assert (len(window), G.version, G.number_of_vertices()) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize(
+    ("bad", "error", "message"),
+    [
+        ({"payer": 1.5}, InputTypeError, "slide: `payer`"),
+        ({"payee": None}, InputError, "slide: .*`payee` has a null at row 3"),
+        ({"payee": 2.5}, InputTypeError, "slide: `payee`"),
+        ({"amount": np.nan}, InputError, "slide: `amount` is NaN at row 3"),
+        ({"amount": np.inf}, InputError, "slide: the weight of row 3 is infinite"),
+    ],
+)
+def test_messages_name_the_columns_and_rows_of_the_batch(
+    bad: dict[str, Any], error: type, message: str, by: Any, renumber: bool
+) -> None:
+    """The rows of the batch that enter are others, in another order."""
+    G = DynamicGraph(weighted=True, device="cpu", renumber=renumber)
+    window = Window(G, 3, by=by, keep="sum")
+    rows = {"payer": [0, 1, 2, 3], "payee": [1, 2, 3, 4], "amount": [1.0] * 4, "when": [1, 9, 9, 8]}
+    frame = pd.DataFrame(rows, dtype=object)
+    frame.loc[3, next(iter(bad))] = next(iter(bad.values()))
+    frame = frame.infer_objects() if bad.keys() & {"amount"} else frame
+    time = "when" if by == "time" else None
+    with pytest.raises(error, match=message):
+        window.slide(frame, source="payer", destination="payee", weight="amount", time=time)
     assert (len(window), G.version, G.number_of_vertices()) == (0, 0, 0)
 
 

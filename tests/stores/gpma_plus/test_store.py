@@ -174,7 +174,7 @@ def test_a_long_gap_of_ids_is_right_from_both_sides():
         ({"leaf_upper": 1.5}, "leaf_upper is 1.5; wanted a number between 0.0 and 1.0"),
         ({"root_lower": "x"}, "root_lower is 'x'; wanted a number"),
         ({"build_density": 0.9}, "wanted leaf_lower <= root_lower < build_density < root_upper <= leaf_upper"),
-        ({"densities": 1}, "unknown option 'densities'; known: 'build_density', 'leaf_lower'"),
+        ({"densities": 1}, "unknown parameter 'densities'; known: 'directed', "),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):

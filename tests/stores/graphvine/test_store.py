@@ -226,7 +226,7 @@ def test_queries_read_the_blocks(backend_name):
         ({"refill_at": 0.0}, "refill_at is 0.0; wanted a number between 0.1 and 1.0"),
         ({"refill": "x"}, "refill is 'x'; wanted a number"),
         ({"compaction": 1}, "compaction is 1; wanted True or False"),
-        ({"blocks": 1}, "unknown option 'blocks'; known: 'block_size', 'compaction'"),
+        ({"blocks": 1}, "unknown parameter 'blocks'; known: 'directed', "),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options, message):

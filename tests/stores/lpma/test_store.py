@@ -375,7 +375,7 @@ def test_updates_that_are_followed_make_no_snapshot() -> None:
         ({"strategy": "sideways"}, "unknown strategy 'sideways'; known: 'bottom-up', 'hybrid', 'top-down'"),
         ({"leaf_upper": 1.5}, "leaf_upper is 1.5; wanted a number between 0.0 and 1.0"),
         ({"root_lower": 0.4}, "wanted leaf_lower <= root_lower <= build_density / 2"),
-        ({"segment": 16}, "unknown option 'segment'; known: 'build_density', 'leaf_lower'"),
+        ({"segment": 16}, "unknown parameter 'segment'; known: 'directed', "),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

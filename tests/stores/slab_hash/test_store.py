@@ -446,7 +446,7 @@ def test_memory_by_part_and_capacity():
         ({"max_chain": 1.5}, "max_chain"),
         ({"reuse_tombstones": 1}, "reuse_tombstones"),
         ({"pool_growth": 1.0}, "pool_growth"),
-        ({"slab": 1}, "unknown option 'slab'"),
+        ({"slab": 1}, "unknown parameter 'slab'"),
     ],
 )
 def test_options_that_cannot_be_used(options, match):
