@@ -280,7 +280,8 @@ class Window:
         """Return what the entering rows do to the ids; refuse ids and weights that kernels have found to be wrong."""
         G, reading = self.graph, (COLUMNS, self.graph.weight_dtype, self.graph.number_of_vertices())
         if numbers.max_id is None:
-            _, naming = G.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
+            columns, naming = G.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
+            numbers.max_id = columns.max_id
         if naming.num_vertices > LOW // 2:
             raise LimitError(f"slide: {naming.num_vertices} vertices; a graph with a window has at most {LOW // 2}")
         if found.bad:
