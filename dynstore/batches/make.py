@@ -36,7 +36,9 @@ def make_batch(
     kernel that tries them (:meth:`~dynstore.stores.base.Store.try_insert`).
     """
     xp, dtype = backend.xp, src.dtype
-    if len(src) and (max_id is None or dtype.itemsize == 4):
+    if not len(src):
+        return EdgeBatch(src, dst, weights)
+    if max_id is None or dtype.itemsize == 4:
         if backend.family == "cuda":
             if weights is None:
                 return RawEdges(backend, src, dst, not directed)

@@ -136,15 +136,18 @@ class DeltaLog:
         self.num_edges, self.deletes, self.complete, self.counted, self.seconds = 0, False, keep, True, 0.0
 
 
-def read_change(store: Store, batch: Batch, inserting: bool, located: SearchResult | None = None) -> Change:
+def read_change(
+    store: Store, batch: Batch, inserting: bool, located: SearchResult | None = None, kept: bool = True
+) -> Change:
     """Return a batch's edges as they are in a store before the update.
 
     An update that is written in one step does not sort its batch, so the batch is kept as it came, and sorted when a
-    result needs it. ``located``: where the store's plan has found the sorted edges; else they are looked up.
+    result needs it. ``located``: where the store's plan has found the sorted edges; else they are looked up. ``kept``:
+    whether the change outlives the update; the caller may write to its own columns later.
     """
     batch = batch.known()
     if isinstance(batch, UnsortedBatch):
-        src, dst = (column.copy() for column in batch.columns)  # the caller may write to its own later
+        src, dst = (column.copy() for column in batch.columns) if kept else batch.columns
         return Change(src, dst, *store.look_up(src, dst), inserting, False, batch.mirrored)
     edges = batch.materialized()
     found = store.look_up(edges.src, edges.dst) if located is None else store.read_located(located)

@@ -9,6 +9,7 @@ from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import OutOfMemoryError, unknown_name
 from dynstore.graph.delta import Change, Unread, read_change
 from dynstore.graph.updates import Deletion, Insertion, Plans, Request, Updates
+from dynstore.input.columns import EdgeColumns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from dynstore.batches.sorted import Batch
     from dynstore.ids.base import IdPlan
-    from dynstore.input.columns import EdgeColumns
     from dynstore.typing import Array, OnDuplicate, UpdateReport
 
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
@@ -130,15 +130,17 @@ class Exchanges(Updates):
             Plans what else the update does, and returns its commit. It is called before the insertion, and may raise.
         """
         with MemoryChecked(caller):
-            gone = self._batch(leaving, "replace").materialized()
+            gone = self._batch(leaving, "replace")
             if on_duplicate != "replace" and self._may_overflow(arriving):
                 self._check_sums(caller, arriving, on_duplicate)
             batch = self._batch(arriving, on_duplicate)
-            num_gone = gone.num_edges(self._directed)
             together = self._plan_together(gone, batch, naming, on_duplicate)
-            change = together[0].change if together is not None else read_change(self._out, gone, False)
             with Uninterrupted():
-                deletion = self._commit_deletion(gone) if together is None else together[0]
+                before: Change | None = None
+                deletion = None if together is None else together[0]
+                if together is None and gone.num_rows:
+                    deletion, before = self._commit_deletion(gone)
+                num_gone = gone.num_edges(self._directed)
                 deleted = 0 if deletion is None else self._found_edges(deletion.out)
                 try:
                     if naming.arrange is not None:
@@ -149,13 +151,13 @@ class Exchanges(Updates):
                     else:
                         plans = together[1]
                 except BaseException:
-                    if deletion is not None and isinstance(change, Change):
-                        self._take_back(change, deleted)
+                    if together is None and deletion is not None:
+                        self._take_back(gone, before, deleted, deletion.change)
                     raise
                 if together is not None:
                     self._write(together[0])
                 if self._logs and deletion is not None:
-                    self._record(change)
+                    self._record(deletion.change)
                 self._num_edges -= deleted
                 report = self._finish_insertion(plans, batch, arriving, naming)
                 if finish is not None:
@@ -168,13 +170,15 @@ class Exchanges(Updates):
         )
 
     def _plan_together(
-        self, gone: EdgeBatch, batch: Batch, naming: IdPlan, on_duplicate: OnDuplicate
+        self, gone: Batch, batch: Batch, naming: IdPlan, on_duplicate: OnDuplicate
     ) -> tuple[Plans, Plans] | None:
         """Plan the deletion and the insertion before anything is written, where stores can.
 
         No log may want the changes: the deletion's would have to be looked up.
         """
-        if naming.arrange is not None or not len(gone) or not isinstance(batch, EdgeBatch):
+        if not (isinstance(gone, EdgeBatch) and isinstance(batch, EdgeBatch) and len(gone)):  # as on the host
+            return None
+        if naming.arrange is not None:
             return None
         if self._logs and self._logs_that_want(len(gone)):
             return None
@@ -213,17 +217,46 @@ class Exchanges(Updates):
         """Have a window follow what happens to the numbers of vertices."""
         self._window = window
 
-    def _commit_deletion(self, batch: EdgeBatch) -> Plans | None:
-        """Delete a batch in both orientations, without ending the version; None if it is empty."""
-        if not len(batch):
-            return None
-        outcome = self._attempt(Deletion(), batch) if self._supports_speculation else None
-        plans = outcome if isinstance(outcome, Plans) else self._plan(Deletion(), batch)
-        self._write(plans)
-        return plans
+    def _commit_deletion(self, batch: Batch) -> tuple[Plans, Change | None]:
+        """Delete a batch in both orientations, without ending the version.
 
-    def _take_back(self, change: Change, deleted: int) -> None:
+        Returns
+        -------
+        plans : Plans
+        before : Change or None
+            The state of the edges before. None if all of them were there, without weights.
+        """
+        attempts, before = self._supports_speculation, None
+        if attempts and self._must_read_before(batch):
+            before = read_change(self._out, batch, False, kept=False)
+        outcome = self._attempt(Deletion(), batch) if attempts else Refused(Reason.UNSUPPORTED, batch)
+        if isinstance(outcome, Refused):
+            batch = outcome.batch
+            outcome = self._plan(Deletion(), batch)
+            is_read = before is not None or isinstance(outcome.change, Change)
+            if not is_read and (self._weighted or outcome.out.found < batch.count_edges()):
+                before = read_change(self._out, batch, False, outcome.out.located, kept=False)
+            batch.count_edges()  # may still fail here
+        self._write(outcome)
+        return outcome, outcome.change if isinstance(outcome.change, Change) else before
+
+    def _must_read_before(self, batch: Batch) -> bool:
+        """Whether an attempt to delete a batch leaves no trace of what was there, and no log looks that up."""
+        if not self._weighted and self._out.refuses_absent:
+            return False
+        return not (self._logs and self._logs_that_want(batch.known().num_rows))
+
+    def _take_back(self, batch: Batch, before: Change | None, deleted: int, recorded: Change | Unread | None) -> None:
         """Insert again what a deletion of this version has removed; snapshots of the version become invalid.
+
+        Parameters
+        ----------
+        batch, before
+            The deleted edges; see :meth:`_commit_deletion`.
+        deleted : int
+            How many were there.
+        recorded : Change, Unread or None
+            What logs keep of the deletion.
 
         Raises
         ------
@@ -233,14 +266,15 @@ class Exchanges(Updates):
         for view in self._views.values():
             view.end()
         self._views = {}
-        there = change.before
-        weights = None if change.weights is None else change.weights[there]
-        batch = EdgeBatch(change.src[there], change.dst[there], weights)
         try:
+            if before is not None:
+                there = before.before
+                weights = None if before.weights is None else before.weights[there]
+                batch = self._batch(EdgeColumns(before.src[there], before.dst[there], weights, -1), "replace")
             plans = self._plan(Insertion(self._out.num_vertices, "replace"), batch)
         except MemoryError as error:
             self._num_edges -= deleted
-            self._end_version(change)
+            self._end_version(recorded)
             raise OutOfMemoryError(
                 "update: memory ran out twice; the deletions are made, the insertions are not"
             ) from error

@@ -131,6 +131,7 @@ class Store(ABC):
     Options: ClassVar[type[StoreOptions]] = StoreOptions
     appends: ClassVar[bool] = False  # whether on_duplicate="append" is supported
     takes_unsorted: ClassVar[bool] = False  # whether it takes unsorted batches; else each batch is sorted first
+    refuses_absent: ClassVar[bool] = False  # whether `try_delete` refuses a batch with an edge that is not there
     divides: ClassVar[tuple[str, ...]] = ()  # families whose kernels compute places of edges as quotients
 
     def __init__(
@@ -243,13 +244,10 @@ class Store(ABC):
         return self._read_found(located.positions, located.states)
 
     def _read_found(self, positions: Array, states: Array) -> tuple[Array, Array | None]:
-        xp, there, stored = self.backend.xp, states == PRESENT, self.slots.weights
-        if stored is None:
-            return there, None
-        weights = self.backend.zeros(positions.shape[0], stored.dtype)
-        if stored.shape[0]:
-            weights = xp.where(there, stored[xp.where(there, positions, 0)], weights)
-        return there, weights
+        if self.slots.weights is None:
+            return states == PRESENT, None
+        found: tuple[Array, Array] = self._search.read_found(self.backend, self.slots.weights, positions, states)
+        return found
 
     def row(self, number: int) -> Array:
         """Return the destinations of one row's edges, ascending, in a new array."""
@@ -291,10 +289,12 @@ class Store(ABC):
         return None
 
     def _locate(self, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
-        located: tuple[Array, Array] = self.backend.kernels("dynstore.stores.table", "search").locate_edges(
-            self.backend, slots, src, dst
-        )
+        located: tuple[Array, Array] = self._search.locate_edges(self.backend, slots, src, dst)
         return located
+
+    @property
+    def _search(self) -> Any:
+        return self.backend.kernels("dynstore.stores.table", "search")
 
     def copy(self) -> Store:
         """Return a deep copy."""

@@ -14,12 +14,20 @@ if TYPE_CHECKING:
 
     from dynstore.testing.pair import Pair
 
-__all__ = ["count_bytes", "for_every_allocation", "for_every_kernel", "for_every_new_array"]
+__all__ = [
+    "FailingEmpty",
+    "FailingFind",
+    "FailingModule",
+    "count_bytes",
+    "for_every_allocation",
+    "for_every_kernel",
+    "for_every_new_array",
+]
 
 MAX_FAILURES = 1000
 
 
-class _FailingEmpty:
+class FailingEmpty:
     """Replaces ``Backend.empty``; raises at call number ``fail_at``, counted from 0."""
 
     def __init__(self, empty: Any, fail_at: int) -> None:
@@ -32,7 +40,7 @@ class _FailingEmpty:
         return self.empty(shape, dtype)
 
 
-class _FailingModule:
+class FailingModule:
     """Replaces an array module; its ``fail_at``-th call that returns new memory raises MemoryError."""
 
     def __init__(self, module: Any, fail_at: int) -> None:
@@ -59,7 +67,7 @@ class _FailingModule:
         return isinstance(result, self.module.ndarray) and not any(result is item for item in args)
 
 
-class _FailingFind:
+class FailingFind:
     """Replaces ``Kernel._find`` as if no kernel were loaded; raises at the ``fail_at``-th kernel to load."""
 
     def __init__(self, find: Any, fail_at: int) -> None:
@@ -94,13 +102,13 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
     """
     empty = pair.graph.backend.empty
     backend = pair.graph.backend
-    return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: _FailingEmpty(empty, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: FailingEmpty(empty, n), method, args, kwargs)
 
 
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but functions of NumPy or CuPy that return new arrays fail."""
     backend, module = pair.graph.backend, pair.graph.backend.xp
-    return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: _FailingModule(module, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, backend, "xp", lambda n: FailingModule(module, n), method, args, kwargs)
 
 
 def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
@@ -108,7 +116,7 @@ def for_every_kernel(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *
     from dynstore.cuda.compiler import Kernel
 
     find = Kernel._find
-    return _fail_in_turn(monkeypatch, pair, Kernel, "_find", lambda n: _FailingFind(find, n), method, args, kwargs)
+    return _fail_in_turn(monkeypatch, pair, Kernel, "_find", lambda n: FailingFind(find, n), method, args, kwargs)
 
 
 def _fail_in_turn(

@@ -9,16 +9,23 @@ import numpy as np
 from dynstore.host_compiler import njit
 from dynstore.ids.cpu.hash_table import find_home
 from dynstore.stores.table.cpu.memory import prefetch
+from dynstore.windows.moves import Found
 from dynstore.windows.pairs import shift_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
+    from dynstore.windows.moves import Moves
+    from dynstore.windows.pairs import Pairs
 
-__all__ = ["add_weights", "enter_rows", "leave_rows", "place_keys"]
+__all__ = ["CONTROL_WORDS", "place_keys", "start_moves"]
 
+CONTROL_WORDS = 0  # the loops return their counts
 # Rows whose cache misses overlap.
 AHEAD = 16
+LOW = 0xFFFFFFFF
 
 
 @njit(cache=True, inline="always")
@@ -31,30 +38,129 @@ def _find(keys, shift, seed, key):
     return slot
 
 
+@njit(cache=True, inline="always")
+def _key(row, column, undirected):
+    """Return a pair as a key; of an undirected pair, the lower number comes first."""
+    low = min(row, column) if undirected else row
+    return np.int64(low) << 32 | np.int64(row + column - low)
+
+
 @njit(cache=True)
-def _enter(keys, shift, seed, counts, rows, slots, first):
-    for i in range(rows.shape[0]):
-        if i + AHEAD < rows.shape[0]:
-            home = find_home(rows[i + AHEAD], shift, seed)
+def _enter(
+    src, dst, undirected, weights, summed, keys, shift, seed, counts, held, marks, mark, slots, saved, listed,
+    listed_slots,
+):  # fmt: skip
+    """Count rows in, save what their slots hold, and list pairs; return how many rows are first, listed and bad."""
+    first, place, bad = 0, 0, 0
+    for i in range(src.shape[0]):
+        if i + AHEAD < src.shape[0]:
+            home = find_home(_key(src[i + AHEAD], dst[i + AHEAD], undirected), shift, seed)
             prefetch(keys, home)
             prefetch(counts, home)
-        slot = _find(keys, shift, seed, rows[i])
-        keys[slot] = rows[i]
-        first[i] = counts[slot] == 0
+            if marks.shape[0] > 0:
+                prefetch(marks, home)
+            if saved.shape[0] > 0:
+                prefetch(held, home)
+        key = _key(src[i], dst[i], undirected)
+        slot = _find(keys, shift, seed, key)
+        keys[slot] = key
+        is_first = counts[slot] == 0
+        chosen = is_first
+        if marks.shape[0] > 0:
+            chosen = marks[slot] != mark
+            marks[slot] = mark
+            if chosen:
+                listed_slots[place] = slot
+        if chosen and listed.shape[1] > 0:
+            listed[0, place] = src[i]
+            listed[1, place] = dst[i]
+            place += 1
+        first += is_first
         counts[slot] += 1
         slots[i] = slot
+        if saved.shape[0] > 0:
+            saved[i] = held[slot]
+        if i < weights.shape[0] and (np.isnan(weights[i]) or (summed and np.isinf(weights[i]))):
+            bad += 1
+    return first, place, bad
 
 
 @njit(cache=True)
-def _leave(counts, slots, last):
-    for i in range(slots.shape[0]):
-        if i + AHEAD < slots.shape[0]:
-            prefetch(counts, np.int64(slots[i + AHEAD]))
-        slot = slots[i]
-        last[i] = False
+def _leave(leaving, keys, counts, held, entered, saved, gone):
+    """Count rows out, and save what their slots hold; return for how many pairs the last row left."""
+    last = 0
+    for i in range(leaving.shape[0]):
+        if i + AHEAD < leaving.shape[0]:
+            prefetch(counts, np.int64(leaving[i + AHEAD]))
+            prefetch(keys, np.int64(leaving[i + AHEAD]))
+        slot = leaving[i]
         if slot >= 0:
             counts[slot] -= 1
-            last[i] = counts[slot] == 0
+            if counts[slot] == 0:
+                gone[0, last] = keys[slot] >> 32
+                gone[1, last] = keys[slot] & LOW
+                last += 1
+            if saved.shape[0] > entered:
+                saved[entered + i] = held[slot]
+    return last
+
+
+@njit(cache=True)
+def _add(slots, weights, kept, leaving, left, sums):
+    """Add the weights of rows that enter, and subtract those of rows that leave."""
+    for i in range(slots.shape[0]):
+        kept[i] = weights[i]
+        sums[slots[i]] += weights[i]
+    for i in range(leaving.shape[0]):
+        if leaving[i] >= 0:
+            sums[leaving[i]] -= left[i]
+
+
+@njit(cache=True)
+def _see(slots, times, saved, latest, late):
+    """Raise the latest times of pairs; return how many rows are older than the one before."""
+    count = 0
+    for i in range(slots.shape[0]):
+        late[i] = times[i] < saved[i]
+        count += late[i]
+        latest[slots[i]] = max(latest[slots[i]], times[i])
+    return count
+
+
+@njit(cache=True)
+def _weigh(leaving, keys, counts, sums, marks, mark, begin, listed, listed_slots, weights):
+    """Write the sums or counts of ``begin`` listed pairs; list pairs that keep rows behind them; return how many."""
+    for i in range(begin):
+        slot = listed_slots[i]
+        weights[i] = sums[slot] if sums.shape[0] > 0 else counts[slot]
+    place = begin
+    for i in range(leaving.shape[0]):
+        slot = leaving[i]
+        if slot >= 0 and counts[slot] > 0:
+            if marks[slot] != mark:
+                marks[slot] = mark
+                listed[0, place] = keys[slot] >> 32
+                listed[1, place] = keys[slot] & LOW
+                weights[place] = sums[slot] if sums.shape[0] > 0 else counts[slot]
+                place += 1
+        elif slot >= 0 and sums.shape[0] > 0:
+            sums[slot] = 0.0  # so that no rounding error stays
+    return place - begin
+
+
+@njit(cache=True)
+def _restore(slots, leaving, counts, held, saved):
+    """Take back what a slide did; rows of one pair have saved the same."""
+    number = slots.shape[0]
+    for i in range(number):
+        counts[slots[i]] -= 1
+        if i < saved.shape[0]:
+            held[slots[i]] = saved[i]
+    for i in range(leaving.shape[0]):
+        if leaving[i] >= 0:
+            counts[leaving[i]] += 1
+            if number + i < saved.shape[0]:
+                held[leaving[i]] = saved[number + i]
 
 
 @njit(cache=True)
@@ -67,32 +173,36 @@ def _place(keys, shift, seed, old, places):
             places[i] = slot
 
 
-@njit(cache=True)
-def _add(sums, slots, weights, sign):
-    for i in range(slots.shape[0]):
-        if i + AHEAD < slots.shape[0]:
-            prefetch(sums, np.int64(slots[i + AHEAD]))
-        if slots[i] >= 0:
-            sums[slots[i]] += sign * weights[i]
+def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+    """Start to count rows in and out.
 
-
-def enter_rows(backend: Backend, keys: Array, seed: int, counts: Array, rows: Array) -> tuple[Array, Array]:
-    """Count rows in; see :meth:`dynstore.windows.pairs.Pairs.enter`."""
-    slots, first = np.empty(rows.shape[0], np.int32), np.empty(rows.shape[0], np.bool_)
-    _enter(keys, shift_of(keys), seed, counts, rows, slots, first)
-    return slots, first
-
-
-def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
-    """Count rows out; see :meth:`dynstore.windows.pairs.Pairs.leave`."""
-    last = np.empty(slots.shape[0], np.bool_)
-    _leave(counts, slots, last)
-    return last
-
-
-def add_weights(backend: Backend, sums: Array, slots: Array, weights: Array, sign: int) -> None:
-    """Add the weights of rows to their pairs' sums; see :meth:`dynstore.windows.pairs.Pairs.add`."""
-    _add(sums, slots, weights, sign)
+    Returns
+    -------
+    read : callable
+        Waits for the counts and returns them.
+    take_back : callable
+        Makes the table what it was; keys stay in slots without rows. It cannot fail.
+    """
+    keys, counts, held, sums = pairs.keys, pairs.counts, pairs.held, pairs.sums
+    marks = backend.nothing(np.int32) if pairs.marks is None else pairs.marks
+    (src, dst), slots, leaving, saved = moves.ends, moves.slots, moves.leaving, moves.saved
+    first, listed, bad = _enter(
+        src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), pairs.seed, counts, held, marks,
+        pairs.slides, slots, saved, moves.listed, moves.listed_slots,
+    )  # fmt: skip
+    gone = _leave(leaving, keys, counts, held, slots.shape[0], saved, moves.gone)
+    staying = late = 0
+    if moves.summed:
+        _add(slots, moves.weights, moves.kept, leaving, moves.left, sums)
+    if moves.times is not None:
+        late = _see(slots, moves.times, saved, pairs.latest, moves.late)
+    if moves.lists == "all":
+        staying = _weigh(
+            leaving, keys, counts, backend.nothing(np.float64) if sums is None else sums, marks, pairs.slides, listed,
+            moves.listed, moves.listed_slots, moves.listed_weights,
+        )  # fmt: skip
+    found = Found(first, gone, listed, staying, late, bad)
+    return lambda: found, lambda: _restore(slots, leaving, counts, held, saved)
 
 
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:

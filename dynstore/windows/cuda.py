@@ -1,25 +1,49 @@
-"""Counting the rows of a window on CUDA."""
+"""Counting the rows of a window on CUDA: up to four launches a slide, then the host waits once, for what they count."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import cuda, device, kernel, prepare
+from dynstore.cuda.control import declare
+from dynstore.cuda.grid import ARRIVALS, SUMS
+from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.ids.cuda.hash_table import d_find_home
+from dynstore.input.cuda import d_leave_bounds
+from dynstore.windows.moves import Found
 from dynstore.windows.pairs import EMPTY, shift_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
+    from dynstore.windows.moves import Moves
+    from dynstore.windows.pairs import Pairs
 
-__all__ = ["add_weights", "enter_rows", "leave_rows", "place_keys"]
+__all__ = ["CONTROL_WORDS", "place_keys", "start_moves"]
+
+# Entries of `control`: the bounds of the entering rows' ids (``d_leave_bounds``), then the counts as in `Found`.
+_, _, _, _, FIRST, GONE, LISTED, STAYING, LATE, BAD = declare(
+    "window slide",
+    LOW_SOURCE=0, HIGH_SOURCE=1, LOW_DESTINATION=2, HIGH_DESTINATION=3,
+    FIRST=4, GONE=5, LISTED=6, STAYING=7, LATE=8, BAD=9,
+)  # fmt: skip
+BOUNDS = 4
+CONTROL_WORDS = SUMS  # no sums of blocks
+HIGHEST, LOW = 0x7FFFFFFF, 0xFFFFFFFF
 
 
 @device
 def d_claim_slot(keys, shift, seed, key):
-    """Return the slot of a key; an absent one claims an empty slot by a 64-bit compare and swap."""
+    """Return the slot of a key; an absent one claims an empty slot by a 64-bit compare and swap.
+
+    A plain read may be out of date only where it finds a slot empty, and then the swap decides: a slot keeps its key.
+    """
     mask = keys.shape[0] - 1
     slot = d_find_home(key, shift, seed)
     there = np.int64(keys[slot])
@@ -35,32 +59,139 @@ def d_claim_slot(keys, shift, seed, key):
 
 
 @kernel
-def k_enter_rows(keys, shift, seed, counts, rows, slots, first):
-    """One thread owns one row; of several rows of a pair, the one that finds a count of 0 is the first."""
+def k_enter_rows(
+    src, dst, undirected, weights, summed, keys, shift, seed, counts, held, marks, mark, slots, saved, listed,
+    listed_slots, control,
+):  # fmt: skip
+    """One thread owns one row that enters: it finds or claims its pair's slot, and counts the row in.
+
+    Of several rows of a pair, the one that finds a count of 0 is the first, and the one that leaves the ``mark`` has
+    marked it. If there is room, such rows are listed: those that have marked, or without marks the first ones. What the
+    slot holds (``held``, which no thread writes here) is saved. Bounds of the ids and bad weights are counted.
+    """
     i = cuda.grid(1)
-    if i < rows.shape[0]:
-        slot = d_claim_slot(keys, shift, seed, rows[i])
+    row, column, slot, first, chosen = np.int64(0), np.int64(0), np.int64(-1), False, False
+    if i < src.shape[0]:
+        row, column = np.int64(src[i]), np.int64(dst[i])
+        if min(row, column) >= 0 and max(row, column) <= HIGHEST:
+            low = min(row, column) if undirected else row
+            slot = d_claim_slot(keys, shift, seed, (low << 32) | (row + column - low))
+            first = cuda.atomic.add(counts, slot, 1) == 0
+            chosen = cuda.atomic.exch(marks, slot, mark) != mark if marks.shape[0] > 0 else first
+            if saved.shape[0] > 0:
+                saved[i] = held[slot]
         slots[i] = slot
-        first[i] = cuda.atomic.add(counts, slot, 1) == 0
+        if i < weights.shape[0] and (math.isnan(weights[i]) or (summed and math.isinf(weights[i]))):
+            cuda.atomic.add(control, BAD, 1)
+    d_leave_bounds(control, min(row, 0), max(row, 0), min(column, 0), max(column, 0))
+    d_claim(control, FIRST, first)
+    if listed.shape[1] > 0:  # the same in all threads
+        place = d_claim(control, LISTED, chosen)
+        if chosen:
+            listed[0, place] = row
+            listed[1, place] = column
+            if listed_slots.shape[0] > 0:
+                listed_slots[place] = slot
 
 
 @kernel
-def k_leave_rows(counts, slots, last):
-    """One thread owns one row; of several rows of a pair, the one that leaves a count of 0 is the last."""
+def k_leave_rows(leaving, keys, counts, held, entered, saved, gone, control, mailbox, ticket):
+    """One thread owns one row that leaves: it counts the row out.
+
+    Of several rows of a pair, the one that leaves a count of 0 is the last: it lists the pair. If there is room behind
+    the ``entered`` rows that came before, what the slot holds is saved.
+    """
     i = cuda.grid(1)
+    slot = np.int64(leaving[i]) if i < leaving.shape[0] else np.int64(-1)
+    last = False
+    if slot >= 0:
+        last = cuda.atomic.add(counts, slot, -1) == 1
+        if saved.shape[0] > entered:
+            saved[entered + i] = held[slot]
+    place = d_claim(control, GONE, last)
+    if last:
+        gone[0, place] = keys[slot] >> 32
+        gone[1, place] = keys[slot] & LOW
+    if mailbox.shape[0] > 0:  # the same in all threads
+        d_post_when_last(control, mailbox, ticket, ARRIVALS)
+
+
+@kernel
+def k_add_weights(slots, weights, kept, leaving, left, sums):
+    """One thread owns one row, those that enter before those that leave: it adds or subtracts its weight."""
+    i = cuda.grid(1)
+    number = slots.shape[0]
+    if i < number:
+        kept[i] = weights[i]
+        if slots[i] >= 0:
+            cuda.atomic.add(sums, slots[i], np.float64(weights[i]))
+    elif i - number < leaving.shape[0] and leaving[i - number] >= 0:
+        cuda.atomic.add(sums, leaving[i - number], -left[i - number])
+
+
+@kernel
+def k_see_times(slots, times, saved, latest, late, control, mailbox, ticket):
+    """One thread owns one row that enters: it raises the latest time of its pair, and compares it with the one before.
+
+    ``saved``: the latest times before this slide.
+    """
+    i = cuda.grid(1)
+    is_late = i < slots.shape[0] and slots[i] >= 0 and times[i] < saved[i]
     if i < slots.shape[0]:
-        slot = slots[i]
-        last[i] = False
-        if slot >= 0:
-            last[i] = cuda.atomic.add(counts, slot, -1) == 1
+        late[i] = is_late
+        if slots[i] >= 0:
+            cuda.atomic.max(latest, slots[i], times[i])
+    d_claim(control, LATE, is_late)
+    d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
 @kernel
-def k_add_weights(sums, slots, weights, sign):
-    """One thread owns one row: it adds its weight to the sum of its pair."""
+def k_weigh_pairs(
+    leaving, keys, counts, sums, marks, mark, listed, listed_slots, weights, control, mailbox, ticket
+):  # fmt: skip
+    """One thread owns one listed pair or, behind these, one row that leaves: it writes the pair's sum or count.
+
+    Pairs of leaving rows are listed here: those that keep others, and that no other thread has marked. The sums of all
+    other such pairs become 0, so that no rounding error stays; several threads may write that.
+    """
+    i, number = cuda.grid(1), listed_slots.shape[0]
+    j = i - number
+    slot, place = np.int64(-1), np.int64(i)
+    if i < control[LISTED]:  # written by the launch before
+        slot = np.int64(listed_slots[i])
+    elif 0 <= j < leaving.shape[0] and leaving[j] >= 0:
+        if counts[leaving[j]] > 0:
+            if cuda.atomic.exch(marks, leaving[j], mark) != mark:
+                slot = np.int64(leaving[j])
+        elif sums.shape[0] > 0:
+            sums[leaving[j]] = 0.0
+    stays = j >= 0 and slot >= 0
+    behind = control[LISTED] + d_claim(control, STAYING, stays)
+    if stays:
+        place = behind
+        listed[0, place] = keys[slot] >> 32
+        listed[1, place] = keys[slot] & LOW
+    if slot >= 0:
+        weights[place] = sums[slot] if sums.shape[0] > 0 else np.float64(counts[slot])
+    d_post_when_last(control, mailbox, ticket, ARRIVALS)
+
+
+@kernel
+def k_restore_rows(slots, leaving, counts, held, saved):
+    """One thread owns one row, those that enter before those that leave: it takes back what the slide did to its pair.
+
+    Rows of one pair have saved the same.
+    """
     i = cuda.grid(1)
-    if i < slots.shape[0] and slots[i] >= 0:
-        cuda.atomic.add(sums, slots[i], sign * weights[i])
+    number, slot, change = slots.shape[0], np.int64(-1), np.int32(0)
+    if i < number:
+        slot, change = np.int64(slots[i]), np.int32(-1)
+    elif i - number < leaving.shape[0]:
+        slot, change = np.int64(leaving[i - number]), np.int32(1)
+    if slot >= 0:
+        cuda.atomic.add(counts, slot, change)
+        if i < saved.shape[0]:
+            held[slot] = saved[i]
 
 
 @kernel
@@ -73,23 +204,58 @@ def k_place_keys(keys, shift, seed, old, places):
             places[i] = d_claim_slot(keys, shift, seed, old[i])
 
 
-def enter_rows(backend: Backend, keys: Array, seed: int, counts: Array, rows: Array) -> tuple[Array, Array]:
-    """Count rows in; see :meth:`dynstore.windows.pairs.Pairs.enter`."""
-    slots, first = backend.empty(rows.shape[0], np.int32), backend.empty(rows.shape[0], np.bool_)
-    k_enter_rows.launch(rows.shape[0], keys, shift_of(keys), seed, counts, rows, slots, first)
-    return slots, first
+def start_moves(backend: Backend, pairs: Pairs, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+    """Start to count rows in and out; see :func:`dynstore.windows.cpu.start_moves`.
+
+    All kernels are loaded before the first one writes.
+    """
+    mailbox = Mailbox(backend)
+    ticket = mailbox.next_ticket()
+    take_back = prepare(_restore, pairs, moves)
+    prepare(_start, backend, pairs, moves, mailbox.words, ticket)()
+
+    def read() -> Found:
+        totals = mailbox.read(backend, ticket)
+        first, gone, listed, staying, late, bad = totals[FIRST : BAD + 1]
+        return Found(first, gone, listed, staying, late, bad, tuple(totals[:BOUNDS]))
+
+    return read, take_back
 
 
-def leave_rows(backend: Backend, counts: Array, slots: Array) -> Array:
-    """Count rows out; see :meth:`dynstore.windows.pairs.Pairs.leave`."""
-    last = backend.empty(slots.shape[0], np.bool_)
-    k_leave_rows.launch(slots.shape[0], counts, slots, last)
-    return last
+def _start(backend: Backend, pairs: Pairs, moves: Moves, words: Array, ticket: int) -> None:
+    """Launch the kernels of a slide; the last one posts the totals, so it is launched even if there are no rows."""
+    keys, counts, control = pairs.keys, pairs.counts, moves.control
+    (src, dst), slots, leaving = moves.ends, moves.slots, moves.leaving
+    number, more = int(slots.shape[0]), int(leaving.shape[0])
+    marks = backend.nothing(np.int32) if pairs.marks is None else pairs.marks
+    sums = backend.nothing(np.float64) if pairs.sums is None else pairs.sums
+    k_enter_rows.launch(
+        number, src, dst, moves.undirected, moves.weights, moves.summed, keys, shift_of(keys), pairs.seed, counts,
+        pairs.held, marks, pairs.slides, slots, moves.saved, moves.listed, moves.listed_slots, control,
+    )  # fmt: skip
+    ends_here = moves.times is None and moves.lists != "all"
+    k_leave_rows.launch(
+        max(more, 1), leaving, keys, counts, pairs.held, number, moves.saved, moves.gone, control,
+        words if ends_here else backend.nothing(np.int64), ticket,
+    )  # fmt: skip
+    if moves.summed:
+        k_add_weights.launch(number + more, slots, moves.weights, moves.kept, leaving, moves.left, sums)
+    if moves.times is not None:
+        k_see_times.launch(
+            max(number, 1), slots, moves.times, moves.saved, pairs.latest, moves.late, control, words, ticket
+        )
+    if moves.lists == "all":
+        k_weigh_pairs.launch(
+            max(number + more, 1), leaving, keys, counts, sums, marks, pairs.slides, moves.listed, moves.listed_slots,
+            moves.listed_weights, control, words, ticket,
+        )  # fmt: skip
 
 
-def add_weights(backend: Backend, sums: Array, slots: Array, weights: Array, sign: int) -> None:
-    """Add the weights of rows to their pairs' sums; see :meth:`dynstore.windows.pairs.Pairs.add`."""
-    k_add_weights.launch(slots.shape[0], sums, slots, weights, np.float64(sign))
+def _restore(pairs: Pairs, moves: Moves) -> None:
+    k_restore_rows.launch(
+        int(moves.slots.shape[0]) + int(moves.leaving.shape[0]),
+        moves.slots, moves.leaving, pairs.counts, pairs.held, moves.saved,
+    )  # fmt: skip
 
 
 def place_keys(backend: Backend, keys: Array, seed: int, old: Array) -> Array:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.typing import MAX_INT32
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.typing import Array
+    from dynstore.windows.moves import Found, Moves
 
-__all__ = ["EMPTY", "Pairs", "Saved", "shift_of"]
+__all__ = ["EMPTY", "Pairs", "shift_of"]
 
 EMPTY = -1  # the key of a slot without a pair
 MIN_SLOTS = 64
@@ -21,14 +26,6 @@ MIN_SLOTS = 64
 def shift_of(keys: Array) -> int:
     """Return how far a 64-bit product is shifted right to give a slot of a table."""
     return 65 - int(keys.shape[0]).bit_length()
-
-
-class Saved(NamedTuple):
-    """What some slots held, to restore it."""
-
-    slots: Array
-    sums: Array | None
-    latest: Array | None
 
 
 @dataclass
@@ -48,10 +45,14 @@ class Pairs:
         The sum of their weights.
     latest : array, shape (S,), int64 or float64, or None
         The greatest time of a row that names the pair.
+    marks : array, shape (S,), int32, or None
+        The last slide that has listed the pair; with counts or sums as weights.
     seed : int
         Changes where keys are, so that pairs cannot be chosen to collide.
     filled : int
         At most so many slots are not EMPTY.
+    slides : int
+        The number of the last slide, for marks.
     """
 
     backend: Backend
@@ -59,14 +60,16 @@ class Pairs:
     counts: Array
     sums: Array | None
     latest: Array | None
+    marks: Array | None
     seed: int
     filled: int = 0
+    slides: int = 0
 
     @classmethod
-    def allocate(cls, backend: Backend, num_pairs: int, summed: bool, times: Any) -> Pairs:
+    def allocate(cls, backend: Backend, num_pairs: int, summed: bool, times: Any, marked: bool) -> Pairs:
         """Make an empty table that ``num_pairs`` pairs fill at most by half.
 
-        ``times``: the dtype of the times that are kept, or None.
+        ``times``: the dtype of the times that are kept, or None; ``marked``: whether there are marks.
         """
         num_slots = max(MIN_SLOTS, 1 << (2 * num_pairs - 1).bit_length() if num_pairs else 0)
         keys = backend.empty(num_slots, np.int64)
@@ -77,12 +80,20 @@ class Pairs:
         if times is not None:
             latest = backend.empty(num_slots, times)
             latest.fill(-np.inf if latest.dtype.kind == "f" else np.iinfo(latest.dtype).min)
-        return cls(backend, keys, counts, sums, latest, secrets.randbits(63))
+        marks = backend.zeros(num_slots, np.int32) if marked else None
+        return cls(backend, keys, counts, sums, latest, marks, secrets.randbits(63))
 
     @property
     def num_slots(self) -> int:
         """The number of slots, a power of two."""
         return int(self.keys.shape[0])
+
+    @property
+    def held(self) -> Array:
+        """What slots hold beside counts: the sums, or the latest times."""
+        if self.sums is not None:
+            return self.sums
+        return self.backend.nothing(np.float64) if self.latest is None else self.latest
 
     @property
     def kernels(self) -> Any:
@@ -92,64 +103,21 @@ class Pairs:
         """Return whether ``num_pairs`` can be added without filling more than 5 slots of 8."""
         return 8 * (self.filled + num_pairs) <= 5 * self.num_slots
 
-    def enter(self, keys: Array) -> tuple[Array, Array]:
-        """Count rows in.
+    def start(self, moves: Moves) -> tuple[Callable[[], Found], Callable[[], None]]:
+        """Start to count the rows of a slide in and out; return functions that read the counts, and take all back."""
+        if self.slides == MAX_INT32 and self.marks is not None:
+            self.marks.fill(0)
+        self.slides = self.slides % MAX_INT32 + 1
+        read, take_back = self.kernels.start_moves(self.backend, self, moves)
+        number = int(moves.slots.shape[0])
+        self.filled += number
 
-        Parameters
-        ----------
-        keys : array, shape (B,), int64
+        def read_found() -> Found:
+            found: Found = read()
+            self.filled += found.first - number  # the pairs of all other rows were there
+            return found
 
-        Returns
-        -------
-        slots : array, shape (B,), int32
-            Each row's slot.
-        first : array, shape (B,), bool
-            Whether the row is the only one of its pair; of several at once, one is.
-        """
-        self.filled += int(keys.shape[0])
-        slots, first = self.kernels.enter_rows(self.backend, self.keys, self.seed, self.counts, keys)
-        return slots, first
-
-    def leave(self, slots: Array) -> Array:
-        """Count rows out; return whether each was the last of its pair, bool, shape (B,). Slots of -1 are skipped."""
-        last: Array = self.kernels.leave_rows(self.backend, self.counts, slots)
-        return last
-
-    def readmit(self, slots: Array) -> None:
-        """Take :meth:`leave` back."""
-        self.backend.xp.add.at(self.counts, slots[slots >= 0], 1)
-
-    def save(self, slots: Array) -> Saved:
-        """Return what some slots hold, for :meth:`restore`; counts are not among it."""
-        slots = slots[slots >= 0]
-        return Saved(
-            slots,
-            None if self.sums is None else self.sums[slots],
-            None if self.latest is None else self.latest[slots],
-        )
-
-    def restore(self, saved: Saved) -> None:
-        """Write back what :meth:`save` has returned."""
-        if self.sums is not None:
-            self.sums[saved.slots] = saved.sums
-        if self.latest is not None:
-            self.latest[saved.slots] = saved.latest
-
-    def add(self, slots: Array, weights: Array, sign: int) -> None:
-        """Add the weights of rows to their pairs' sums, or subtract them; slots of -1 are skipped."""
-        self.kernels.add_weights(self.backend, self.sums, slots, weights, sign)
-
-    def drop_sums(self, slots: Array) -> None:
-        """Set the sums of pairs without rows to 0, so that no rounding error stays."""
-        if self.sums is not None:
-            self.sums[slots] = 0.0
-
-    def see(self, slots: Array, times: Array) -> Array:
-        """Keep the latest time of each pair; return whether no earlier batch had a later row, bool, shape (B,)."""
-        assert self.latest is not None
-        newest: Array = times >= self.latest[slots]
-        self.backend.xp.maximum.at(self.latest, slots, times)
-        return newest
+        return read_found, take_back
 
     def remade(self, keys: Array, more: int) -> tuple[Pairs, Array]:
         """Return a table with room for ``more`` pairs that holds those with rows, and where each slot's pair is there.
@@ -170,7 +138,7 @@ class Pairs:
         keys = xp.where(self.counts > 0, keys, EMPTY)
         held = int(xp.count_nonzero(keys >= 0))
         times = None if self.latest is None else self.latest.dtype
-        twin = Pairs.allocate(backend, held + more, self.sums is not None, times)
+        twin = Pairs.allocate(backend, held + more, self.sums is not None, times, self.marks is not None)
         places = self.kernels.place_keys(backend, twin.keys, twin.seed, keys)
         old = xp.nonzero(places >= 0)[0]
         new = places[old]
@@ -185,5 +153,5 @@ class Pairs:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = (self.keys, self.counts, self.sums, self.latest)
+        arrays = (self.keys, self.counts, self.sums, self.latest, self.marks)
         return sum(int(array.nbytes) for array in arrays if array is not None)

@@ -17,7 +17,7 @@ class Rows:
     """A queue of rows: columns of equal length, of which ``size`` rows from ``head`` on are in the window.
 
     New rows come at the end. When the columns are full, the rows of the window move to their beginning, or to larger
-    columns.
+    columns. A slide writes its rows to the room behind the last row; they are in the window once it is committed.
 
     Parameters
     ----------
@@ -36,7 +36,11 @@ class Rows:
         high = self.size if high is None else high
         return self.columns[name][self.head + low : self.head + high]
 
-    def _reserve(self, more: int) -> None:
+    def room(self, name: str, count: int) -> Array:
+        """Return the room for ``count`` rows behind the last one of a column, which is reserved; a view."""
+        return self.column(name, self.size, self.size + count)
+
+    def reserve(self, more: int) -> None:
         """Make room for ``more`` rows at the end."""
         capacity = int(self.columns["slots"].shape[0])
         if self.head + self.size + more <= capacity:
@@ -48,29 +52,26 @@ class Rows:
             fresh[name][: self.size] = self.column(name)
         self.columns, self.head = fresh, 0
 
-    def plan_append(self, new: dict[str, Array]) -> dict[str, Array]:
-        """Return the columns of the rows that an addition writes to the end, and make room for them.
+    def plan_order(self, count: int) -> dict[str, Array]:
+        """Return what an addition of ``count`` rows, which are in the room, writes to the end to keep times in order.
 
-        With times, both the rows here and the new ones must ascend. These are then the new rows, merged with the rows
-        here that are later than the first of them.
+        Both the rows here and the new ones ascend. If some rows here are later than the first new one, these columns
+        hold such rows and the new ones, merged; else there are none.
         """
-        self._reserve(int(new["slots"].shape[0]))
-        if not ("times" in new and self.size and new["slots"].shape[0]):
-            return new
-        xp, times = self.backend.xp, self.column("times")
-        low = int(xp.searchsorted(times, new["times"][:1], side="right")[0])
+        if not ("times" in self.columns and self.size and count):
+            return {}
+        xp, total = self.backend.xp, self.size + count
+        low = int(xp.searchsorted(self.column("times"), self.room("times", 1), side="right")[0])
         if low == self.size:
-            return new
-        parts = {name: xp.concatenate((self.column(name, low), new[name])) for name in new}
-        order = xp.argsort(parts["times"], kind="stable")  # of equal times, the new ones come last
-        return {name: part[order] for name, part in parts.items()}
+            return {}
+        order = xp.argsort(self.column("times", low, total), kind="stable")  # of equal times, the new ones come last
+        return {name: self.column(name, low, total)[order] for name in self.columns}
 
     def append(self, planned: dict[str, Array], count: int) -> None:
-        """Add ``count`` rows, as :meth:`plan_append` has planned."""
+        """Add the ``count`` rows in the room, in the planned order."""
         self.size += count
-        low = self.size - int(planned["slots"].shape[0])
         for name, part in planned.items():
-            self.column(name, low)[:] = part
+            self.column(name, self.size - int(part.shape[0]))[:] = part
 
     def drop(self, count: int) -> None:
         """Forget the oldest rows."""

@@ -15,6 +15,7 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
+from dynstore.windows.moves import Ends, Found, Lists, Moves
 from dynstore.windows.pairs import Pairs
 from dynstore.windows.rows import Rows
 
@@ -28,6 +29,7 @@ __all__ = ["SlideReport", "Window"]
 
 CALLER = "Window"
 KEEP = ("latest", "count", "sum")
+COLUMNS = ("source", "destination", None)
 HALF = 32
 LOW = (1 << HALF) - 1
 
@@ -89,9 +91,9 @@ class Window:
     its pair is not needed for that, but with ``keep="latest"`` an earlier one does not change the edge.
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
-    ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 8 more with ``keep="sum"``,
-    and 8 more with ``by="time"`` and ``keep="latest"`` in a weighted graph, in a table of two to four times as many
-    slots.
+    ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
+    12 more with ``keep="sum"``, and 8 more with ``by="time"`` and ``keep="latest"`` in a weighted graph, in a table of
+    two to four times as many slots.
 
     Examples
     --------
@@ -206,17 +208,12 @@ class Window:
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
             chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
-            columns = chosen.columns if self._reads_weights else chosen.columns[:2]
-            refused = None
             try:
-                numbers, naming = self._read(columns, ("source", "destination", None), default_weight)
+                return self._enter(chosen, default_weight)
             except InputError as error:
                 refused = error
-            if refused is not None:
-                self._read(edges, names, default_weight)  # raises for the batch's own columns and rows
-                raise refused
-            with Uninterrupted():
-                return self._slide(numbers, naming, chosen)
+            self._refuse(edges, names, default_weight)
+            raise refused
 
     @property
     def _reads_weights(self) -> bool:
@@ -228,122 +225,121 @@ class Window:
             return source, destination, None
         return self.graph.with_weights(Request("slide", edges, (source, destination, weight), None)).names
 
-    def _read(self, edges: Any, names: Names, default_weight: float | None) -> tuple[EdgeColumns, IdPlan]:
-        """Read rows under the graph's numbers, with weights if the window needs them; refuse bad ones."""
+    def _refuse(self, edges: Any, names: Names, default_weight: float | None) -> None:
+        """Raise for what is wrong with a batch, with its own columns and rows."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
-        numbers, naming = G.ids.plan_edges("slide", edges, names, weight_dtype, G.number_of_vertices(), True)
-        if not self._reads_weights:
-            return numbers, naming
-        numbers = G.fill_weights("slide", numbers, default_weight)
-        if self.keep == "sum":
-            infinite = G.backend.xp.isinf(numbers.weights)
-            if bool(infinite.any()):
-                row = int(infinite.argmax())
-                raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
-        return numbers, naming
+        numbers, _ = G.ids.plan_edges("slide", edges, names, weight_dtype, G.number_of_vertices())
+        if self._reads_weights:
+            weights = G.fill_weights("slide", numbers, default_weight).weights
+            if self.keep == "sum":
+                _refuse_infinite(G.backend.xp.isinf(weights))
+
+    def _enter(self, chosen: Selection, default_weight: float | None) -> SlideReport:
+        """Slide by rows that all enter. CUDA kernels validate them while they count them, where ids are numbers."""
+        G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
+        columns = chosen.columns if self._reads_weights else chosen.columns[:2]
+        numbers, naming = G.ids.plan_edges(
+            "slide", columns, COLUMNS, weight_dtype, G.number_of_vertices(), G.ids.renumbered
+        )
+        if self._reads_weights:
+            numbers = G.fill_weights("slide", numbers, default_weight)
+        with Uninterrupted():
+            return self._slide(numbers, naming, chosen)
 
     def _slide(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection) -> SlideReport:
-        """Slide by rows that all enter, under the graph's numbers."""
-        times, newest = chosen.times, chosen.newest
-        G, xp = self.graph, self.graph.backend.xp
+        """Slide by rows under the graph's numbers."""
+        G, number, old = self.graph, len(numbers.src), chosen.leaving
         self._changed |= G.version != self._version
-        weights: Any = numbers.weights
-        if self.keep == "sum":
-            weights = weights.astype(np.float64)  # sums are kept in float64
-        keys = self._keys(numbers.src, numbers.dst, naming.num_vertices)
-        pairs, rows = self._prepared(int(keys.shape[0]), None if times is None else times.dtype)
-        old = chosen.leaving
-        leaving = rows.column("slots", 0, old)
-        slots, first = pairs.enter(keys)
-        new: dict[str, Array] = {"slots": slots}
-        if times is not None:
-            new["times"] = times
-        if self.keep == "sum":
-            new["weights"] = weights
+        pairs, rows = self._prepared(number, None if chosen.times is None else chosen.times.dtype)
+        if chosen.times is not None:
+            rows.room("times", number)[:] = chosen.times
+        moves = self._moves(numbers, pairs, rows, old)
+        read, take_back = pairs.start(moves)
         try:
-            last = pairs.leave(leaving)
-            saved = pairs.save(xp.concatenate((slots, leaving)))
-            try:
-                gone = leaving[last]
-                if self.keep == "sum":
-                    pairs.add(slots, weights, 1)
-                    pairs.add(leaving, rows.column("weights", 0, old), -1)
-                    pairs.drop_sums(gone)
-                changed, changed_weights = self._arrivals(pairs, slots, first, leaving, times, weights)
-                report = G.exchange_numbers(
-                    "slide",
-                    self._columns(pairs.keys[gone]),
-                    self._columns(pairs.keys[changed], changed_weights),
-                    naming,
-                    follow=lambda plan: self._plan_rows(new, old, newest, plan.ranks),
-                )
-            except BaseException:
-                pairs.restore(saved)
-                pairs.readmit(leaving)
-                raise
+            found = read()
+            naming = self._validated(numbers, naming, chosen, found)
+            report = G.exchange_numbers(
+                "slide",
+                _edges(moves.gone, found.gone),
+                self._arrivals(numbers, moves, found),
+                naming,
+                follow=lambda plan: self._plan_rows(number, old, chosen.newest, plan.ranks),
+            )
         except BaseException:
-            pairs.leave(slots)
+            take_back()
             raise
-        return SlideReport(int(slots.shape[0]), old + chosen.skipped, chosen.late, len(self), report)
+        return SlideReport(number, old + chosen.skipped, chosen.late, len(self), report)
 
-    def _plan_rows(
-        self, new: dict[str, Array], old: int, newest: int | float | None, ranks: Array | None
-    ) -> Callable[[], None]:
+    def _moves(self, numbers: EdgeColumns, pairs: Pairs, rows: Rows, old: int) -> Moves:
+        """Return the rows of a slide that counts ``old`` rows out, and room for what is found out about them."""
+        G, number = self.graph, len(numbers.src)
+        lists: Lists = "all" if self.keep != "latest" else "none" if G.is_weighted() or self._changed else "new"
+        return Moves(
+            G.backend,
+            Ends(numbers.src, numbers.dst),
+            rows.room("slots", number),
+            rows.column("slots", 0, old),
+            not G.is_directed(),
+            numbers.weights,
+            (rows.room("weights", number), rows.column("weights", 0, old)) if self.keep == "sum" else None,
+            None if pairs.latest is None else rows.room("times", number),
+            lists,
+            G.weight_dtype or np.float32,
+        )
+
+    def _validated(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection, found: Found) -> IdPlan:
+        """Return what the entering rows do to the ids; refuse ids and weights that kernels have found to be wrong."""
+        G, reading = self.graph, (COLUMNS, self.graph.weight_dtype, self.graph.number_of_vertices())
+        if numbers.max_id is None:
+            columns, naming = G.ids.plan_edges("slide", chosen.columns[:2], *reading, bounds=found.bounds)
+            numbers.max_id = columns.max_id
+        if naming.num_vertices > LOW // 2:
+            raise LimitError(f"slide: {naming.num_vertices} vertices; a graph with a window has at most {LOW // 2}")
+        if found.bad:
+            G.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
+            _refuse_infinite(G.backend.xp.isinf(numbers.weights))
+        return naming
+
+    def _plan_rows(self, number: int, old: int, newest: int | float | None, ranks: Array | None) -> Callable[[], None]:
         """Plan the rows and the table after a slide; ``ranks``: the new number of each vertex, or None."""
         pairs, rows = self._pairs, self._rows
         assert pairs is not None
         assert rows is not None
-        planned = rows.plan_append(new)
+        planned = rows.plan_order(number)
         if ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
             pairs, places = pairs.remade(self._renumbered(ranks), 0)
-            planned["slots"] = places[planned["slots"]]
+            planned["slots"] = places[rows.room("slots", number)]
 
         def commit() -> None:
             rows.drop(old)
-            rows.append(planned, int(new["slots"].shape[0]))
+            rows.append(planned, number)
             self._pairs, self._newest, self._version = pairs, newest, self.graph.version
 
         return commit
 
-    def _arrivals(
-        self, pairs: Pairs, slots: Array, first: Array, leaving: Array, times: Array | None, weights: Array | None
-    ) -> tuple[Array, Array | None]:
-        """Return the slots of pairs whose edge is to be inserted, or gets another weight, and the weights."""
-        if self.keep == "latest":
-            if weights is None:
-                return (slots if self._changed else slots[first]), None
-            if times is not None:
-                newest = pairs.see(slots, times)
-                return slots[newest], weights[newest]
-            return slots, weights
+    def _arrivals(self, numbers: EdgeColumns, moves: Moves, found: Found) -> EdgeColumns:
+        """Return the edges to insert, or that get another weight."""
         xp = self.graph.backend.xp
-        left = leaving[leaving >= 0]
-        left = left[pairs.counts[left] > 0]
-        if self._changed:  # an edge that was deleted by hand stays out
-            left = left[self.graph.has_numbers(*self._ends(pairs.keys[left]))]
-        chosen = xp.concatenate((slots, left))
-        return chosen, (pairs.counts if pairs.sums is None else pairs.sums)[chosen].astype(self.graph.weight_dtype)
+        if moves.lists == "none":
+            return _chosen(numbers, xp.nonzero(~moves.late)[0]) if found.late else numbers
+        if moves.lists == "new":
+            return _edges(moves.listed, found.listed)
+        total = found.listed + found.staying
+        listed = _edges(moves.listed, total, moves.listed_weights[:total])
+        if not self._changed:
+            return listed
+        stays = xp.ones(total, np.bool_)  # an edge that was deleted by hand stays out
+        stays[found.listed :] = self.graph.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
+        return _chosen(listed, xp.nonzero(stays)[0])
 
     # ------------------------------------------------------------------ rows as numbers
-
-    def _keys(self, src: Array, dst: Array, num_vertices: int) -> Array:
-        """Return pairs of numbers as 64-bit keys; of an undirected pair, the lower number comes first."""
-        if num_vertices > LOW // 2:
-            raise LimitError(f"slide: {num_vertices} vertices; a graph with a window has at most {LOW // 2}")
-        if not self.graph.is_directed():
-            src, dst = self.graph.backend.xp.minimum(src, dst), self.graph.backend.xp.maximum(src, dst)
-        keys: Array = (src.astype(np.int64) << HALF) | dst
-        return keys
 
     def _ends(self, keys: Array) -> tuple[Array, Array]:
         dtype = self.graph.vertex_dtype
         return (keys >> HALF).astype(dtype), (keys & LOW).astype(dtype)
 
-    def _columns(self, keys: Array, weights: Array | None = None) -> EdgeColumns:
-        return EdgeColumns(*self._ends(keys), weights, -1)
-
     def _prepared(self, more: int, times: Any) -> tuple[Pairs, Rows]:
-        """Return the table and the queue, with room in the table for ``more`` rows."""
+        """Return the table and the queue, with room for ``more`` rows in both."""
         backend = self.graph.backend
         if self._rows is None:
             dtypes: dict[str, Any] = {"slots": np.int32}
@@ -352,9 +348,10 @@ class Window:
             if self.keep == "sum":
                 dtypes["weights"] = np.float64
             self._rows = Rows(backend, dtypes)
+        self._rows.reserve(more)
         if self._pairs is None:
             latest = times if self._reads_weights and self.keep == "latest" else None
-            self._pairs = Pairs.allocate(backend, more, self.keep == "sum", latest)
+            self._pairs = Pairs.allocate(backend, more, self.keep == "sum", latest, self.keep != "latest")
         elif not self._pairs.takes(more):
             self._plan_keys(self._pairs.keys, more)()
         return self._pairs, self._rows
@@ -370,8 +367,10 @@ class Window:
         assert self._pairs is not None
         xp, keys = self.graph.backend.xp, self._pairs.keys
         there = keys >= 0
-        src, dst = self._ends(xp.where(there, keys, 0))
-        return xp.where(there, self._keys(ranks[src], ranks[dst], int(ranks.shape[0])), keys)
+        src, dst = (ranks[end] for end in self._ends(xp.where(there, keys, 0)))
+        if not self.graph.is_directed():  # the lower number comes first
+            src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
+        return xp.where(there, (src.astype(np.int64) << HALF) | dst, keys)
 
     def plan_forget(self, numbers: Array) -> Callable[[], None]:
         """Plan for deleted vertices whose numbers other ids may get: their rows count no more."""
@@ -419,3 +418,20 @@ class Window:
 
 def _nothing() -> None:
     pass
+
+
+def _refuse_infinite(infinite: Array) -> None:
+    """Refuse infinite weights; shape (B,), bool."""
+    if bool(infinite.any()):
+        row = int(infinite.argmax())
+        raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
+
+
+def _edges(ends: Array, count: int, weights: Array | None = None) -> EdgeColumns:
+    """Return the first of listed edges, shape (2, B)."""
+    return EdgeColumns(ends[0, :count], ends[1, :count], weights, -1)
+
+
+def _chosen(edges: EdgeColumns, rows: Array) -> EdgeColumns:
+    """Return the edges of some rows."""
+    return EdgeColumns(edges.src[rows], edges.dst[rows], None if edges.weights is None else edges.weights[rows], -1)

@@ -10,7 +10,7 @@ import pytest
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, LimitError, OutOfMemoryError, StaleSnapshotError
 from dynstore.stores import STORES
-from dynstore.stores.base import Plan, Store
+from dynstore.stores.base import Plan, Reason, Refused, Store
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
 
@@ -135,6 +135,63 @@ def test_a_failed_insertion_takes_the_deletion_back(
     G.update(delete=(np.arange(30), np.arange(30)[::-1]))
     assert monitor.result()["pagerank"].sum() == pytest.approx(1.0)
     check_graph(G, transposed=True)
+
+
+class NoInsertion:
+    """Insertions are not attempted, and the first plan of one runs out of memory."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: type[Store]) -> None:
+        Failing(monkeypatch, kind, 1)
+        monkeypatch.setattr(kind, "try_insert", lambda store, batch, *_: Refused(Reason.UNSUPPORTED, batch))
+
+
+@pytest.mark.parametrize("delete", [([0, 1], [1, 2]), ([0, 1, 2, 0, 7], [1, 0, 2, 1, 7])], ids=["all there", "not all"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("followed", [True, False])
+@pytest.mark.parametrize(("device", "store"), [case for case in CASES if case[1] in ("gpma+", "merge", "slab_hash")])
+def test_only_edges_that_were_there_come_back(
+    device: str,
+    store: str,
+    followed: bool,
+    directed: bool,
+    weighted: bool,
+    delete: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = (np.arange(8), np.roll(np.arange(8), -1), np.arange(1.0, 9.0))
+    G = DynamicGraph(directed=directed, weighted=weighted, store=store, device=device)
+    G.insert_edges(columns if weighted else columns[:2])
+    log, before = G.follow() if followed else None, named_edges(G)
+    insert = ([3, 5], [3, 5], [1.0, 2.0]) if weighted else ([3, 5], [3, 5])
+    with monkeypatch.context() as patch:
+        NoInsertion(patch, type(G._out))
+        with pytest.raises(OutOfMemoryError, match="the graph is as it was"):
+            G.update(insert, delete)
+    assert (named_edges(G), G.version) == (before, 1)
+    check_graph(G, transposed=True)
+    assert G.update(insert, delete).inserted == 2
+    assert not G.has_edges(delete).any()
+    if log is not None:
+        delta = G.net_delta(log)
+        assert delta is not None
+        was = dict(zip(zip(delta.src.tolist(), delta.dst.tolist(), strict=True), delta.before.tolist(), strict=True))
+        assert was.keys() >= {(0, 1), (3, 3), (5, 5)}
+        assert all(there == (pair in before) for pair, there in was.items())
+
+
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("device", DEVICES)
+def test_unweighted_edges_that_are_all_there_are_not_looked_up(
+    device: str, directed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    G = DynamicGraph(directed=directed, device=device)
+    G.insert_edges((np.arange(200), np.roll(np.arange(200), -1)))
+    monkeypatch.setattr(type(G._out), "look_up", None)
+    monkeypatch.setattr(type(G._out), "read_located", None)
+    report = G.update(insert=([3, 7], [9, 9]), delete=([5, 4, 90], [6, 5, 91]))
+    assert (report.inserted, report.deleted, report.absent) == (2, 3, 0)
+    check_graph(G)
 
 
 def test_without_memory_for_that_the_deletion_stays(monkeypatch: pytest.MonkeyPatch) -> None:

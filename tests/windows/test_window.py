@@ -371,8 +371,25 @@ def test_a_window_is_no_copy_of_another() -> None:
             twice(window)
 
 
-def test_int64_rows() -> None:
+@pytest.mark.parametrize(("by", "keep"), [("count", "count"), ("count", "sum"), ("time", "latest")])
+@pytest.mark.parametrize("device", DEVICES)
+def test_the_wide_dtypes(device: str, by: str, keep: str) -> None:
     rng = np.random.default_rng(9)
-    pair = Pair(25, "count", "count", weighted=True, vertex_dtype="int64", directed=False)
-    for step in range(8):
-        pair.slide(batch_of(rng, 9, step))
+    wide = {"vertex_dtype": "int64", "weight_dtype": "float64", "device": device}
+    pair = Pair(25, by, keep, weighted=True, directed=False, **wide)
+    for step in range(8 if device == "cpu" else 4):
+        frame = batch_of(rng, 9, 9 * step, late=6)
+        pair.slide(frame.assign(time=frame["time"] / 2))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_edge_deleted_by_hand_stays_out_on_every_device(device: str) -> None:
+    for keep in ("latest", "count", "sum"):
+        G = DynamicGraph(weighted=keep != "latest", directed=False, device=device)
+        window = Window(G, 4, keep=keep)  # type: ignore[arg-type]
+        rows = [(0, 1), (1, 0), (2, 3), (2, 3)]
+        window.slide([(u, v, 1.0) for u, v in rows] if keep == "sum" else rows)
+        G.delete_edges([(0, 1), (2, 3)])
+        window.slide([(3, 2, 1.0)] if keep == "sum" else [(3, 2)])  # and a row (0, 1) leaves
+        assert sorted(named_edges(G)) == [(2, 3), (3, 2)]
+        assert keep == "latest" or named_edges(G)[2, 3] == 3.0

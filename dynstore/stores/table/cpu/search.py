@@ -8,14 +8,14 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 from dynstore.stores.table.cpu.memory import prefetch
-from dynstore.stores.table.slots import ABSENT, TOMBSTONE
+from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["locate_edges"]
+__all__ = ["locate_edges", "read_found"]
 
 
 # Keys searched side by side, so that their cache misses overlap; ranges up to SHORT are counted instead of halved.
@@ -83,3 +83,12 @@ def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) ->
     states = backend.empty(src.shape[0], np.uint8)
     _locate(slots.offsets, slots.dst, slots.valid, src, dst, positions, states)
     return positions, states
+
+
+def read_found(backend: Backend, stored: Array, positions: Array, states: Array) -> tuple[Array, Array]:
+    """Return which located edges are there, bool, and their weights, 0 if absent; ``stored``: the slots' weights."""
+    there = states == PRESENT
+    weights = np.zeros(positions.shape[0], stored.dtype)
+    if stored.shape[0]:
+        weights = np.where(there, stored[np.where(there, positions, 0)], weights)
+    return there, weights

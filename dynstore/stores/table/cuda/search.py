@@ -25,6 +25,7 @@ __all__ = [
     "d_find_two_edges",
     "d_test_bit",
     "locate_edges",
+    "read_found",
 ]
 
 # How many neighbouring lanes search for an edge together; a power of 2.
@@ -166,11 +167,27 @@ def k_locate_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, positi
         states[i] = state
 
 
+@kernel
+def k_read_found(positions, states, stored, there, weights):
+    """One thread owns one located edge: whether it is there, and its weight, 0 if absent."""
+    i = cuda.grid(1)
+    if i < positions.shape[0]:
+        is_there = states[i] == PRESENT
+        there[i] = is_there
+        weights[i] = stored[positions[i]] if is_there else weights.dtype.type(0)
+
+
 def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array]:
     """Find where edges are or belong; see :func:`dynstore.stores.table.cpu.search.locate_edges`."""
-    positions = backend.empty(src.shape[0], np.int64)
-    states = backend.empty(src.shape[0], np.uint8)
-    k_locate_edges.launch(
-        src.shape[0], slots.offsets, slots.dst, slots.valid, slots.num_vertices, src, dst, positions, states
-    )
+    count = src.shape[0]
+    positions, states = backend.empty_arena((count, np.int64), (count, np.uint8))
+    k_locate_edges.launch(count, slots.offsets, slots.dst, slots.valid, slots.num_vertices, src, dst, positions, states)
     return positions, states
+
+
+def read_found(backend: Backend, stored: Array, positions: Array, states: Array) -> tuple[Array, Array]:
+    """Return which located edges are there, and their weights; see :func:`dynstore.stores.table.cpu.search`."""
+    count = positions.shape[0]
+    there, weights = backend.empty_arena((count, np.bool_), (count, stored.dtype))
+    k_read_found.launch(count, positions, states, stored, there, weights)
+    return there, weights

@@ -1,0 +1,146 @@
+"""A slide that fails, for whatever reason, leaves the graph and the window as they were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynstore import DynamicGraph, Window
+from dynstore.errors import InputError, LimitError, OutOfMemoryError
+from dynstore.testing.faults import FailingEmpty, FailingFind, FailingModule
+from dynstore.testing.invariants import check_graph, named_edges
+from tests.conftest import DEVICES
+
+KINDS = [("count", "latest", False), ("count", "latest", True), ("time", "latest", True), ("count", "count", True)]
+KINDS += [("count", "sum", True), ("time", "sum", True)]
+Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def state_of(window: Window) -> Any:
+    """Return the graph's edges, the window's rows, and the pairs that have rows, with what the table holds of them."""
+    G, pairs, rows = window.graph, window._pairs, window._rows
+    assert pairs is not None
+    assert rows is not None
+    held = [np.asarray(G.backend.to_host(array)) for array in (pairs.keys, pairs.counts, pairs.held)]
+    used = np.flatnonzero(held[1])
+    table = {int(held[0][slot]): (int(held[1][slot]), *held[2][slot : slot + 1].tolist()) for slot in used}
+    columns = {name: G.backend.to_host(rows.column(name)).tolist() for name in rows.columns}
+    columns["slots"] = [int(held[0][slot]) for slot in columns["slots"]]
+    return named_edges(G), G.version, G.number_of_vertices(), len(window), window._newest, table, columns
+
+
+class Stream:
+    """A window that is filled by half, and the batches that come next."""
+
+    def __init__(self, by: Any, keep: Any, weighted: bool, device: Any, **options: Any) -> None:
+        self.G = DynamicGraph(weighted=weighted, device=device, **options)
+        self.window = Window(self.G, 12, by, keep)
+        self.rng, self.clock = np.random.default_rng(8), 0
+        for _ in range(3):
+            self.slide(*self.batch())
+
+    def batch(self, size: int = 9) -> Columns:
+        src, dst = self.rng.integers(0, 6, (2, size)).astype(np.int32)
+        return src, dst, self.rng.random(size).astype(np.float32)
+
+    def slide(self, src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> None:
+        columns = [src, dst]
+        if self.G.is_weighted() and self.window.keep != "count":
+            columns.append(weights)
+        edges = tuple(self.G.backend.asarray(column) for column in columns)
+        given = {"time": self.clock + np.arange(src.size)} if self.window.by == "time" else {}
+        self.window.slide(edges, **given)
+        self.clock += src.size
+
+
+@pytest.mark.parametrize("what", ["empty", "array", "kernel"])
+@pytest.mark.parametrize(("by", "keep", "weighted"), KINDS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_an_allocation_or_a_kernel_that_fails(
+    monkeypatch: pytest.MonkeyPatch, device: str, by: str, keep: str, weighted: bool, what: str
+) -> None:
+    if what == "kernel" and device == "cpu":
+        pytest.skip("the host loads no kernels")
+    stream = Stream(by, keep, weighted, device, directed=False)
+    before, batch, backend = state_of(stream.window), stream.batch(), stream.G.backend
+    for n in range(300):
+        with monkeypatch.context() as patch:
+            if what == "empty":
+                patch.setattr(backend, "empty", FailingEmpty(backend.empty, n))
+            elif what == "array":
+                patch.setattr(backend, "xp", FailingModule(backend.xp, n))
+            else:
+                from dynstore.cuda.compiler import Kernel
+
+                patch.setattr(Kernel, "_find", FailingFind(Kernel._find, n))
+            try:
+                stream.slide(*batch)
+            except OutOfMemoryError:
+                pass
+            else:
+                break
+        assert state_of(stream.window) == before, f"call {n}"
+        check_graph(stream.G)
+    twin = Stream(by, keep, weighted, device, directed=False)
+    twin.slide(*twin.batch())
+    after, expected = state_of(stream.window), state_of(twin.window)
+    assert after[0] == pytest.approx(expected[0])
+    assert after[1:4] == expected[1:4]
+
+
+@pytest.mark.parametrize(
+    ("row", "error", "message"),
+    [
+        ((-1, 2, 1.0), InputError, "slide: `src` has -1 at row 4; vertex ids must not be negative"),
+        ((2, -7, 1.0), InputError, "slide: `dst` has -7 at row 4; vertex ids must not be negative"),
+        ((1, 2**30, 1.0), LimitError, "slide: id 1073741824 would make rows"),
+        ((0, 2**31 - 1, 1.0), LimitError, "slide: `dst` has 2147483647 at row 4; int32 ids go to 2147483646"),
+        ((1, 2, np.nan), InputError, "slide: `weights` is NaN at row 4"),
+        ((1, 2, np.inf), InputError, "slide: the weight of row 4 is infinite; keep='sum' wants finite weights"),
+    ],
+)
+@pytest.mark.parametrize(("by", "keep", "weighted"), KINDS)
+@pytest.mark.parametrize("device", DEVICES)
+def test_rows_that_the_kernels_find_to_be_wrong(
+    device: str, by: str, keep: str, weighted: bool, row: Any, error: type, message: str
+) -> None:
+    if not np.isfinite(row[2]) and (not weighted or keep == "count" or (keep == "latest" and np.isinf(row[2]))):
+        pytest.skip("the weights are not read, or may be infinite")
+    stream = Stream(by, keep, weighted, device)
+    before, batch = state_of(stream.window), stream.batch()
+    wrong = tuple(column.copy() for column in batch)
+    for column, value in zip(wrong, row, strict=True):
+        column[4] = value
+    with pytest.raises(error, match=message):
+        stream.slide(*wrong)
+    assert state_of(stream.window) == before
+    stream.slide(*batch)
+    check_graph(stream.G)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_ids_of_another_dtype(device: str) -> None:
+    G = DynamicGraph(device=device)
+    window = Window(G, 3)
+    for rows in (([0, 2**40], [1, 1]), ([0, 2], [1, -1])):
+        with pytest.raises((InputError, LimitError)):
+            window.slide(tuple(G.backend.asarray(np.array(column)) for column in rows))
+    window.slide(tuple(G.backend.asarray(np.array(column)) for column in ([0, 2], [1, 1])))
+    assert sorted(named_edges(G)) == [(0, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_marks_begin_again_when_their_numbers_end(device: str) -> None:
+    stream, twin = (Stream("count", "sum", True, device) for _ in range(2))
+    pairs = stream.window._pairs
+    assert pairs is not None
+    assert pairs.marks is not None
+    pairs.slides = 2**31 - 1
+    pairs.marks.fill(1)
+    for number in (1, 2):
+        for each in (stream, twin):
+            each.slide(*each.batch())
+        assert named_edges(stream.G) == pytest.approx(named_edges(twin.G))
+        assert pairs.slides == number
