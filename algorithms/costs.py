@@ -197,7 +197,7 @@ class Costs:
             return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
         fastest = min(known, key=known.__getitem__)
         limit = MOST_TIMES * known[fastest]
-        others = [path for path in work.paths if path != fastest and (expected[path] or 0.0) <= limit]
+        others = [path for path in work.paths if path != fastest and (path in new or (expected[path] or 0.0) <= limit)]
         if fastest in new:
             return Choice(fastest, "it takes least for fewer or more changes", expected, is_trial=True)
         if not others or self.loss > 0:

@@ -16,6 +16,9 @@ from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.backend import Timer
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
 
@@ -160,6 +163,8 @@ class Monitor:
         self._log: DeltaLog | None = G.follow()
         self._answer.read_params()
         self._costs, self._num_anew, self._upkeep_s = Costs(), 0, 0.0
+        self._timed: list[tuple[Work, Path, Timer]] = []  # results computed anew that have not been noted yet
+        self._note_result: Callable[[], None] | None = None  # notes the last result
         weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
         _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.backend.name)
         self._update(self._log, "it is the first result")
@@ -215,6 +220,7 @@ class Monitor:
         Report
             As text it is one line.
         """
+        self._settle()
         return self._report
 
     def close(self) -> None:
@@ -223,12 +229,13 @@ class Monitor:
 
     def _update(self, log: DeltaLog, why: str | None) -> None:
         """Bring the answer up to date; ``why`` it must be computed anew, None if any way will do."""
-        started, answer, costs = perf_counter(), self._answer, self._costs
-        work = self._work(log, why)
+        self._settle()
+        started, answer, costs = self._graph.backend.start_timer(), self._answer, self._costs
+        begun, work = perf_counter(), self._work(log, why)
         choice = costs.choose(work)
         takes_changes = choice.path == "incremental" or choice.keeps
         delta = self._graph.net_delta(log) if takes_changes and work.is_ready else None
-        summing_s = perf_counter() - started
+        summing_s = perf_counter() - begun
         log_s = log.seconds
         log.add(None, 0)  # if this fails half-way, the next call computes anew
         if choice.keeps:
@@ -240,11 +247,28 @@ class Monitor:
             self._upkeep_s = answer.upkeep_s
         if path is None:
             path = self._compute_anew(answer, work, choice.anew_path if takes_changes else choice.path)
-        seconds = perf_counter() - started
-        costs.note_result(choice, seconds + log_s, path == choice.path)
-        log.restart(keep=self._wants_changes(work))
+        started.stop()
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
-        self._report = Report(self.version, path, seconds, why or choice.why, work.changes, choice.expected)
+        version, as_chosen = self.version, path == choice.path
+
+        def note_result() -> None:
+            seconds = started.seconds()
+            costs.note_result(choice, seconds + log_s, as_chosen)
+            self._report = Report(version, path, seconds, why or choice.why, work.changes, choice.expected)
+
+        self._note_result = note_result
+        if not self._graph.backend.on_gpu:
+            self._settle()
+        log.restart(keep=self._wants_changes(work))
+
+    def _settle(self) -> None:
+        """Note what the last result took; on a GPU this is done late, so that the frame is made while kernels run."""
+        timed, self._timed = self._timed, []
+        for work, path, timer in timed:
+            self._costs.note(work, path, timer.seconds())
+        note_result, self._note_result = self._note_result, None
+        if note_result is not None:
+            note_result()
 
     def _wants_changes(self, work: Work) -> bool:
         """Whether changes like these may be taken next time, if only to try."""
@@ -276,10 +300,9 @@ class Monitor:
         return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
 
     def _compute_anew(self, answer: Answer, work: Work, path: Path) -> Path:
-        begun = perf_counter()
+        timer = self._graph.backend.start_timer()
         answer.recompute(path == "warm")
-        self._graph.backend.synchronize()
-        self._costs.note(work, path, perf_counter() - begun)
+        self._timed.append((work, path, timer.stop()))
         return path
 
     def _try_changes(self, work: Work, choice: Choice, delta: Delta | None, summing_s: float) -> Path | None:

@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable
 from functools import lru_cache, partial
 from math import prod
+from time import perf_counter
 from types import ModuleType
 from typing import Any
 
@@ -28,7 +29,7 @@ import numpy as np
 from dynstore.errors import InputError, MissingDependencyError, OutOfMemoryError, unknown_name
 from dynstore.typing import Array
 
-__all__ = ["DEVICES", "Arena", "Backend", "Part", "cuda_problem", "get_backend", "unknown_device"]
+__all__ = ["DEVICES", "Arena", "Backend", "Part", "Timer", "cuda_problem", "get_backend", "unknown_device"]
 
 # Alignment in bytes of the arrays in one allocation.
 ALIGNMENT = 256
@@ -135,10 +136,42 @@ class Backend:
 
         return compiler.prepare(write, *args)
 
+    def start_timer(self) -> Timer:
+        """Return a timer of the work that is issued from now on."""
+        return Timer(self)
+
     def synchronize(self) -> None:
         """Wait until all work issued so far is done."""
         if self.on_gpu:
             self.xp.cuda.get_current_stream().synchronize()
+
+
+class Timer:
+    """The time of some work, measured without waiting for it: on a GPU by events."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._cuda = backend.xp.cuda if backend.on_gpu else None
+        self._begun: Any = self._now()
+        self._ended: Any = None
+
+    def _now(self) -> Any:
+        if self._cuda is None:
+            return perf_counter()
+        event = self._cuda.Event()
+        event.record()
+        return event
+
+    def stop(self) -> Timer:
+        """End the measured work here."""
+        self._ended = self._now()
+        return self
+
+    def seconds(self) -> float:
+        """Return what the work took; waits until it is done."""
+        if self._cuda is None:
+            return float(self._ended - self._begun)
+        self._ended.synchronize()
+        return float(self._cuda.get_elapsed_time(self._begun, self._ended)) / 1e3
 
 
 class Arena:

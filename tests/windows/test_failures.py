@@ -45,11 +45,16 @@ class Stream:
         src, dst = self.rng.integers(0, 6, (2, size)).astype(np.int32)
         return src, dst, self.rng.random(size).astype(np.float32)
 
-    def slide(self, src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> None:
+    def on_device(self, src: np.ndarray, dst: np.ndarray, weights: np.ndarray) -> tuple[Any, ...]:
         columns = [src, dst]
         if self.G.is_weighted() and self.window.keep != "count":
             columns.append(weights)
-        edges = tuple(self.G.backend.asarray(column) for column in columns)
+        return tuple(self.G.backend.asarray(column) for column in columns)
+
+    def slide(self, *columns: np.ndarray) -> None:
+        self.slide_edges(self.on_device(*columns), columns[0])
+
+    def slide_edges(self, edges: tuple[Any, ...], src: np.ndarray) -> None:
         given = {"time": self.clock + np.arange(src.size)} if self.window.by == "time" else {}
         self.window.slide(edges, **given)
         self.clock += src.size
@@ -65,6 +70,7 @@ def test_an_allocation_or_a_kernel_that_fails(
         pytest.skip("the host loads no kernels")
     stream = Stream(by, keep, weighted, device, directed=False)
     before, batch, backend = state_of(stream.window), stream.batch(), stream.G.backend
+    edges = stream.on_device(*batch)
     for n in range(300):
         with monkeypatch.context() as patch:
             if what == "empty":
@@ -76,7 +82,7 @@ def test_an_allocation_or_a_kernel_that_fails(
 
                 patch.setattr(Kernel, "_find", FailingFind(Kernel._find, n))
             try:
-                stream.slide(*batch)
+                stream.slide_edges(edges, batch[0])
             except OutOfMemoryError:
                 pass
             else:
