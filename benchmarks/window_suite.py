@@ -225,11 +225,11 @@ class _Run:
             for run in self._turn(self.stores, number):
                 with quiet():
                     self._note(run.name, "build", None, run.build(edges))
-        self._check_edges(self.stream.first, "after the build")
+        self._check_edges(self.stream.first, "after the build", 0)
         self.first_num_edges = self.num_edges
 
     def step(self, slide: Slide, number: int, timed: bool) -> None:
-        """Let every contestant do one step, in an order that rotates, then check all of them."""
+        """Let every contestant do one step, in random order, then check all of them."""
         if self.result.disagreement is not None:
             return
         moved = DeviceSlide(self.backend, slide)
@@ -242,7 +242,7 @@ class _Run:
                 else:
                     self._step_conversion(contestant, slide, timed)
         when = f"step {number}" if timed else "the warm-up step"
-        self._check_edges(slide, when)
+        self._check_edges(slide, when, number)
         self._check_answers(values, when)
 
     def _step_store(self, run: StoreRun, moved: DeviceSlide, timed: bool) -> dict[str, np.ndarray]:
@@ -268,16 +268,17 @@ class _Run:
 
     @staticmethod
     def _turn(contestants: Sequence[Any], number: int) -> list[Any]:
-        first = number % max(1, len(contestants))
-        return [*contestants[first:], *contestants[:first]]
+        """Return contestants in random order: so none always follows one that leaves the caches to its liking."""
+        order = np.random.default_rng(number).permutation(len(contestants))
+        return [contestants[place] for place in order]
 
     def _note(self, name: str, operation: str, algorithm: str | None, passed_ms: float) -> None:
         self.result.times.setdefault((name, operation, algorithm), []).append(passed_ms)
 
-    def _check_edges(self, slide: Slide, when: str) -> None:
+    def _check_edges(self, slide: Slide, when: str, number: int) -> None:
         keys, weights = self.stream.expected(slide)
         self.num_edges = int(keys.shape[0])
-        for run in self.stores:
+        for run in self._turn(self.stores, number):
             held, held_weights = run.edges()
             problem = _edge_problem(held, keys)
             if problem is None and run.graph.number_of_edges() != keys.shape[0]:
