@@ -16,11 +16,12 @@ from typing import Any
 import dynstore
 from dynstore.adapters.cugraph.borrowed.loading import describe
 from dynstore.adapters.networkx_info import FUNCTIONS
-from dynstore.backend import cuda_problem
+from dynstore.backend import cuda_problem, get_backend
 
-__all__ = ["Finding", "describe_machine", "find_commit", "find_versions", "look_around"]
+__all__ = ["Finding", "describe_machine", "find_commit", "find_versions", "look_around", "share_memory"]
 
 UNKNOWN = "unknown"
+POOL_BYTES = 1 << 30  # where a memory pool begins; it grows
 VERSIONED = ("numpy", "numba", "pandas", "scipy", "cupy", "numba_cuda", "cudf", "cugraph")
 
 
@@ -160,3 +161,11 @@ def _output(*command: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+def share_memory(device: str) -> None:
+    """On a GPU with RAPIDS, have one memory pool: without one, each allocation is a cudaMalloc (docs/frames.md)."""
+    from dynstore.adapters.memory import share_pool
+
+    if get_backend(device).on_gpu and importlib.util.find_spec("rmm") is not None:
+        share_pool(initial_bytes=POOL_BYTES)

@@ -8,13 +8,24 @@ multiplicity: a pair leaves the graph with its last occurrence in the window.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from dynstore.benchmarks.outputs import printable
 from dynstore.errors import InputError
 from dynstore.io import OP_DELETE, EventTable
 
-__all__ = ["Edges", "Slide", "Stream", "cut_stream", "edge_keys", "parse_batch", "sorted_unique"]
+__all__ = [
+    "Edges",
+    "Slide",
+    "Stream",
+    "cut_stream",
+    "describe_stream",
+    "edge_keys",
+    "parse_batch",
+    "sorted_unique",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,3 +252,11 @@ def _next_occurrence(keys: np.ndarray) -> np.ndarray:
     upcoming = np.full(keys.shape[0], keys.shape[0], np.int64)
     upcoming[order[again]] = order[again + 1]
     return upcoming
+
+
+def describe_stream(events: EventTable, seed: int | None) -> dict[str, Any]:
+    """Return a stream's description for the JSON; its vertices are its distinct ids."""
+    seen = np.zeros(events.num_vertices, np.bool_)
+    seen[events.src] = True
+    seen[events.dst] = True
+    return {"name": printable(events.name), "vertices": int(np.count_nonzero(seen)), "edges": len(events), "seed": seed}

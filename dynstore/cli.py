@@ -251,8 +251,10 @@ def bench(
     _check_device(device)
     from rich.console import Console
 
+    from dynstore.benchmarks.machine import share_memory
     from dynstore.benchmarks.outputs import check_outputs, write_outputs
     from dynstore.benchmarks.schema import extend_document, make_document
+    from dynstore.benchmarks.stream import describe_stream
     from dynstore.benchmarks.suites import get_suite
     from dynstore.compilations import compilations
     from dynstore.datasets import resolve
@@ -286,6 +288,7 @@ def bench(
     compilations.announced = True  # the suites warm up, and show it
     job = chosen.make_job(**options)
     chosen.check(job)
+    share_memory(device)
     data = data or "mathoverflow"
     events = None
     console = Console()
@@ -325,7 +328,7 @@ def bench(
         dataset = result.dataset
         console.print(f"{suite}: {len(result.rows)} figures on {result.device}", highlight=False)
     else:
-        dataset = _describe(events, seed if is_generated(data) else None)
+        dataset = describe_stream(events, seed if is_generated(data) else None)
         console.print(
             f"{events.name}: {len(events):,} events between {dataset['vertices']:,} vertices; on {result.device}",
             highlight=False,
@@ -354,18 +357,6 @@ def _check_device(name: str) -> None:
 
     if name not in DEVICES:
         raise unknown_device(name)
-
-
-def _describe(events: Any, seed: int | None) -> dict[str, Any]:
-    """Return a stream's description for the JSON; its vertices are its distinct ids."""
-    import numpy as np
-
-    from dynstore.benchmarks.outputs import printable
-
-    seen = np.zeros(events.num_vertices, np.bool_)
-    seen[events.src] = True
-    seen[events.dst] = True
-    return {"name": printable(events.name), "vertices": int(np.count_nonzero(seen)), "edges": len(events), "seed": seed}
 
 
 def _refuse_options(context: typer.Context, suite: str, names: tuple[str, ...]) -> None:

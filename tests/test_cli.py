@@ -9,12 +9,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import dynstore
 from dynstore import cli
+from dynstore.benchmarks import machine
 from dynstore.benchmarks.schema import check_document
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -320,6 +322,19 @@ def test_it_runs_as_a_module(launch: list[str]) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == "dynstore: error: read_events: no file 'nothing.txt'\n"
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+@pytest.mark.parametrize("found", [object(), None], ids=["RAPIDS", "no RAPIDS"])
+def test_benchmarks_share_a_memory_pool_on_a_gpu_with_rapids(
+    monkeypatch: pytest.MonkeyPatch, on_gpu: bool, found: object
+) -> None:
+    made: list[int] = []
+    monkeypatch.setattr(machine, "get_backend", lambda device: SimpleNamespace(on_gpu=on_gpu))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr("dynstore.adapters.memory.share_pool", lambda initial_bytes: made.append(initial_bytes))
+    machine.share_memory("cuda")
+    assert made == ([machine.POOL_BYTES] if on_gpu and found is not None else [])
 
 
 def test_importing_the_command_is_light() -> None:
