@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dynstore.adapters.networkx import centrality, paths, structure, traversal
 from dynstore.adapters.networkx.convert import convert_from_nx, convert_to_nx
 from dynstore.adapters.networkx.fallback import concerns_our_classes, is_networkx_function, run_networkx
-from dynstore.adapters.networkx.graphs import DeltaLog, graph_classes
+from dynstore.adapters.networkx.graphs import FollowedGraph, graph_classes
 from dynstore.adapters.networkx.offers import OFFERS, calls
 from dynstore.adapters.networkx.store import store_graph_of
 from dynstore.adapters.networkx.tracked import TrackedGraph
@@ -60,7 +60,7 @@ class BackendInterface:
         """
         if name in OFFERS:
             graph = args[0] if args else kwargs["G"]
-            return isinstance(graph, DeltaLog) or OFFERS[name].problem(args, kwargs) or True
+            return isinstance(graph, FollowedGraph) or OFFERS[name].problem(args, kwargs) or True
         served = not is_networkx_function(name) or concerns_our_classes(name, args, kwargs)
         return served or NOT_OFFERED
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
-from dynstore.adapters.networkx.graphs import DeltaLog, graph_classes
+from dynstore.adapters.networkx.graphs import FollowedGraph, graph_classes
 
 __all__ = ["concerns_our_classes", "is_networkx_function", "run_networkx"]
 
@@ -22,7 +22,7 @@ def is_networkx_function(name: str) -> bool:
 def concerns_our_classes(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a graph argument of a call is of our classes."""
     function = _dispatched(name)
-    return function is not None and any(isinstance(graph, DeltaLog) for graph in _graphs(function, args, kwargs))
+    return function is not None and any(isinstance(graph, FollowedGraph) for graph in _graphs(function, args, kwargs))
 
 
 def run_networkx(name: str, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

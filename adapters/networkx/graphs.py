@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-__all__ = ["DeltaLog", "GraphCache", "graph_classes"]
+__all__ = ["FollowedGraph", "GraphCache", "graph_classes"]
 
 
 class GraphCache(dict[Any, Any]):
@@ -45,7 +45,7 @@ class GraphCache(dict[Any, Any]):
         return GraphCache, ()
 
 
-class DeltaLog(_Base):  # type: ignore[misc]  # NetworkX has no types here
+class FollowedGraph(_Base):  # type: ignore[misc]  # NetworkX has no types here
     """The mixin that :class:`Graph` and :class:`DiGraph` add to NetworkX's classes.
 
     Before the first algorithm nothing is logged. From then on each method that changes the graph logs the edges that it
@@ -254,5 +254,5 @@ def graph_classes() -> tuple[type, type]:
             f"{words} networkx graph that ``dynstore`` follows: algorithms run on a store that changes update in place."
         )
         names = {"__doc__": doc, "__module__": "dynstore.adapters.networkx"}
-        made.append(type(base.__name__, (DeltaLog, base), names))
+        made.append(type(base.__name__, (FollowedGraph, base), names))
     return made[0], made[1]

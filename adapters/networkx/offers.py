@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from dynstore.adapters.networkx.fallback import run_networkx
-from dynstore.adapters.networkx.graphs import DeltaLog
+from dynstore.adapters.networkx.graphs import FollowedGraph
 from dynstore.adapters.networkx.store import StoreGraph, store_graph_of
 
 __all__ = ["OFFERS", "Offer", "calls", "offer", "refuse_weight_function"]
@@ -70,7 +70,7 @@ def offer(
 
         @functools.wraps(function)
         def run(G: Any, *args: Any, **kwargs: Any) -> Any:
-            ours = isinstance(G, DeltaLog)
+            ours = isinstance(G, FollowedGraph)
             reason = offered.problem((G, *args), kwargs) if ours else None  # else NetworkX has asked `can_run`
             if reason is None:
                 try:

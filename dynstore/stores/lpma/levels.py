@@ -98,6 +98,13 @@ class Levels:
     def num_slots(self) -> int:
         return SEGMENT << self.depth
 
+    def growth_for(self, num_edges: int, density: float) -> int:
+        """Return how many levels to append so that ``num_edges`` edges fill at most a share of ``density``."""
+        growth = 0
+        while num_edges > density * (self.num_slots << growth):
+            growth += 1
+        return growth
+
     @property
     def num_vertices(self) -> int:
         return int(self.starts.shape[0]) - 1

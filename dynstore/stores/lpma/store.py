@@ -345,9 +345,8 @@ class LPMAStore(DerivedSlots):
 
     def _growth_for(self, num_edges: int) -> int:
         """Return the number of levels to append for ``num_edges`` edges."""
-        growth = 0
-        while num_edges > self.options.root_upper * (self._levels.num_slots << growth):
-            growth += 1
+        growth = self._levels.growth_for(num_edges, self.options.root_upper)
+        if growth:
             self._check_num_slots(self._levels.num_slots << growth)
         return growth
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dynstore.adapters import networkx as adapter
-from dynstore.adapters.networkx.graphs import DeltaLog
+from dynstore.adapters.networkx.graphs import FollowedGraph
 from tests.adapters.networkx.nx_backend import as_ours, plain, register, shuffled_graph
 
 register()
@@ -171,7 +171,7 @@ def test_copies_of_a_view_are_graphs() -> None:
     G = adapter.Graph([(0, 1), (1, 2), (2, 3)])
     view = G.subgraph([0, 1, 3])
     twin = copy.copy(view)
-    assert isinstance(twin, DeltaLog)
+    assert isinstance(twin, FollowedGraph)
     twin.add_edge(1, 3)
     assert nx.number_connected_components(twin) == 1
     assert nx.number_connected_components(view) == 2

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dynstore.adapters import networkx as adapter
-from dynstore.adapters.networkx.graphs import DeltaLog
+from dynstore.adapters.networkx.graphs import FollowedGraph
 from dynstore.adapters.networkx.offers import OFFERS
 from tests.adapters.networkx.nx_backend import as_ours, plain, register, shuffled_graph
 
@@ -239,7 +239,7 @@ def test_the_result_is_networkx_result(kind: str, name: str) -> None:
     graphs, expected = graphs_in(ours), graphs_in(theirs)
     assert same(plain(ours), plain(theirs))
     for mine, plainly in zip(graphs, expected, strict=True):
-        assert isinstance(mine, DeltaLog)
+        assert isinstance(mine, FollowedGraph)
         assert nx.utils.graphs_equal(mine, plainly)
         mine.add_edge("new", "newer") if not nx.is_frozen(mine) and mine is not G else None
     assert nx.utils.graphs_equal(G, H)  # a result shares nothing with its argument

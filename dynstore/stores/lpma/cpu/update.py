@@ -156,9 +156,7 @@ def plan_insert(
     located, growth, windows
     """
     located = _located(backend, levels, batch)
-    total, growth = levels.num_edges + len(batch) - located.found, 0
-    while total > limits[1] * (levels.num_slots << growth):
-        growth += 1
+    growth = levels.growth_for(levels.num_edges + len(batch) - located.found, limits[1])
     renumber(located.positions, growth)
     return located, growth, _choose(backend, levels, located, limits, growth, True, top_down)
 

@@ -299,9 +299,8 @@ def plan_windows(
         batch.keep_edges(edge_src[: counts[RUNS]], edge_dst[: counts[RUNS]], counts[RUN_LOOPS])
     num_keys = batch.count_edges()
     located = SearchResult(positions[:num_keys], states[:num_keys], counts[PRESENT], counts[FOUND_LOOPS])
-    growth, num_absent = 0, counts[ABSENT] if inserting else 0
-    while inserting and levels.num_edges + num_absent > limits[1] * (levels.num_slots << growth):
-        growth += 1
+    num_absent = counts[ABSENT] if inserting else 0
+    growth = levels.growth_for(levels.num_edges + num_absent, limits[1]) if inserting else 0
     first = NUM_LISTS * size
     ends = (first + place * size for place in range(NUM_WINDOW_ARRAYS))
     spans = (work[at : at + counts[NUM_WINDOWS]] for at in ends)
