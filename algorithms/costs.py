@@ -9,7 +9,7 @@ taken. So trials slow down a long stream by that share at most.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
@@ -171,11 +171,14 @@ class Costs:
         Of a visit of an edge in an attempt.
     loss : float
         Seconds that trials have cost more than the fastest way would have, less what may be lost since then.
+    measured : Counter
+        Path -> how often it was measured.
     """
 
     ways: dict[tuple[Path, bool, int], Estimate] = field(default_factory=lambda: defaultdict(Estimate))
     visit: Estimate = field(default_factory=Estimate)
     loss: float = 0.0
+    measured: Counter[Path] = field(default_factory=Counter)
     _now: int = 0
 
     def choose(self, work: Work) -> Choice:
@@ -195,6 +198,8 @@ class Costs:
             return Choice("recomputed", "nothing was measured yet", expected)
         if work.is_prepared and work.is_ready and "incremental" in new:
             return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
+        if work.is_ready and "incremental" in work.paths and self.measured["incremental"] == 1:
+            return Choice("incremental", "the first time says little", expected, is_trial=True)
         fastest = min(known, key=known.__getitem__)
         limit = MOST_TIMES * known[fastest]
         others = [path for path in work.paths if path != fastest and (path in new or (expected[path] or 0.0) <= limit)]
@@ -224,6 +229,10 @@ class Costs:
 
     def note(self, work: Work, path: Path, seconds: float) -> None:
         """Record what a way has taken."""
+        self.measured[path] += 1
+        if path == "incremental" and self.measured[path] == 2:  # the first time, memory and caches were cold
+            for other in [key for key in self.ways if key[0] == path]:
+                del self.ways[other]
         estimate = self.ways[work.key(path)]
         estimate.note(seconds, work.units(path))
         estimate.noted = self._now

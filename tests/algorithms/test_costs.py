@@ -103,6 +103,15 @@ def test_insertions_deletions_and_sizes_are_measured_apart() -> None:
     assert stream.paths[-58::3].count("recomputed") >= 18
 
 
+def test_a_slow_first_time_is_forgotten() -> None:
+    stream = Replay()
+    stream.step({"recomputed": ANEW})
+    stream.step({"incremental": 50.0, "recomputed": ANEW})
+    for _ in range(20):
+        stream.step({"incremental": 0.01, "recomputed": ANEW})
+    assert stream.paths[2:] == ["incremental"] * 20
+
+
 def test_what_is_fast_for_other_sizes_is_taken_at_once() -> None:
     """Although a loss must be made up for first where nothing is known."""
     stream = replay({"incremental": 0.01, "recomputed": ANEW}, 10, changes=100)
