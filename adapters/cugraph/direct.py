@@ -2,6 +2,7 @@
 
 cuGraph's Python code around a search or a PageRank takes about a millisecond: it sorts all vertices to find their type.
 A call with only usual arguments skips it. Every other call, and every faulty one, goes to cuGraph's own function.
+A live graph lends either orientation, so ``pagerank`` need not warn of a graph with ``store_transposed=False``.
 """
 
 from __future__ import annotations
@@ -39,22 +40,20 @@ def call_directly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     except TypeError:
         return NotImplemented
     first = given.pop(next(iter(signature.parameters)))
-    G, transposed = _behind(first)
+    G = _behind(first)
     if G is None or load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
-        return NotImplemented
-    if name == "pagerank" and transposed is False:  # cuGraph warns about that
         return NotImplemented
     return function(G, **given)
 
 
-def _behind(value: Any) -> tuple[DynamicGraph | None, bool | None]:
-    """Return the DynamicGraph behind a value, or None, and the orientation that its user requested."""
+def _behind(value: Any) -> DynamicGraph | None:
+    """Return the DynamicGraph behind a value, or None."""
     if isinstance(value, DynamicGraph):
-        return value, None
+        return value
     live = getattr(value, "_Impl", None)
     if type(value) is not require(CALLER, "cugraph").Graph or not isinstance(live, LiveGraph):
-        return None, None
-    return live._dynamic, live.store_transposed
+        return None
+    return live._dynamic
 
 
 def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:

@@ -99,7 +99,13 @@ def test_all_else_goes_to_cugraph(straight: SimpleNamespace) -> None:
     strings = dynstore.DynamicGraph(device="cpu", renumber=True)
     strings.insert_edges((["a"], ["b"]))
     assert isinstance(cugraph.pagerank(strings), LentGraph)
+    assert straight.calls == []
+
+
+def test_a_graph_made_with_the_usual_options_takes_pagerank_directly(straight: SimpleNamespace) -> None:
+    cugraph = straight.drop_in
     live = cugraph.Graph(directed=True)
     live.from_cudf_edgelist(straight.modules["cudf"].DataFrame({"a": EDGES[0], "b": EDGES[1]}), "a", "b")
-    assert isinstance(cugraph.pagerank(live), LentGraph)  # it warns of the orientation
-    assert straight.calls == []
+    cugraph.pagerank(live)
+    ((name, given),) = straight.calls
+    assert (name, given["graph"].transposed) == ("pagerank", True)
