@@ -226,7 +226,7 @@ class LiveGraph(LiveViews):
     def delete_edge_list(self) -> None:
         """Release the store: this becomes an empty graph of cuGraph's own, as after cuGraph's method."""
         own = next(cls for cls in type(self).__mro__ if cls.__name__ == "simpleGraphImpl")
-        self._dynamic = self._edges = self._rebuilt = self._translation = self._offered = None
+        self._dynamic = self._edges = self._rebuilt = self._translation = self._offered = self._adjacencies = None
         properties = self._properties
         self.__class__ = own
         self.properties = properties

@@ -76,6 +76,8 @@ class LiveViews:
     _columns: Columns
     _properties: Any
     _sorted_nodes: tuple[Any, Any] | None = None
+    # The lists that the views of a version have made, by name.
+    _adjacencies: tuple[int, dict[str, Any]] | None = None
 
     @property
     def dynamic_graph(self) -> DynamicGraph:
@@ -114,11 +116,44 @@ class LiveViews:
 
         Rows are ids from 0 to the highest. Undirected edges are in both rows.
         """
-        return self._adjacency(packed_rows(self.dynamic_graph))
+        return self._show("adjlist", "AdjList", transposed=False)
 
     def view_transposed_adj_list(self) -> tuple[Any, Any, Any]:
         """As :meth:`view_adj_list`, but rows are destinations."""
-        return self._adjacency(packed_rows(self.dynamic_graph, transposed=True))
+        return self._show("transposedadjlist", "transposedAdjList", transposed=True)
+
+    @property
+    def adjlist(self) -> Any:
+        """What :meth:`view_adj_list` has made of this version, as an object of cuGraph's; None before."""
+        return self._kept_adjacencies().get("adjlist")
+
+    @adjlist.setter
+    def adjlist(self, value: None) -> None:
+        """Forget it; cuGraph sets None only."""
+        self._kept_adjacencies().pop("adjlist", None)
+
+    @property
+    def transposedadjlist(self) -> Any:
+        """As :attr:`adjlist`, of :meth:`view_transposed_adj_list`."""
+        return self._kept_adjacencies().get("transposedadjlist")
+
+    @transposedadjlist.setter
+    def transposedadjlist(self, value: None) -> None:
+        """See :attr:`adjlist`."""
+        self._kept_adjacencies().pop("transposedadjlist", None)
+
+    def _kept_adjacencies(self) -> dict[str, Any]:
+        version = getattr(getattr(self, "_dynamic", None), "version", -1)
+        if self._adjacencies is None or self._adjacencies[0] != version:
+            self._adjacencies = version, {}
+        return self._adjacencies[1]
+
+    def _show(self, name: str, kind: str, transposed: bool) -> tuple[Any, Any, Any]:
+        """Return a kept list's columns, made on request; cuGraph's functions may change them and change them back."""
+        kept = self._kept_adjacencies()
+        if name not in kept:
+            kept[name] = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
+        return kept[name].offsets, kept[name].indices, kept[name].weights
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
         cudf, cupy = require(CALLER, "cudf"), require(CALLER, "cupy")

@@ -85,12 +85,23 @@ class simpleGraphImpl:
         self.edgelist = None
         self.input_df = None
         self.adjlist = None
+        self.transposedadjlist = None
         self.renumber_map = None
         self.properties = simpleGraphImpl.Properties(properties)
         self.source_columns = None
         self.destination_columns = None
         self.vertex_columns = None
         self.weight_column = None
+
+    class AdjList:
+        def __init__(self, offsets, indices, value=None):
+            self.offsets, self.indices, self.weights = offsets, indices, value
+
+    class transposedAdjList(AdjList):
+        pass
+
+    def delete_adj_list(self):
+        self.adjlist = None
 
     def edges(self):
         return self.view_edge_list()[self.vertex_columns]

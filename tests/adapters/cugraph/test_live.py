@@ -138,6 +138,26 @@ def test_the_adjacency_list_has_a_row_for_each_id(rapids: SimpleNamespace, kind:
     assert sorted(zip(indices.tolist(), columns.tolist(), strict=True)) == [row[:2] for row in pair.both_ways()]
 
 
+def test_the_graph_keeps_the_adjacency_list_that_a_view_has_made(rapids: SimpleNamespace) -> None:
+    """cuGraph's maximum_spanning_tree changes its weights for a while."""
+    graph = dynstore.DynamicGraph(device="cpu", directed=False, weighted=True)
+    graph.insert_edges(([0, 1], [1, 2], [2.0, 3.0]))
+    live = as_cugraph(graph)
+    assert (live.adjlist, live.transposedadjlist) == (None, None)
+    weights = live.view_adj_list()[2]
+    assert live.adjlist.weights is weights
+    live.adjlist.weights = -weights
+    assert live.view_adj_list()[2].tolist() == [-2.0, -2.0, -3.0, -3.0]
+    assert (
+        live.view_transposed_adj_list()[2].tolist() == live.transposedadjlist.weights.tolist() == [2.0, 2.0, 3.0, 3.0]
+    )
+    graph.insert_edges(([0], [2], [1.0]))
+    assert (live.adjlist, live.transposedadjlist) == (None, None)
+    live.view_adj_list()
+    live.delete_adj_list()
+    assert live.adjlist is None
+
+
 def test_what_is_no_vertex_is_in_no_edge(rapids: SimpleNamespace) -> None:
     graph = dynstore.DynamicGraph(device="cpu")
     graph.insert_edges(([1], [2]))
