@@ -174,6 +174,18 @@ class LiveViews:
             None if weights is None else cudf.Series(weights.copy()),
         )
 
+    def to_numpy_array(self) -> np.ndarray:
+        """Return the matrix of weights, shape (V, V), float64; its rows and columns are the vertices, ascending."""
+        if not self.dynamic_graph.is_weighted():
+            return np.asarray(super().to_numpy_array())  # type: ignore[misc]  # which raises
+        rows, on_host = packed_rows(self.dynamic_graph), require(CALLER, "cupy").asnumpy
+        shown = on_host(rows.ids.number_map) if rows.ids.strings is None else rows.ids.strings
+        places = np.empty(shown.shape[0], np.int64)
+        places[np.argsort(shown, kind="stable")] = np.arange(shown.shape[0])
+        matrix = np.zeros((shown.shape[0], shown.shape[0]))
+        matrix[places[on_host(expand_rows(rows))], places[on_host(rows.indices)]] = on_host(rows.weights)
+        return matrix
+
     def nodes(self) -> Any:
         """Return all vertices, ascending."""
         cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)

@@ -158,6 +158,17 @@ def test_the_graph_keeps_the_adjacency_list_that_a_view_has_made(rapids: SimpleN
     assert live.adjlist is None
 
 
+@pytest.mark.parametrize("strings", [False, True])
+@pytest.mark.parametrize("directed", [False, True])
+def test_the_matrix_has_every_edge(rapids: SimpleNamespace, strings: bool, directed: bool) -> None:
+    name = "v{}".format if strings else int
+    graph = dynstore.DynamicGraph(device="cpu", directed=directed, weighted=True, renumber=True)
+    graph.insert_edges(([name(7), name(3), name(7)], [name(3), name(5), name(9)], [2.0, 4.0, 8.0]))
+    expected = np.zeros((4, 4))  # of 3, 5, 7 and 9
+    expected[[2, 0, 2], [0, 1, 3]] = [2.0, 4.0, 8.0]
+    assert as_cugraph(graph).to_numpy_array().tolist() == (expected if directed else expected + expected.T).tolist()
+
+
 def test_what_is_no_vertex_is_in_no_edge(rapids: SimpleNamespace) -> None:
     graph = dynstore.DynamicGraph(device="cpu")
     graph.insert_edges(([1], [2]))
