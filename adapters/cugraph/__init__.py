@@ -16,7 +16,7 @@ import inspect
 import sys
 from typing import Any
 
-from dynstore.adapters.cugraph.build import new_graph
+from dynstore.adapters.cugraph.build import new_graph, refuse_updates
 from dynstore.adapters.cugraph.direct import call_directly, is_offered
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.libraries import require
@@ -60,7 +60,10 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return function(*map(translate, args), **{key: translate(value) for key, value in kwargs.items()})
+        result = function(*map(translate, args), **{key: translate(value) for key, value in kwargs.items()})
+        if type(result) is real_graph and not hasattr(result, "insert_edges"):
+            refuse_updates(result, f"{function.__name__} has made it")
+        return result
 
     return wrapped
 

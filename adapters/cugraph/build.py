@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
+from weakref import ref
 
 import numpy as np
 
@@ -14,9 +15,10 @@ from dynstore.backend import cuda_problem
 from dynstore.errors import InputError, type_name
 from dynstore.graph import DynamicGraph
 
-__all__ = ["new_graph", "reason_for_cugraph"]
+__all__ = ["new_graph", "reason_for_cugraph", "refuse_updates"]
 
 CALLER = "cugraph.Graph"
+UPDATES = ("insert_edges", "delete_edges")
 DEFAULTS = {
     "source": "source",
     "destination": "destination",
@@ -40,6 +42,7 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
     """
     real = require(CALLER, "cugraph").Graph
     graph = real(m_graph, directed)
+    refuse_updates(graph, None)
     if m_graph is None:
 
         def from_cudf_edgelist(input_df: Any, *args: Any, **kwargs: Any) -> None:
@@ -51,6 +54,25 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
         from_cudf_edgelist.__doc__ = real.from_cudf_edgelist.__doc__
         graph.from_cudf_edgelist = from_cudf_edgelist
     return graph
+
+
+def refuse_updates(graph: Any, reason: str | None) -> None:
+    """Give a graph that is cuGraph's own an ``insert_edges`` and a ``delete_edges`` that raise, and say why.
+
+    ``reason``: None for a graph that may yet be filled.
+    """
+    known = ref(graph)  # no cycle, so that memory is freed with the graph
+    for name in UPDATES:
+
+        def refuse(*args: Any, name: str = name, **kwargs: Any) -> NoReturn:
+            why = reason
+            if why is None:
+                is_empty = getattr(known(), "_Impl", None) is None
+                why = "it has no edges yet" if is_empty else "it was filled in another way"
+                why += "; from_cudf_edgelist and from_pandas_edgelist make a graph that can be changed"
+            raise InputError(f"{name}: this graph is cuGraph's own, which cannot be changed: {why}")
+
+        setattr(graph, name, refuse)
 
 
 def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -68,6 +90,7 @@ def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, An
             reason = str(error)
     if reason is not None:
         type(graph).from_cudf_edgelist(graph, input_df, *args, **kwargs)
+        refuse_updates(graph, reason)
         note_call(graph, Call("from_cudf_edgelist", "rebuilt", None, "the frame, by cuGraph", 0, reason))
 
 
@@ -143,6 +166,8 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
     G.insert_edges(tuple(columns))
     if options["vertices"] is not None:
         G.insert_vertices(options["vertices"])
+    for name in UPDATES:
+        graph.__dict__.pop(name, None)
     live = live_graph_type()(graph.graph_properties)
     whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
     live.show(G, Columns(source, destination, weight, whole), options["store_transposed"])

@@ -143,6 +143,11 @@ def k_core(G):
 def from_cudf_edgelist(df, source="source", destination="destination", edge_attr=None, create_using=None,
                        renumber=True):
     return "cuGraph's own", create_using
+
+def from_numpy_array(A):
+    G = Graph()
+    G._Impl = simpleGraphImpl(G.graph_properties)
+    return G
 """,
 }
 
@@ -227,6 +232,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ("cugraph.link_analysis.pagerank", "pagerank"),
         ("cugraph.cores.k_core", "k_core"),
         ("cugraph.structure.convert_matrix", "from_cudf_edgelist"),
+        ("cugraph.structure.convert_matrix", "from_numpy_array"),
     ):
         setattr(cugraph, function, getattr(modules[name], function))
     plc = SimpleNamespace(

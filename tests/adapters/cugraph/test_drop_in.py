@@ -15,7 +15,7 @@ import pytest
 import dynstore
 from dynstore.adapters.cugraph import build
 from dynstore.adapters.cugraph.build import DEFAULTS, reason_for_cugraph
-from dynstore.errors import MissingDependencyError
+from dynstore.errors import InputError, MissingDependencyError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 
 __all__ = ["rapids"]  # a fixture
@@ -131,6 +131,26 @@ def test_what_a_dynamic_graph_cannot_hold_is_cugraphs(rapids: SimpleNamespace, c
     call = dynstore.explain(G)
     assert (call.path, call.version) == ("rebuilt", None)
     assert reason in call.reason
+
+
+@pytest.mark.parametrize("method", ["insert_edges", "delete_edges"])
+def test_a_graph_that_is_cugraphs_own_says_why_it_cannot_be_changed(rapids: SimpleNamespace, method: str) -> None:
+    cugraph = rapids.drop_in
+    G = cugraph.Graph(directed=True)
+    own = f"{method}: this graph is cuGraph's own, which cannot be changed: "
+    with pytest.raises(
+        InputError, match=f"^{own}it has no edges yet; from_cudf_edgelist and from_pandas_edgelist make"
+    ):
+        getattr(G, method)([(1, 2)])
+    G._Impl = rapids.cugraph.Graph()  # as another method of cuGraph's fills it
+    with pytest.raises(InputError, match=f"^{own}it was filled in another way; from_cudf_edgelist"):
+        getattr(G, method)([(1, 2)])
+    G._Impl = None
+    G.from_cudf_edgelist(FRAME, source="a", destination="b", edge_id="w")
+    with pytest.raises(InputError, match=f"^{own}edge ids and types are cuGraph's alone$"):
+        getattr(G, method)([(1, 2)])
+    with pytest.raises(InputError, match=f"^{own}from_numpy_array has made it$"):
+        getattr(cugraph.from_numpy_array(np.eye(2)), method)([(1, 2)])
 
 
 def test_a_symmetric_frame_is_cugraphs_to_check() -> None:
