@@ -1,4 +1,4 @@
-"""The rules of the house, read from the source: who imports whom, who names which library, how large rooms are."""
+"""The rules of the house, read from the source: who imports whom, who names which library, how large things are."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ FOLDERS = {
 MAX_LINES = 450
 MAX_FILES = 20  # of a folder, `__init__.py` not counted
 CROWDED = ("benchmarks",)  # what measures the package
+MAX_PARAMETERS = 8  # of a device function: arrays that go together are one record
+COUNTED = ("algorithms", "adapters")  # the folders in which parameters are counted
+LONG_LISTS: tuple[str, ...] = ()  # device functions that may have more, as ``module.function``
 
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
@@ -255,6 +258,45 @@ def test_a_folder_is_one_room() -> None:
     files = Counter(str(path.parent.relative_to(ROOT)) for path in MODULES.values() if path.name != "__init__.py")
     crowded = {folder for folder, count in files.items() if count > MAX_FILES}
     assert crowded <= {"dynstore", "benchmarks"}, crowded
+
+
+def parameters_of(source: str) -> dict[str, int]:
+    """Return the number of parameters of each device function of a source."""
+    return {
+        node.name: len(node.args.posonlyargs) + len(node.args.args) + len(node.args.kwonlyargs)
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef)
+        and any(isinstance(each, ast.Name) and each.id == "device" for each in node.decorator_list)
+    }
+
+
+def test_a_device_function_has_few_parameters() -> None:
+    counts = {
+        f"{name}.{function}": count
+        for name, source in SOURCES.items()
+        if below(name, COUNTED)
+        for function, count in parameters_of(source).items()
+    }
+    assert len(counts) > 50
+    assert {name for name, count in counts.items() if count > MAX_PARAMETERS} == set(LONG_LISTS)
+
+
+def test_parameters_are_counted() -> None:
+    source = """
+@device
+def d_one(a, b, *, c):
+    pass
+
+@kernel
+def k_two(a):
+    pass
+
+if SIMULATED:
+    @device
+    def d_three():
+        pass
+"""
+    assert parameters_of(source) == {"d_one": 3, "d_three": 0}
 
 
 def test_no_module_has_the_name_of_what_it_exports() -> None:

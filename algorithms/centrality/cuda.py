@@ -12,12 +12,13 @@ from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
     STEP_SLOTS,
     STRIDING_WARPS,
-    d_find_slot,
+    WorkLists,
+    d_find_slots,
     d_list_words,
     d_mark_words,
     d_open_piece,
     d_read_bits,
-    d_take_slot,
+    d_take_slots,
     make_lists,
 )
 from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
@@ -66,14 +67,12 @@ def d_add_paths(reached, paths, child, ways):
 
 
 @device
-def d_count_slots(
-    indices, visited, reached, paths, copy, ways, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-):  # fmt: skip
-    """Add ``ways`` paths to the new children in four slots, where these are ``live``; their loads overlap."""
-    child0, new0 = d_find_child(indices, visited, copy, slot0, live0)
-    child1, new1 = d_find_child(indices, visited, copy, slot1, live1)
-    child2, new2 = d_find_child(indices, visited, copy, slot2, live2)
-    child3, new3 = d_find_child(indices, visited, copy, slot3, live3)
+def d_count_slots(indices, visited, reached, paths, copy, ways, slots):
+    """Add ``ways`` paths to the new children in four ``slots``; their loads overlap."""
+    child0, new0 = d_find_child(indices, visited, copy, slots.places[0], slots.live[0])
+    child1, new1 = d_find_child(indices, visited, copy, slots.places[1], slots.live[1])
+    child2, new2 = d_find_child(indices, visited, copy, slots.places[2], slots.live[2])
+    child3, new3 = d_find_child(indices, visited, copy, slots.places[3], slots.live[3])
     if new0:
         d_add_paths(reached, paths, child0, ways)
     if new1:
@@ -99,14 +98,8 @@ def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited,
             copy = d_open_copy(pair, border)
             ways = paths[pair]
             for place in range(lane, last + 1, STEP_SLOTS):
-                slot0, live0 = d_find_slot(valid, base, first, last, place)
-                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                d_count_slots(
-                    indices, visited, reached, paths, copy, ways,
-                    slot0, live0, slot1, live1, slot2, live2, slot3, live3,
-                )  # fmt: skip
+                slots = d_find_slots(valid, base, first, last, place)
+                d_count_slots(indices, visited, reached, paths, copy, ways, slots)
         else:
             i = (item - pieces) * 32 + lane
             if i < short.shape[0]:
@@ -116,14 +109,8 @@ def k_count_paths(offsets, indices, valid, short, rows, begins, border, visited,
                 bits = d_read_bits(valid, begin, int(offsets[pair + 1]))
                 ways = paths[pair]
                 while bits != 0:
-                    slot0, live0, bits = d_take_slot(begin, bits)
-                    slot1, live1, bits = d_take_slot(begin, bits)
-                    slot2, live2, bits = d_take_slot(begin, bits)
-                    slot3, live3, bits = d_take_slot(begin, bits)
-                    d_count_slots(
-                        indices, visited, reached, paths, copy, ways,
-                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
-                    )  # fmt: skip
+                    slots, bits = d_take_slots(begin, bits)
+                    d_count_slots(indices, visited, reached, paths, copy, ways, slots)
 
 
 @kernel
@@ -133,6 +120,7 @@ def k_list_level(offsets, visited, reached, level, levels, lengths, short, rows,
     Warps stride over the words of the bitmaps. Each word is written by one lane. Atomics: an add a block.
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
+    lists = WorkLists(short, rows, begins, lengths)
     warps = int(cuda.gridsize(1)) >> 5
     for base in range(0, visited.shape[0], warps * 32):
         word = base + (int(cuda.grid(1)) >> 5) + d_lane() * warps
@@ -143,7 +131,7 @@ def k_list_level(offsets, visited, reached, level, levels, lengths, short, rows,
             if new != 0:
                 visited[word] = now
         d_mark_words(levels, new, word, warps, level)
-        d_list_words(offsets, new, word, warps, board, lengths, 0, short, rows, begins)
+        d_list_words(offsets, new, word, warps, board, lists, 0)
 
 
 @device
@@ -156,15 +144,13 @@ def d_read_owed(indices, levels, owed, level, pair, copy, slot, live):
 
 
 @device
-def d_sum_owed(
-    indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-):  # fmt: skip
-    """Return what the children in four slots add, where these are ``live``; their loads overlap."""
+def d_sum_owed(indices, levels, owed, level, pair, copy, slots):
+    """Return what the children in four ``slots`` add; their loads overlap."""
     return (
-        d_read_owed(indices, levels, owed, level, pair, copy, slot0, live0)
-        + d_read_owed(indices, levels, owed, level, pair, copy, slot1, live1)
-        + d_read_owed(indices, levels, owed, level, pair, copy, slot2, live2)
-        + d_read_owed(indices, levels, owed, level, pair, copy, slot3, live3)
+        d_read_owed(indices, levels, owed, level, pair, copy, slots.places[0], slots.live[0])
+        + d_read_owed(indices, levels, owed, level, pair, copy, slots.places[1], slots.live[1])
+        + d_read_owed(indices, levels, owed, level, pair, copy, slots.places[2], slots.live[2])
+        + d_read_owed(indices, levels, owed, level, pair, copy, slots.places[3], slots.live[3])
     )
 
 
@@ -184,13 +170,8 @@ def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, 
             pair, base, first, last = d_open_piece(offsets, rows, begins, item)
             copy = d_open_copy(pair, border)
             for place in range(lane, last + 1, STEP_SLOTS):
-                slot0, live0 = d_find_slot(valid, base, first, last, place)
-                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                total += d_sum_owed(
-                    indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-                )
+                slots = d_find_slots(valid, base, first, last, place)
+                total += d_sum_owed(indices, levels, owed, level, pair, copy, slots)
             total = d_sum_lanes(total)
             if lane == 0 and total != 0.0:
                 cuda.atomic.add(gathered, pair, total)
@@ -203,13 +184,8 @@ def k_gather_dependencies(offsets, indices, valid, short, rows, begins, border, 
                 begin = int(offsets[pair])
                 bits = d_read_bits(valid, begin, int(offsets[pair + 1]))
                 while bits != 0:
-                    slot0, live0, bits = d_take_slot(begin, bits)
-                    slot1, live1, bits = d_take_slot(begin, bits)
-                    slot2, live2, bits = d_take_slot(begin, bits)
-                    slot3, live3, bits = d_take_slot(begin, bits)
-                    total += d_sum_owed(
-                        indices, levels, owed, level, pair, copy, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-                    )
+                    slots, bits = d_take_slots(begin, bits)
+                    total += d_sum_owed(indices, levels, owed, level, pair, copy, slots)
                 gathered[pair] = total
                 owed[pair] += total
 

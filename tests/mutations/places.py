@@ -143,7 +143,7 @@ CUDA = [
     Mutation(
         "vertex-is-suspected-once-only",
         "algorithms/traversal/cuda/invalidation.py",
-        "            queued[v] = 0\n",
+        "            suspects.queued[v] = 0\n",
         "",
         (f"{ALGORITHMS}/traversal/test_tracked.py",),
     ),

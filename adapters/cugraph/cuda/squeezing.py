@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -33,13 +33,37 @@ MAX_REGISTERS = 64
 EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
 
 
+class Words(NamedTuple):
+    """Words of validity bits.
+
+    Attributes
+    ----------
+    bits : array, uint32
+    number : int
+        How many words there are; the array may be longer.
+    before : array, shape (number + 1,)
+        The number of edges before each word.
+    """
+
+    bits: Array
+    number: Any
+    before: Array
+
+
+class Columns(NamedTuple):
+    """Neighbours and weights, in slots or packed; ``weights`` has no entries for an unweighted graph."""
+
+    indices: Array
+    weights: Array
+
+
 @device
-def d_count_words(words, num_words, control, board):
+def d_count_words(words, control, board):
     """Add up the number of edges in the block's share of words."""
-    first, end = d_chunk(num_words)
+    first, end = d_chunk(words.number)
     total = np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        total += cuda.popc(words[i])
+        total += cuda.popc(words.bits[i])
     d_leave_sum(control, EDGES, total, board)
 
 
@@ -82,53 +106,51 @@ def d_move_eight(values, packed, slot, last, own, rank, start, step):
 
 
 @device
-def d_squeeze_words(
-    words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
-):
+def d_squeeze_words(words, slots, packed, weighted, control, board):
     """A thread finds the rank of a word; then its warp writes the edges of 32 words, a word at a time, a lane a slot.
 
-    ``before[i]``: number of edges before word ``i``. Places are int32 within the tile, for fewer instructions.
+    The counts before each word are written, too. Places are int32 within the tile, for fewer instructions.
     """
-    lane, rank, last_slot = d_lane(), d_sum_blocks_before(control, EDGES, board), np.int64(indices.shape[0]) - 1
-    base, end = d_chunk(num_words)
+    lane, rank, last_slot = d_lane(), d_sum_blocks_before(control, EDGES, board), np.int64(slots.indices.shape[0]) - 1
+    base, end = d_chunk(words.number)
     while base < end:
         i = base + cuda.threadIdx.x
-        own = words[i] if i < end else np.uint32(0)
+        own = words.bits[i] if i < end else np.uint32(0)
         count = np.int32(cuda.popc(own))
         offset, total = d_scan_tile(count, board)
         if i < end:
-            before[i] = rank + offset
-            if i + 1 == num_words:
-                before[num_words] = rank + offset + count
+            words.before[i] = rank + offset
+            if i + 1 == words.number:
+                words.before[words.number] = rank + offset + count
         start, slot = np.int32(offset), min((i - lane) * LEAF, last_slot)
         last = np.int32(min(last_slot - slot, np.int64(LEAF * LEAF - 1)))
         for step in range(np.int32(0), np.int32(LEAF), np.int32(8)):
-            d_move_eight(indices, packed_indices, slot, last, own, rank, start, step)
+            d_move_eight(slots.indices, packed.indices, slot, last, own, rank, start, step)
             if weighted:
-                d_move_eight(weights, packed_weights, slot, last, own, rank, start, step)
+                d_move_eight(slots.weights, packed.weights, slot, last, own, rank, start, step)
         rank += total
         base += cuda.blockDim.x
 
 
 @device
-def d_rank_slot(words, num_words, before, slot):
+def d_rank_slot(words, slot):
     """Return the number of edges before a slot, which may be the end of the array."""
-    rank = np.int64(before[slot >> 5])
-    if slot >> 5 < num_words:
-        rank += d_count_lower(words[slot >> 5], slot & 31)
+    rank = np.int64(words.before[slot >> 5])
+    if slot >> 5 < words.number:
+        rank += d_count_lower(words.bits[slot >> 5], slot & 31)
     return rank
 
 
 @device
-def d_pack_offsets(offsets, words, num_words, before, packed, control, board):
+def d_pack_offsets(offsets, words, packed, control, board):
     """Write the number of edges before each row; count the rows for a block and for a warp."""
     first, end = d_chunk(np.int64(offsets.shape[0]))
     wide, medium = np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
-        rank = d_rank_slot(words, num_words, before, np.int64(offsets[i]))
+        rank = d_rank_slot(words, np.int64(offsets[i]))
         packed[i] = rank
         if i + 1 < offsets.shape[0]:
-            degree = d_rank_slot(words, num_words, before, np.int64(offsets[i + 1])) - rank
+            degree = d_rank_slot(words, np.int64(offsets[i + 1])) - rank
             wide += degree >= WIDE
             medium += degree >= MEDIUM
     d_leave_sum(control, WIDE_ROWS, wide, board)
@@ -164,17 +186,16 @@ def d_measure_rows(packed, control, board):
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_squeeze_rows(
-    offsets, words, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
+    offsets, valid, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
 ):
     """Count the edges, move them, pack the offsets, measure the rows; a grid-wide wait after each phase."""
     board = cuda.shared.array(BOARD, np.int64)
-    d_count_words(words, num_words, control, board)
+    words, slots = Words(valid, num_words, before), Columns(indices, weights)
+    d_count_words(words, control, board)
     d_sync_grid(control, 1)
-    d_squeeze_words(
-        words, num_words, indices, weights, weighted, before, packed_indices, packed_weights, control, board
-    )
+    d_squeeze_words(words, slots, Columns(packed_indices, packed_weights), weighted, control, board)
     d_sync_grid(control, 2)
-    d_pack_offsets(offsets, words, num_words, before, packed, control, board)
+    d_pack_offsets(offsets, words, packed, control, board)
     d_sync_grid(control, 3)
     d_measure_rows(packed, control, board)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["update_triangles"]
+
+
+class ChangedEdge(NamedTuple):
+    """A changed edge: its two ends, and what a triangle with it adds to the counts, 1 or -1."""
+
+    u: Any
+    v: Any
+    sign: Any
 
 
 @kernel
@@ -52,13 +60,14 @@ def k_open_rows(offsets, src, dst, slots, before, shorter, work):
 
 
 @device
-def d_add_hits(scan, row, item, base, last, hit, sign, u, v, counts):
-    """Count a step's hits for the ends of each lane's change: one atomic add per end and change of the warp.
+def d_add_hits(scan, row, base, last, hit, edge, counts):
+    """Count a step's hits for the ends of each lane's ``edge``: one atomic add per end and edge of the warp.
 
-    All 32 lanes call. The lanes of one change are neighbours; the first of them adds for all.
+    All 32 lanes call. A step has the items from ``base`` on, below ``last``; the lanes of one edge are neighbours, and
+    the first of them adds for all.
     """
     hits = int(d_ballot(hit))
-    if item < last:
+    if base + d_lane() < last:
         begin = 0
         if row > 0:
             begin = int(scan[row - 1])
@@ -67,8 +76,8 @@ def d_add_hits(scan, row, item, base, last, hit, sign, u, v, counts):
             mine = (1 << min(int(scan[row]) - base, 32)) - (1 << lane)
             num_hits = d_count_bits(hits & mine)
             if num_hits > 0:
-                cuda.atomic.add(counts, u, sign * num_hits)
-                cuda.atomic.add(counts, v, sign * num_hits)
+                cuda.atomic.add(counts, edge.u, edge.sign * num_hits)
+                cuda.atomic.add(counts, edge.v, edge.sign * num_hits)
 
 
 @kernel
@@ -116,7 +125,7 @@ def k_count_in_rows(
                         hit = False
                     if hit:
                         cuda.atomic.add(counts, w, sign)
-        d_add_hits(scan, row, item, base, end_of_tile, hit, sign, u, v, counts)
+        d_add_hits(scan, row, base, end_of_tile, hit, ChangedEdge(u, v, sign), counts)
 
 
 @kernel
@@ -179,7 +188,7 @@ def k_count_in_changes(
                     hit = k < end and dst[k] == w and before[k] and slots[k] < 0
                 if hit:
                     cuda.atomic.add(counts, w, -1)
-        d_add_hits(scan, row, item, base, end_of_tile, hit, -1, u, v, counts)
+        d_add_hits(scan, row, base, end_of_tile, hit, ChangedEdge(u, v, -1), counts)
 
 
 @device

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 __all__ = [
     "BOARD_SIZE",
     "CHANGE",
-    "DANGLING",
+    "Progress",
+    "Ranks",
+    "Surfer",
+    "d_add_totals",
     "d_advance_rank",
     "d_read_rank",
     "d_spread",
@@ -33,6 +36,62 @@ KEPT_ITERATIONS = 2
 BOARD_SIZE = THREADS // WARP
 # What the device records of an iteration: the rank of vertices without out-edges, and the L1 change.
 DANGLING, CHANGE = range(2)
+
+
+class Surfer(NamedTuple):
+    """How the random surfer moves.
+
+    Attributes
+    ----------
+    alpha : float
+        Probability of following an edge.
+    uniform : int
+        Whether it otherwise goes to any vertex with equal probability.
+    targets : array, shape (V,)
+        The probabilities if not; else any array.
+    """
+
+    alpha: Any
+    uniform: Any
+    targets: Array
+
+
+class Progress(NamedTuple):
+    """What the device has recorded of the iterations before.
+
+    Attributes
+    ----------
+    history : array, float64
+        The dangling rank and the change of each iteration, in turn.
+    iteration : int
+        The iteration that runs now.
+    tol : float
+        If the last change is below it, nothing is left to do.
+    """
+
+    history: Array
+    iteration: Any
+    tol: Any
+
+
+class Ranks(NamedTuple):
+    """The vertices' values in an iteration.
+
+    Attributes
+    ----------
+    out_weights : array, shape (V,)
+    ranks : array, shape (V,) or (0,)
+        Without entries if ranks are not kept.
+    shares : array, shape (V + 1,)
+        The next iteration's shares.
+    sums : array, shape (V,), float64
+        The sums over in-edges of split rows.
+    """
+
+    out_weights: Array
+    ranks: Array
+    shares: Array
+    sums: Array
 
 
 @device
@@ -76,47 +135,57 @@ def k_begin_ranks(start, out_weights, summed, lengths, ranks, shares, next_share
 
 
 @device
-def d_spread(history, iteration, alpha, uniform, num_vertices):
+def d_spread(progress, surfer, num_vertices):
     """Return the rank that does not come from in-edges: of each vertex, or the total if there are targets."""
-    spread = alpha * history[2 * iteration + DANGLING] + 1.0 - alpha
-    if uniform:
+    spread = surfer.alpha * progress.history[2 * progress.iteration + DANGLING] + 1.0 - surfer.alpha
+    if surfer.uniform:
         spread /= num_vertices
     return spread
 
 
 @device
-def d_advance_rank(vertex, old, weight, total, spread, alpha, uniform, targets, ranks, shares):
+def d_advance_rank(vertex, old, weight, total, spread, surfer, state):
     """Write a vertex's next rank, if ranks are kept, and its share.
 
     Return the change of the rank, meaningless if ranks are not kept, and its dangling rank.
     """
     given = spread
-    if not uniform:
-        given = spread * np.float64(targets[vertex])
-    rank = shares.dtype.type(alpha * total + given)
-    if ranks.shape[0] > 0:
-        ranks[vertex] = rank
-    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, shares, vertex)
+    if not surfer.uniform:
+        given = spread * np.float64(surfer.targets[vertex])
+    rank = state.shares.dtype.type(surfer.alpha * total + given)
+    if state.ranks.shape[0] > 0:
+        state.ranks[vertex] = rank
+    return abs(np.float64(rank) - np.float64(old)), d_share_rank(rank, weight, state.shares, vertex)
 
 
 @device
-def d_read_rank(ranks, shares, vertex):
+def d_read_rank(state, vertex):
     """Return a vertex's rank, 0 if ranks are not kept."""
-    rank = shares.dtype.type(0)
-    if ranks.shape[0] > 0:
-        rank = ranks[vertex]
+    rank = state.shares.dtype.type(0)
+    if state.ranks.shape[0] > 0:
+        rank = state.ranks[vertex]
     return rank
 
 
 @device
-def d_fetch_summed(split, num_rows, item, out_weights, ranks, shares, sums):
+def d_add_totals(dangling, change, board, progress):
+    """Add the block's dangling rank and its change to the record of this iteration: two atomic adds.
+
+    All threads of the block call it.
+    """
+    d_add_block(dangling, board, progress.history, 2 * progress.iteration + 2 + DANGLING)
+    d_add_block(change, board, progress.history, 2 * progress.iteration + 2 + CHANGE)
+
+
+@device
+def d_fetch_summed(split, num_rows, item, state):
     """Return the row at place ``item``, its rank, out-weight and sum; past the last one, those of row 0.
 
     The list is read past its end, too, so that this read does not wait for the number of rows.
     """
-    highest = out_weights.shape[0] - 1 if item < num_rows else 0
+    highest = state.out_weights.shape[0] - 1 if item < num_rows else 0
     row = min(max(int(split[min(item, split.shape[0] - 1)]), 0), highest)
-    return row, d_read_rank(ranks, shares, row), out_weights[row], sums[row]
+    return row, d_read_rank(state, row), state.out_weights[row], state.sums[row]
 
 
 @kernel
@@ -128,23 +197,24 @@ def k_advance_split_rows(
     A row is read before it is known whether it is needed: with few rows, dependent reads would take longer.
     """
     board = cuda.shared.array(BOARD_SIZE, np.float64)
+    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
+    state = Ranks(out_weights, ranks, next_shares, sums)
     item, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
     num_rows = int(lengths[0]) & LOW_BITS
-    row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
-    spread = d_spread(history, iteration, alpha, uniform, out_weights.shape[0])
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+    row, old, weight, total = d_fetch_summed(split, num_rows, item, state)
+    spread = d_spread(progress, surfer, out_weights.shape[0])
+    if progress.history[2 * progress.iteration + CHANGE] < progress.tol:  # the same in all threads
         num_rows = 0
     changes = 0.0
     dangling = 0.0
     while item < num_rows:
-        change, lost = d_advance_rank(row, old, weight, total, spread, alpha, uniform, targets, ranks, next_shares)
+        change, lost = d_advance_rank(row, old, weight, total, spread, surfer, state)
         sums[row] = 0.0
         changes += change
         dangling += lost
         item += stride
-        row, old, weight, total = d_fetch_summed(split, num_rows, item, out_weights, ranks, next_shares, sums)
-    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
-    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
+        row, old, weight, total = d_fetch_summed(split, num_rows, item, state)
+    d_add_totals(dangling, changes, board, progress)
 
 
 def iterate_ranks(

@@ -10,21 +10,22 @@ import numpy as np
 from dynstore.algorithms.link_analysis.cuda.iterations import (
     BOARD_SIZE,
     CHANGE,
-    DANGLING,
+    Progress,
+    Ranks,
+    Surfer,
+    d_add_totals,
     d_advance_rank,
     d_read_rank,
     d_spread,
     iterate_ranks,
     k_advance_split_rows,
 )
-from dynstore.algorithms.link_analysis.cuda.sums import d_sum_piece, d_sum_rows
+from dynstore.algorithms.link_analysis.cuda.sums import CachedShares, InEdges, d_sum_piece, d_sum_rows
 from dynstore.algorithms.rows.cuda.common import d_count_bits, d_has_bit
-from dynstore.algorithms.rows.cuda.cut_rows import CutRows
+from dynstore.algorithms.rows.cuda.cut_rows import CutPieces, CutRows, d_fetch_piece
 from dynstore.algorithms.rows.cuda.rows import (
     SHORT_SLOTS,
     count_warps,
-    d_add_block,
-    d_fetch_piece,
     d_find_slot,
     d_is_short,
     d_num_pieces,
@@ -152,48 +153,41 @@ def k_choose_kept(indices, most, kept):
 
 
 @device
-def d_fetch_row(offsets, ranks, shares, out_weights, row):
+def d_fetch_row(offsets, state, row):
     """Return a row's first slot, end of slots, rank and out-weight; past the last row, those of the last."""
-    there = np.uint64(min(row, out_weights.shape[0] - 1))
-    return offsets[there], offsets[there + np.uint64(1)], d_read_rank(ranks, shares, there), out_weights[there]
+    there = np.uint64(min(row, state.out_weights.shape[0] - 1))
+    return offsets[there], offsets[there + np.uint64(1)], d_read_rank(state, there), state.out_weights[there]
 
 
 @device
-def d_pull_ranks(
-    offsets, indices, valid, weights, weighted, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
-    alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
-):  # fmt: skip
+def d_pull_ranks(edges, cut, kept, shares, progress, surfer, state, board):
     """Warps stride over groups of 32 neighbouring rows, for the short ones, then over all pieces: advance their ranks.
 
     It writes nothing if the iteration before has converged. A row of several pieces is only summed, by an atomic add a
     piece; every other vertex is read and written by a single lane. Two atomic adds a block to the next iteration's row
-    of ``history``.
+    of the history.
     """
     lane = d_lane()
-    num_vertices = out_weights.shape[0]
+    num_vertices = state.out_weights.shape[0]
     row, stride = int(cuda.grid(1)), int(cuda.gridsize(1))
-    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(offsets, ranks, shares, out_weights, row)
-    spread = d_spread(history, iteration, alpha, uniform, num_vertices)
-    below, zero = kept[0], indices.dtype.type(num_vertices)
-    pieces = d_num_pieces(lengths[0])
-    if history[2 * iteration + CHANGE] < tol:  # the same in all threads
+    coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(edges.offsets, state, row)
+    spread = d_spread(progress, surfer, num_vertices)
+    cached = CachedShares(shares, kept[0], edges.indices.dtype.type(num_vertices))
+    pieces = d_num_pieces(cut.lengths[0])
+    if progress.history[2 * progress.iteration + CHANGE] < progress.tol:  # the same in all threads
         return
     item, warps = row >> 5, stride >> 5
-    coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, max(min(item, pieces - 1), 0))
+    coming_row, coming_base, coming_span = d_fetch_piece(cut, max(min(item, pieces - 1), 0))
     changes = 0.0
     dangling = 0.0
     while row - lane < num_vertices:  # the same in all lanes
         begin, end, old, weight = coming_begin, coming_end, coming_old, coming_weight
-        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(
-            offsets, ranks, shares, out_weights, row + stride
-        )
-        length = offsets.dtype.type(end - begin if row < num_vertices else 0)
+        coming_begin, coming_end, coming_old, coming_weight = d_fetch_row(edges.offsets, state, row + stride)
+        length = edges.offsets.dtype.type(end - begin if row < num_vertices else 0)
         is_long = length > SHORT_SLOTS
-        total = d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, begin, length, is_long)
+        total = d_sum_rows(edges, cached, begin, length, is_long)
         if row < num_vertices and not is_long:
-            change, lost = d_advance_rank(
-                np.uint64(row), old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
-            )
+            change, lost = d_advance_rank(np.uint64(row), old, weight, total, spread, surfer, state)
             changes += change
             dangling += lost
         row += stride
@@ -201,21 +195,18 @@ def d_pull_ranks(
         row, base = coming_row, coming_base
         first, last, split = d_open_span(coming_span)
         item += warps
-        coming_row, coming_base, coming_span = d_fetch_piece(rows, begins, spans, min(item, pieces - 1))
+        coming_row, coming_base, coming_span = d_fetch_piece(cut, min(item, pieces - 1))
         # Loaded here, so that these loads overlap with those of the slots.
-        old, weight = d_read_rank(ranks, shares, np.uint64(row)), out_weights[np.uint64(row)]
-        total = d_sum_lanes(d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last))
+        old, weight = d_read_rank(state, np.uint64(row)), state.out_weights[np.uint64(row)]
+        total = d_sum_lanes(d_sum_piece(edges, cached, base, first, last))
         if lane == 0:
             if split:
-                cuda.atomic.add(sums, row, total)
+                cuda.atomic.add(state.sums, row, total)
             else:
-                change, lost = d_advance_rank(
-                    np.uint64(row), old, weight, total, spread, alpha, uniform, targets, ranks, next_shares
-                )
+                change, lost = d_advance_rank(np.uint64(row), old, weight, total, spread, surfer, state)
                 changes += change
                 dangling += lost
-    d_add_block(dangling, board, history, 2 * iteration + 2 + DANGLING)
-    d_add_block(changes, board, history, 2 * iteration + 2 + CHANGE)
+    d_add_totals(dangling, changes, board, progress)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
@@ -225,10 +216,9 @@ def k_pull_ranks(
 ):  # fmt: skip
     """Advance all ranks except those of split rows, as :func:`d_pull_ranks` does; each edge counts 1."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    d_pull_ranks(
-        offsets, indices, valid, shares, False, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
-        alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
-    )  # fmt: skip
+    edges, cut = InEdges(offsets, indices, valid, shares, False), CutPieces(rows, begins, spans, lengths)
+    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
+    d_pull_ranks(edges, cut, kept, shares, progress, surfer, Ranks(out_weights, ranks, next_shares, sums), board)
 
 
 @partial(kernel, max_registers=WEIGHTED_REGISTERS)
@@ -238,10 +228,9 @@ def k_pull_weighted_ranks(
 ):  # fmt: skip
     """Advance all ranks except those of split rows with weights; its own kernel, as it takes more registers."""
     board = cuda.shared.array(BOARD_SIZE, np.float64)
-    d_pull_ranks(
-        offsets, indices, valid, weights, True, rows, begins, lengths, spans, kept, shares, history, iteration, tol,
-        alpha, uniform, targets, out_weights, ranks, next_shares, sums, board,
-    )  # fmt: skip
+    edges, cut = InEdges(offsets, indices, valid, weights, True), CutPieces(rows, begins, spans, lengths)
+    progress, surfer = Progress(history, iteration, tol), Surfer(alpha, uniform, targets)
+    d_pull_ranks(edges, cut, kept, shares, progress, surfer, Ranks(out_weights, ranks, next_shares, sums), board)
 
 
 def pagerank(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 import numpy as np
 
 from dynstore.algorithms.rows.cuda.common import d_has_bit, d_read_once
@@ -9,48 +11,83 @@ from dynstore.algorithms.rows.cuda.rows import STEP_SLOTS, d_low_bits, d_read_wo
 from dynstore.cuda.compiler import cuda, device
 from dynstore.cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_shuffle, d_shuffle_up
 
-__all__ = ["d_sum_piece", "d_sum_rows"]
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["CachedShares", "InEdges", "d_sum_piece", "d_sum_rows"]
 
 # log2 of the neighbouring slots of short rows that a lane takes at once, so that their loads overlap.
 LANE_BITS = 2
 LANE_SLOTS = 1 << LANE_BITS
 
 
+class InEdges(NamedTuple):
+    """The rows of in-edges; ``weights`` is any array unless the graph is ``weighted``."""
+
+    offsets: Array
+    indices: Array
+    valid: Array
+    weights: Array
+    weighted: Any
+
+
+class CachedShares(NamedTuple):
+    """The vertices' shares, and which of them the L1 cache keeps.
+
+    Attributes
+    ----------
+    shares : array, shape (V + 1,)
+        The last one is 0.
+    below : int
+        The L1 cache keeps the shares of vertices below it.
+    zero : vertex dtype
+        The place of the 0 behind the shares; its dtype is that of vertices, so that no index is wider.
+    """
+
+    shares: Array
+    below: Any
+    zero: Any
+
+
 @device
-def d_read_share(shares, vertex, below, zero, live):
-    """Return the share of a vertex, 0 if not live; the L1 cache keeps the shares of vertices below ``below``.
+def d_read_share(cached, vertex, live):
+    """Return the share of a vertex, 0 if not live.
 
     It always makes two loads, as a branch between them would wait for one. The unused one reads the 0 behind the
-    shares; its place ``zero`` has the dtype of ``vertex``, so that no index is wider.
+    shares.
     """
-    kept = vertex if live and vertex < below else zero
-    once = shares.dtype.type(0)
-    if live and vertex >= below:
-        once = d_read_once(shares, vertex)
-    return shares[np.uint64(kept)] + once
+    kept = vertex if live and vertex < cached.below else cached.zero
+    once = cached.shares.dtype.type(0)
+    if live and vertex >= cached.below:
+        once = d_read_once(cached.shares, vertex)
+    return cached.shares[np.uint64(kept)] + once
 
 
 @device
-def d_sum_shares(shares, below, zero, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3):
-    """Return the weighted float64 sum of the live ones of four vertices' shares; others may have any weight."""
-    share0 = d_read_share(shares, u0, below, zero, live0)
-    share1 = d_read_share(shares, u1, below, zero, live1)
-    share2 = d_read_share(shares, u2, below, zero, live2)
-    share3 = d_read_share(shares, u3, below, zero, live3)
+def d_sum_shares(cached, vertices, live, weights):
+    """Return the weighted float64 sum of the live ones of four vertices' shares; others may have any weight.
+
+    ``vertices``, ``live`` and ``weights`` are tuples of four.
+    """
+    share0 = d_read_share(cached, vertices[0], live[0])
+    share1 = d_read_share(cached, vertices[1], live[1])
+    share2 = d_read_share(cached, vertices[2], live[2])
+    share3 = d_read_share(cached, vertices[3], live[3])
     return (
-        np.float64(share0) * np.float64(weight0 if live0 else 1)
-        + np.float64(share1) * np.float64(weight1 if live1 else 1)
-        + np.float64(share2) * np.float64(weight2 if live2 else 1)
-        + np.float64(share3) * np.float64(weight3 if live3 else 1)
+        np.float64(share0) * np.float64(weights[0] if live[0] else 1)
+        + np.float64(share1) * np.float64(weights[1] if live[1] else 1)
+        + np.float64(share2) * np.float64(weights[2] if live[2] else 1)
+        + np.float64(share3) * np.float64(weights[3] if live[3] else 1)
     )
 
 
 @device
-def d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, first, last):
+def d_sum_piece(edges, cached, base, first, last):
     """Return a lane's part of the sum over a piece: four slots at a time, so that their loads overlap."""
     total = 0.0
+    indices, weights = edges.indices, edges.weights
     weight0 = weight1 = weight2 = weight3 = 1.0
-    words = d_read_words(valid, base, last)
+    words = d_read_words(edges.valid, base, last)
     bit = d_low_bits(1 << d_lane())
     place0 = np.int32(d_lane())
     for step in range(0, (last >> 5) + 1, 4):  # the same in all lanes
@@ -61,7 +98,7 @@ def d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, fi
         slot2, slot3 = np.uint64(base + there2), np.uint64(base + there3)
         u0, u1 = d_read_once(indices, slot0), d_read_once(indices, slot1)
         u2, u3 = d_read_once(indices, slot2), d_read_once(indices, slot3)
-        if weighted:
+        if edges.weighted:
             weight0, weight1 = np.float64(d_read_once(weights, slot0)), np.float64(d_read_once(weights, slot1))
             weight2, weight3 = np.float64(d_read_once(weights, slot2)), np.float64(d_read_once(weights, slot3))
         live0 = (there0 == place0) & ((d_shuffle(words, step) & bit) != 0)
@@ -69,7 +106,7 @@ def d_sum_piece(indices, valid, weights, weighted, shares, below, zero, base, fi
         live2 = (there2 == place2) & ((d_shuffle(words, step + 2) & bit) != 0)
         live3 = (there3 == place3) & ((d_shuffle(words, step + 3) & bit) != 0)
         total += d_sum_shares(
-            shares, below, zero, u0, u1, u2, u3, live0, live1, live2, live3, weight0, weight1, weight2, weight3
+            cached, (u0, u1, u2, u3), (live0, live1, live2, live3), (weight0, weight1, weight2, weight3)
         )
         place0 = np.int32(place0 + STEP_SLOTS)
     return total
@@ -95,7 +132,7 @@ def d_choose(k, sum0, sum1, sum2, sum3):
 
 
 @device
-def d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, begin, length, is_long):
+def d_sum_rows(edges, cached, begin, length, is_long):
     """Return the sum over this lane's row, 0 if it is long. All lanes call it, with 32 neighbouring rows.
 
     The slots of these rows are contiguous. Each lane takes neighbouring slots of any row, so no warp waits for its
@@ -103,8 +140,9 @@ def d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, 
     stays 0. The parts of the row of each lane's last slot are summed over the lanes. Then a row's lane reads the sum
     from the lane that has the row's last slot.
     """
-    number, lane = offsets.dtype.type, np.int32(d_lane())
-    slots, vertices = (cuda.local.array(LANE_SLOTS, offsets.dtype), cuda.local.array(LANE_SLOTS, indices.dtype))
+    number, lane = edges.offsets.dtype.type, np.int32(d_lane())
+    slots = cuda.local.array(LANE_SLOTS, edges.offsets.dtype)
+    vertices = cuda.local.array(LANE_SLOTS, edges.indices.dtype)
     live, sums = cuda.local.array(LANE_SLOTS, np.bool_), cuda.local.array(LANE_SLOTS, np.float64)
     first, longs = d_shuffle(begin, 0), d_ballot(is_long)
     own = np.int32(0 if is_long else length)
@@ -125,16 +163,16 @@ def d_sum_rows(offsets, indices, valid, weights, weighted, shares, below, zero, 
                 behind = min(np.int32(item + k), np.int32(num_items - 1)) >= place
                 slots[k] = number(slots[k] + (skipped if behind else number(0)))
         for k in range(LANE_SLOTS):
-            vertices[k] = indices[np.uint64(slots[k])]
-            live[k] = (np.int32(item + k) < num_items) & d_has_bit(valid, slots[k])
+            vertices[k] = edges.indices[np.uint64(slots[k])]
+            live[k] = (np.int32(item + k) < num_items) & d_has_bit(edges.valid, slots[k])
             sums[k] = 1.0
-            if weighted:
-                sums[k] = np.float64(weights[np.uint64(slots[k])]) if live[k] else 0.0
+            if edges.weighted:
+                sums[k] = np.float64(edges.weights[np.uint64(slots[k])]) if live[k] else 0.0
         start = np.int32(ends - own)
         # Where the row of this lane's last slot begins, counted from this lane's first slot.
         tail = np.int32(d_shuffle(start, d_find_owner(ends, np.int32(item + LANE_SLOTS - 1))) - item)
         for k in range(LANE_SLOTS):
-            sums[k] *= np.float64(d_read_share(shares, vertices[k], below, zero, live[k]))
+            sums[k] *= np.float64(d_read_share(cached, vertices[k], live[k]))
         for k in range(1, LANE_SLOTS):
             sums[k] += sums[k - 1]
         reach = np.int32(min(np.int32(LANE_SLOTS - 1 - tail) >> LANE_BITS, lane))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,38 @@ from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_scan_lanes, d_
 
 if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
 
-__all__ = ["CutRows"]
+__all__ = ["CutPieces", "CutRows", "d_fetch_piece"]
 
 # Rows that a thread reads together, so that the reads overlap.
 COUNTED_ROWS = 2 if SIMULATED else 4
 # Entries of ``control`` behind the lengths.
 ARRIVALS, BLOCK_SUMS = 1, 2
+
+
+class CutPieces(NamedTuple):
+    """The pieces of all long rows in row order, as :class:`CutRows` has them.
+
+    Attributes
+    ----------
+    rows, begins, spans : array
+        Each piece's row, the multiple of 32 where reading starts, and its positions, for ``d_open_span``.
+    lengths : array
+        The first entry is the packed number of pieces.
+    """
+
+    rows: Array
+    begins: Array
+    spans: Array
+    lengths: Array
+
+
+class SplitRows(NamedTuple):
+    """The rows of several pieces, and the place of each one's first piece."""
+
+    rows: Array
+    places: Array
 
 
 @device
@@ -73,20 +98,28 @@ def d_list_long(offsets, first, count, long_rows):
 
 
 @device
-def d_write_piece(begin, last, row, piece, split, rows, begins, spans, place):
-    """Write one of a row's pieces to the lists; ``split`` is 0 or SPLIT_SPAN."""
-    behind = begins.dtype.type(piece << PIECE_BITS)
-    rows[place] = row
-    begins[place] = (begin & -32) + behind
-    spans[place] = (begin & 31 if piece == 0 else 0) + 32 * min(last - behind, PIECE_SLOTS - 1) + split
+def d_fetch_piece(pieces, item):
+    """Return a piece's row, where reading starts, its span."""
+    place = np.uint64(item)
+    return int(pieces.rows[place]), int(pieces.begins[place]), int(pieces.spans[place])
 
 
 @device
-def d_write_long(offsets, first, listed, long_rows, place, split_place, rows, begins, spans, split, places):
-    """Write the pieces of a warp's long rows from ``place`` on; of rows with several pieces only where these go.
+def d_write_piece(begin, last, row, piece, split, pieces, place):
+    """Write one of a row's pieces to ``pieces``; ``split`` is 0 or SPLIT_SPAN."""
+    behind = pieces.begins.dtype.type(piece << PIECE_BITS)
+    pieces.rows[place] = row
+    pieces.begins[place] = (begin & -32) + behind
+    pieces.spans[place] = (begin & 31 if piece == 0 else 0) + 32 * min(last - behind, PIECE_SLOTS - 1) + split
 
-    All lanes call it; ``listed`` is above 0. Row numbers are read two steps ahead, and their slots one step: rows of
-    high degree are often neighbours, so few warps have most of them.
+
+@device
+def d_write_long(offsets, first, listed, long_rows, place, split_place, cut, split):
+    """Write the pieces of a warp's long rows to ``cut`` from ``place`` on, except those of rows with several pieces.
+
+    Such rows, and where their pieces will go, are listed in ``split`` from ``split_place`` on. All lanes call it;
+    ``listed`` is above 0. Row numbers are read two steps ahead, and their slots one step: rows of high degree are often
+    neighbours, so few warps have most of them.
     """
     number = offsets.dtype.type
     final, lane = np.int32(listed - 1), np.int32(d_lane())
@@ -108,11 +141,11 @@ def d_write_long(offsets, first, listed, long_rows, place, split_place, rows, be
             before, all_pieces = np.int32(up_to - pieces), d_shuffle(up_to, 31)
         own = np.uint64(place + before)
         if pieces == 1:
-            d_write_piece(begin, last, row, 0, 0, rows, begins, spans, own)
+            d_write_piece(begin, last, row, 0, 0, cut, own)
         if pieces > 1:
             nth = np.uint64(split_place + d_count_lower(several, lane))
-            split[nth] = row
-            places[nth] = own
+            split.rows[nth] = row
+            split.places[nth] = own
         place += all_pieces
         split_place += np.int64(cuda.popc(several))
         at = np.int32(at + 32)
@@ -127,6 +160,7 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
     many. ``control``, zeros at first: the ``lengths`` of :class:`CutRows`, arrivals, then each block's counts.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    cut, split_rows = CutPieces(rows, begins, spans, control), SplitRows(split, places)
     warps = int(cuda.gridsize(1)) >> 5
     num_rows = offsets.shape[0] - 1
     share = ((num_rows + warps - 1) // warps + 31) & -32
@@ -147,9 +181,7 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
         control[0] = lower + total
     start = lower + d_shuffle(ahead, 0)
     if listed != 0:
-        d_write_long(
-            offsets, first, listed, long_rows, start >> 32, start & LOW_BITS, rows, begins, spans, split, places
-        )
+        d_write_long(offsets, first, listed, long_rows, start >> 32, start & LOW_BITS, cut, split_rows)
     d_sync_grid(control, 2, ARRIVALS)
     for i in range(int(cuda.grid(1)) >> 5, int(control[0]) & LOW_BITS, warps):
         row, place = split[np.uint64(i)], int(places[np.uint64(i)])
@@ -157,7 +189,7 @@ def k_cut_rows(offsets, long_rows, rows, begins, spans, split, places, control):
         last = d_last_position(offsets, begin, end)
         piece = np.int32(d_lane())
         while piece <= last >> PIECE_BITS:
-            d_write_piece(begin, last, row, piece, SPLIT_SPAN, rows, begins, spans, np.uint64(place + piece))
+            d_write_piece(begin, last, row, piece, SPLIT_SPAN, cut, np.uint64(place + piece))
             piece = np.int32(piece + 32)
 
 

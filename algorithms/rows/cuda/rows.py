@@ -8,7 +8,7 @@ of a grid of fixed size stride over them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -31,10 +31,12 @@ __all__ = [
     "SPLIT_SPAN",
     "STEP_SLOTS",
     "STRIDING_WARPS",
+    "FourSlots",
+    "WorkLists",
     "count_warps",
     "d_add_block",
-    "d_fetch_piece",
     "d_find_slot",
+    "d_find_slots",
     "d_is_short",
     "d_list_words",
     "d_low_bits",
@@ -45,7 +47,7 @@ __all__ = [
     "d_open_span",
     "d_read_bits",
     "d_read_words",
-    "d_take_slot",
+    "d_take_slots",
     "make_lists",
 ]
 
@@ -61,6 +63,40 @@ STRIDING_WARPS = 2 if SIMULATED else 8 * RESIDENT_WARPS
 # Entries of the shared int64 array that :func:`d_list_words` needs.
 RESERVE_BOARD = BOARD + 1
 LOW_BITS = (1 << 32) - 1
+
+
+class FourSlots(NamedTuple):
+    """Four slots that a lane reads at once, so that their loads overlap.
+
+    Attributes
+    ----------
+    places : tuple of four uint64
+        All can be read.
+    live : tuple of four bool
+        Whether there is an edge.
+    """
+
+    places: Any
+    live: Any
+
+
+class WorkLists(NamedTuple):
+    """Lists of rows to visit, which kernels append to.
+
+    Attributes
+    ----------
+    short : array
+        The short rows.
+    rows, begins : array
+        The row and the first slot of each piece.
+    lengths : array
+        Some of its entries are packed lengths of these lists.
+    """
+
+    short: Array
+    rows: Array
+    begins: Array
+    lengths: Array
 
 
 @device
@@ -97,6 +133,16 @@ def d_find_slot(valid, base, first, last, position):
 
 
 @device
+def d_find_slots(valid, base, first, last, position):
+    """Return the slots of four positions of a piece, each 32 behind the one before, as :func:`d_find_slot` does."""
+    slot0, live0 = d_find_slot(valid, base, first, last, position)
+    slot1, live1 = d_find_slot(valid, base, first, last, position + 32)
+    slot2, live2 = d_find_slot(valid, base, first, last, position + 64)
+    slot3, live3 = d_find_slot(valid, base, first, last, position + 96)
+    return FourSlots((slot0, slot1, slot2, slot3), (live0, live1, live2, live3))
+
+
+@device
 def d_low_bits(word):
     """Return the lower 32 bits of an int64, whose other bits are 0, as int32."""
     return np.int32(word - ((word >> 31) << 32))
@@ -116,6 +162,16 @@ def d_take_slot(begin, bits):
     """
     live = bits != 0
     return np.uint64(begin + (d_lowest_bit(bits) if live else 0)), live, bits & (bits - 1)
+
+
+@device
+def d_take_slots(begin, bits):
+    """Return the slots of the four lowest of ``bits`` in a short row, and the other bits; see :func:`d_take_slot`."""
+    slot0, live0, bits = d_take_slot(begin, bits)
+    slot1, live1, bits = d_take_slot(begin, bits)
+    slot2, live2, bits = d_take_slot(begin, bits)
+    slot3, live3, bits = d_take_slot(begin, bits)
+    return FourSlots((slot0, slot1, slot2, slot3), (live0, live1, live2, live3)), bits
 
 
 @device
@@ -156,13 +212,6 @@ def d_open_piece(offsets, rows, begins, item):
     first = max(int(offsets[row]) - base, 0)
     last = min(int(offsets[row + 1]) - base, PIECE_SLOTS) - 1
     return row, base, np.int32(first), np.int32(last)
-
-
-@device
-def d_fetch_piece(rows, begins, spans, item):
-    """Return a piece as listed by ``CutRows``: its row, where reading starts, its span."""
-    place = np.uint64(item)
-    return int(rows[place]), int(begins[place]), int(spans[place])
 
 
 @device
@@ -220,12 +269,12 @@ def d_mark_words(values, new, word, stride, value):
 
 
 @device
-def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows, begins):
+def d_list_words(offsets, new, word, stride, board, lists, place):
     """Append the vertices whose bits in ``new`` are set to the lists of short rows and of pieces; skip empty rows.
 
     All threads of the block call it. Each lane passes one word of a bitmap, ``stride`` words after that of the lane
-    before: so neighbouring vertices of high degree are cut by many warps. One atomic add a block on ``lengths[place]``.
-    Returns the number of vertices and of slots that this lane has listed.
+    before: so neighbouring vertices of high degree are cut by many warps. One atomic add a block on the lengths of the
+    ``lists`` at ``place``. Returns the number of vertices and of slots that this lane has listed.
     """
     lane = d_lane()
     first = word - lane * stride
@@ -252,7 +301,7 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
     amount = pieces << 32
     if lane == 0:
         amount += shorts
-    start = d_reserve(amount, board, lengths, place)
+    start = d_reserve(amount, board, lists.lengths, place)
     short_place = d_shuffle(start, 0) & LOW_BITS
     piece_place = start >> 32
     waiting = some
@@ -267,12 +316,12 @@ def d_list_words(offsets, new, word, stride, board, lengths, place, short, rows,
             begin = int(offsets[vertex])
             end = int(offsets[vertex + 1])
         pieces = d_count_pieces(begin, end)
-        d_write_pieces(vertex, begin, pieces, rows, begins, piece_place)
+        d_write_pieces(vertex, begin, pieces, lists.rows, lists.begins, piece_place)
         piece_place += pieces
         is_short = begin < end and d_is_short(begin, end)
         listed = np.int64(d_ballot(is_short))
         if is_short:
-            short[short_place + d_count_bits(listed & ((1 << lane) - 1))] = vertex
+            lists.short[short_place + d_count_bits(listed & ((1 << lane) - 1))] = vertex
         short_place += d_count_bits(listed)
     return vertices, slots
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
     Side,
@@ -17,6 +19,7 @@ from dynstore.algorithms.traversal.cuda.rounds import (
     ROUND_VISITS,
     SUSPECTS,
     TOUCHED,
+    Tree,
     d_end_rounds,
     d_note_visits,
     d_word,
@@ -26,12 +29,40 @@ from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_lane
 
-__all__ = ["d_explains", "d_support", "k_find_suspects", "k_invalidate"]
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["Groups", "d_explains", "d_support", "k_find_suspects", "k_invalidate"]
 
 # Words of ``control`` behind INVALIDATION: arrivals; three lengths of the suspects' parts, for three rounds in turn;
 # the length of the parts of fallen vertices; three counts of visits.
 ARRIVALS, SUSPECT_PARTS, FALLEN_PARTS, SEEN = INVALIDATION, INVALIDATION + 1, INVALIDATION + 4, INVALIDATION + 5
 FALLEN = 2  # the number of the list of their parts; those of suspects are 0 and 1 in turn
+
+
+class Groups(NamedTuple):
+    """Each vertex's group, if they are ``grouped``; else ``labels`` is any array."""
+
+    labels: Array
+    grouped: Any
+
+
+class Suspects(NamedTuple):
+    """Vertices that may have lost their support.
+
+    Attributes
+    ----------
+    vertices : array, shape (2 V,)
+        The lists of two rounds.
+    queued : array, shape (V,), int32
+        Whether a vertex is in a list now.
+    best : array, shape (V,)
+        For each vertex ``nobody`` minus its smallest parent found, so that 0 is none.
+    """
+
+    vertices: Array
+    queued: Array
+    best: Array
 
 
 @device
@@ -77,30 +108,29 @@ def d_explains(distances, u, v, length):
 
 
 @device
-def d_support(sides, other, v, slot, end, distances, groups, grouped, nobody, best):
+def d_support(sides, other, v, slot, end, tree, groups, best):
     """Keep the smallest nearer parent of ``v``; return whether an equally near neighbour explains its distance, too.
 
-    ``best`` has ``nobody`` minus the parent (atomic maximum), so that 0 is none. If ``grouped``, the parent must be of
-    the same group. Unreached vertices have no parent.
+    ``best`` has ``nobody`` minus the parent (atomic maximum), so that 0 is none. If vertices are grouped, the parent
+    must be of the same group. Unreached vertices have no parent.
     """
     tie = False
     u, length, live = d_read_edge(sides, other, slot, end)
-    if live and distances[u] <= distances[v] and u != v:
-        fits = not grouped or groups[u] == groups[v]
-        if fits and d_explains(distances, u, v, length):
-            if distances[u] == distances[v]:
+    if live and tree.distances[u] <= tree.distances[v] and u != v:
+        fits = not groups.grouped or groups.labels[u] == groups.labels[v]
+        if fits and d_explains(tree.distances, u, v, length):
+            if tree.distances[u] == tree.distances[v]:
                 tie = True
             else:
-                cuda.atomic.max(best, v, nobody - u)
+                cuda.atomic.max(best, v, tree.nobody - u)
     return tie
 
 
 @device
-def d_decide(pulled, pushed, parts, suspects, first, count, nobody, unreached, distances, predecessors, queued, best,
-             touched):  # fmt: skip
+def d_decide(pushed, parts, tree, suspects, first, count, touched):
     """Give each suspect the parent that was found, or make it unreached, and list it and its row.
 
-    Each vertex is written by one thread.
+    The ``count`` suspects of the round are listed from ``first`` on. Each vertex is written by one thread.
     """
     warp, warps = d_warps()
     for base in range(warp * 32, count, warps * 32):
@@ -108,14 +138,14 @@ def d_decide(pulled, pushed, parts, suspects, first, count, nobody, unreached, d
         v = 0
         gone = False
         if i < count:
-            v = int(suspects[first + i])
-            queued[v] = 0
-            found = best[v]
-            best[v] = 0
+            v = int(suspects.vertices[first + i])
+            suspects.queued[v] = 0
+            found = suspects.best[v]
+            suspects.best[v] = 0
             gone = found == 0
-            predecessors[v] = -1 if gone else nobody - found
+            tree.predecessors[v] = -1 if gone else tree.nobody - found
             if gone:
-                distances[v] = unreached
+                tree.distances[v] = tree.unreached
         d_append_to(touched, parts.control, TOUCHED, v, gone)
         d_push_rows(pushed, parts, FALLEN, FALLEN_PARTS, v, gone)
 
@@ -123,26 +153,27 @@ def d_decide(pulled, pushed, parts, suspects, first, count, nobody, unreached, d
 @kernel
 def k_invalidate(
     in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    groups, grouped, nobody, unreached, most, distances, predecessors, best, queued, suspects, touched, rows, begins,
+    labels, grouped, nobody, unreached, most, distances, predecessors, best, queued, listed, touched, rows, begins,
     control,
 ):  # fmt: skip
     """Decide all suspects of a round together; the children of those that fall are suspects of the next round.
 
     The blocks wait for each other three times a round: after the search for parents, after the decisions, and after
-    the search for children. ``suspects`` has the lists of two rounds; the first is there, its length is
+    the search for children. ``listed`` has the suspects of two rounds; the first list is there, its length is
     ``control[SUSPECTS]``. Fallen vertices are appended to ``touched``. It stops where more than ``most`` edges were
     visited; a round counts as ROUND_VISITS.
     """
     into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
     out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
     pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
-    num_vertices = distances.shape[0]
+    tree, groups = Tree(distances, predecessors, unreached, nobody), Groups(labels, grouped)
+    suspects, num_vertices = Suspects(listed, queued, best), distances.shape[0]
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
     warp, warps = d_warps()
     count, phase, number = int(control[SUSPECTS]), 1, 0
     for base in range(warp * 32, count, warps * 32):
         i = base + d_lane()
-        v = int(suspects[i]) if i < count else 0
+        v = int(listed[i]) if i < count else 0
         d_push_rows(pulled, parts, 0, SUSPECT_PARTS, v, i < count)
     d_sync_grid(control, phase, ARRIVALS)
     seen, spent = 0, False
@@ -158,13 +189,10 @@ def k_invalidate(
             v, begin, end, other = d_open_part(pulled, parts, current, item)
             visits += end - begin
             for base in range(begin, end, 32):
-                d_support(pulled, other, v, base + d_lane(), end, distances, groups, grouped, nobody, best)
+                d_support(pulled, other, v, base + d_lane(), end, tree, groups, best)
         d_note_visits(control, d_word(SEEN, number), visits)
         d_sync_grid(control, phase + 1, ARRIVALS)
-        d_decide(
-            pulled, pushed, parts, suspects, current * num_vertices, count, nobody, unreached, distances, predecessors,
-            queued, best, touched,
-        )  # fmt: skip
+        d_decide(pushed, parts, tree, suspects, current * num_vertices, count, touched)
         d_sync_grid(control, phase + 2, ARRIVALS)
         visits = 0
         for item in range(warp, int(control[FALLEN_PARTS]), warps):
@@ -174,7 +202,7 @@ def k_invalidate(
                 child, _, _ = d_read_edge(pushed, other, base + d_lane(), end)
                 wanted = base + d_lane() < end and predecessors[child] == v and distances[child] != unreached
                 first, word = following * num_vertices, d_word(SUSPECTS, number + 1)
-                new = d_queue(queued, suspects, first, control, word, child, wanted)
+                new = d_queue(queued, listed, first, control, word, child, wanted)
                 d_push_rows(pulled, parts, following, d_word(SUSPECT_PARTS, number + 1), child, new)
         d_note_visits(control, d_word(SEEN, number), visits)
         phase += 3

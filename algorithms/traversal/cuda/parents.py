@@ -16,8 +16,17 @@ from dynstore.algorithms.rows.cuda.row_lists import (
     d_read_edge,
     d_warps,
 )
-from dynstore.algorithms.traversal.cuda.invalidation import d_explains, d_support
-from dynstore.algorithms.traversal.cuda.rounds import REFIT, SPENT, TIED, TOUCHED, VISITS, d_note_visits
+from dynstore.algorithms.traversal.cuda.invalidation import Groups, d_explains, d_support
+from dynstore.algorithms.traversal.cuda.rounds import (
+    REFIT,
+    SPENT,
+    TIED,
+    TOUCHED,
+    VISITS,
+    Changes,
+    Tree,
+    d_note_visits,
+)
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_ballot, d_lane
@@ -56,30 +65,30 @@ def d_note_ties(control, tie):
 
 
 @device
-def d_offer_parent(distances, predecessors, u, v, length, unreached):
+def d_offer_parent(tree, u, v, length):
     """Make ``u`` the parent of ``v`` if it is nearer and smaller (atomic minimum); return whether they tie."""
-    tie = False
-    if distances[u] != unreached and distances[u] <= distances[v] and d_explains(distances, u, v, length):
+    tie, distances = False, tree.distances
+    if distances[u] != tree.unreached and distances[u] <= distances[v] and d_explains(distances, u, v, length):
         if distances[u] == distances[v]:
             tie = u != v
-        elif u < predecessors[v]:
-            cuda.atomic.min(predecessors, v, u)
+        elif u < tree.predecessors[v]:
+            cuda.atomic.min(tree.predecessors, v, u)
     return tie
 
 
 @device
-def d_offer_changes(src, dst, slots, lengths, stride, both_ways, unreached, distances, predecessors, control):
+def d_offer_changes(pushed, changes, tree, control):
     """Stride over the changes: :func:`d_offer_parent` along an edge that is there."""
     warp, warps = d_warps()
-    for base in range(warp * 32, src.shape[0], warps * 32):
+    for base in range(warp * 32, changes.src.shape[0], warps * 32):
         i = base + d_lane()
         tie = False
-        if i < src.shape[0] and slots[i] >= 0:
-            u = int(src[i])
-            v = int(dst[i])
-            length = lengths[int(slots[i]) * stride]
-            tie = d_offer_parent(distances, predecessors, u, v, length, unreached)
-            if both_ways and d_offer_parent(distances, predecessors, v, u, length, unreached):
+        if i < changes.src.shape[0] and changes.slots[i] >= 0:
+            u = int(changes.src[i])
+            v = int(changes.dst[i])
+            length = pushed.first.lengths[int(changes.slots[i]) * pushed.first.stride]
+            tie = d_offer_parent(tree, u, v, length)
+            if pushed.both and d_offer_parent(tree, v, u, length):
                 tie = True
         d_note_ties(control, tie)
 
@@ -99,6 +108,7 @@ def k_refit(
     out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
     pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
+    tree, ungrouped = Tree(distances, predecessors, unreached, nobody), Groups(predecessors, 0)
     warp, warps = d_warps()
     lane = d_lane()
     if control[SPENT] != 0:  # the same in all threads
@@ -119,7 +129,7 @@ def k_refit(
         v, begin, end, other = d_open_part(pulled, parts, PULLED, item)
         visits += end - begin
         for base in range(begin, end, 32):
-            if d_support(pulled, other, v, base + lane, end, distances, predecessors, 0, nobody, best):
+            if d_support(pulled, other, v, base + lane, end, tree, ungrouped, best):
                 tie = True
     d_sync_grid(control, 2, ARRIVALS)
     for i in range(int(cuda.grid(1)), count, int(cuda.gridsize(1))):
@@ -131,11 +141,9 @@ def k_refit(
         visits += end - begin
         for base in range(begin, end, 32):
             v, length, live = d_read_edge(pushed, other, base + lane, end)
-            if live and d_offer_parent(distances, predecessors, u, v, length, unreached):
+            if live and d_offer_parent(tree, u, v, length):
                 tie = True
-    d_offer_changes(
-        src, dst, slots, pushed.first.lengths, stride, both_ways, unreached, distances, predecessors, control
-    )
+    d_offer_changes(pushed, Changes(src, dst, slots), tree, control)
     d_note_ties(control, tie)
     d_note_visits(control, VISITS, visits)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, NamedTuple
+
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
     Side,
@@ -17,6 +19,7 @@ from dynstore.algorithms.traversal.cuda.rounds import (
     ROUND_VISITS,
     SPENT,
     TOUCHED,
+    Changes,
     d_end_rounds,
     d_note_visits,
     d_word,
@@ -24,6 +27,9 @@ from dynstore.algorithms.traversal.cuda.rounds import (
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.warp import d_lane
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
 
 __all__ = ["k_relax"]
 
@@ -33,23 +39,44 @@ ARRIVALS, LOST_PARTS, NEAR_PARTS, SEEN = RELAXATION, RELAXATION + 1, RELAXATION 
 LOST = 2  # the number of the list of their parts; those of vertices that have come nearer are 0 and 1 in turn
 
 
+class Relaxed(NamedTuple):
+    """Distances that relaxation lowers, and the vertices that it has brought nearer.
+
+    Attributes
+    ----------
+    distances : array, shape (V,)
+    unreached, limit : number
+        The distance of vertices that are not reached; only distances below ``limit`` are written.
+    turns : array, shape (V,), int32
+        The last turn for which a vertex was listed; 0 for none, -1 for a lost vertex.
+    touched : array, shape (V,)
+        The list of all vertices whose distance has changed.
+    """
+
+    distances: Array
+    unreached: Any
+    limit: Any
+    turns: Array
+    touched: Array
+
+
 @device
-def d_reach(pushed, parts, touched, turns, turn, v, nearer):
+def d_reach(pushed, parts, relaxed, turn, v, nearer):
     """List the vertices of lanes whose distance has decreased, and their rows for the next turn.
 
-    All 32 lanes call. A vertex is listed once in a turn, and once in ``touched``. Atomics: maximum, two adds a warp.
+    All 32 lanes call. A vertex is listed once in a turn, and once as touched. Atomics: maximum, two adds a warp.
     """
     fresh = False
     if nearer:
-        last = cuda.atomic.max(turns, v, turn)
+        last = cuda.atomic.max(relaxed.turns, v, turn)
         fresh = last == 0
         nearer = last < turn
-    d_append_to(touched, parts.control, TOUCHED, v, fresh)
+    d_append_to(relaxed.touched, parts.control, TOUCHED, v, fresh)
     d_push_rows(pushed, parts, turn & 1, d_word(NEAR_PARTS, turn), v, nearer)
 
 
 @device
-def d_shorten(pushed, parts, touched, distances, limit, turns, turn, v, near, length, live):
+def d_shorten(pushed, parts, relaxed, turn, v, near, length, live):
     """Lower the distance of ``v`` to that over a neighbour at ``near``; list ``v`` if it was longer.
 
     All 32 lanes call. Atomics: minimum, and those of :func:`d_reach`. The plain read only saves atomics.
@@ -57,27 +84,27 @@ def d_shorten(pushed, parts, touched, distances, limit, turns, turn, v, near, le
     nearer = False
     if live:
         distance = near + length
-        if distance < limit and distance < distances[v]:
-            nearer = distance < cuda.atomic.min(distances, v, distance)
-    d_reach(pushed, parts, touched, turns, turn, v, nearer)
+        if distance < relaxed.limit and distance < relaxed.distances[v]:
+            nearer = distance < cuda.atomic.min(relaxed.distances, v, distance)
+    d_reach(pushed, parts, relaxed, turn, v, nearer)
 
 
 @device
-def d_pass_changes(pushed, parts, touched, src, dst, slots, unreached, limit, distances, turns):
+def d_pass_changes(pushed, parts, relaxed, changes):
     """Stride over the changes: an edge that is there may shorten its head's distance, in turn 1."""
     warp, warps = d_warps()
-    for base in range(warp * 32, src.shape[0], warps * 32):
+    for base in range(warp * 32, changes.src.shape[0], warps * 32):
         i = base + d_lane()
         for side in range(1 + pushed.both):
             u, v, slot = 0, 0, 0
-            live = i < src.shape[0] and slots[i] >= 0
+            live = i < changes.src.shape[0] and changes.slots[i] >= 0
             if live:
-                u, v, slot = int(src[i]), int(dst[i]), int(slots[i])
+                u, v, slot = int(changes.src[i]), int(changes.dst[i]), int(changes.slots[i])
                 if side == 1:
                     u, v = v, u
-            near = distances[u]
+            near = relaxed.distances[u]
             length = pushed.first.lengths[slot * pushed.first.stride]
-            d_shorten(pushed, parts, touched, distances, limit, turns, 1, v, near, length, live and near != unreached)
+            d_shorten(pushed, parts, relaxed, 1, v, near, length, live and near != relaxed.unreached)
 
 
 @kernel
@@ -95,6 +122,7 @@ def k_relax(
     out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
     pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
+    relaxed = Relaxed(distances, unreached, limit, turns, touched)
     warp, warps = d_warps()
     lane = d_lane()
     going = control[SPENT] == 0
@@ -113,17 +141,15 @@ def k_relax(
             if base + lane < sources.shape[0]:
                 v = int(sources[base + lane])
                 distances[v] = 0
-            d_reach(pushed, parts, touched, turns, 1, v, base + lane < sources.shape[0])
+            d_reach(pushed, parts, relaxed, 1, v, base + lane < sources.shape[0])
         for item in range(warp, int(control[LOST_PARTS]), warps):
             v, begin, end, other = d_open_part(pulled, parts, LOST, item)
             visits += end - begin
             for base in range(begin, end, 32):
                 u, length, live = d_read_edge(pulled, other, base + lane, end)
                 near = distances[u]
-                d_shorten(
-                    pushed, parts, touched, distances, limit, turns, 1, v, near, length, live and near != unreached
-                )
-        d_pass_changes(pushed, parts, touched, src, dst, slots, unreached, limit, distances, turns)
+                d_shorten(pushed, parts, relaxed, 1, v, near, length, live and near != unreached)
+        d_pass_changes(pushed, parts, relaxed, Changes(src, dst, slots))
     d_note_visits(control, d_word(SEEN, 1), visits)
     d_sync_grid(control, 2, ARRIVALS)
     turn, seen, spent = 1, int(control[d_word(SEEN, 1)]), False
@@ -139,7 +165,7 @@ def k_relax(
             near = distances[v]
             for base in range(begin, end, 32):
                 child, length, live = d_read_edge(pushed, other, base + lane, end)
-                d_shorten(pushed, parts, touched, distances, limit, turns, turn + 1, child, near, length, live)
+                d_shorten(pushed, parts, relaxed, turn + 1, child, near, length, live)
         turn += 1
         d_note_visits(control, d_word(SEEN, turn), visits)
         d_sync_grid(control, turn + 1, ARRIVALS)

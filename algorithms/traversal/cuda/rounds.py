@@ -1,11 +1,16 @@
-"""What the resident kernels that repair shortest paths share: their words of ``control``, and how they are ended."""
+"""What the resident kernels that repair shortest paths share: records, words of ``control``, and how they are ended."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from dynstore.cuda.compiler import cuda, device
 from dynstore.cuda.warp import d_lane
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
 
 __all__ = [
     "CONTROL_SIZE",
@@ -18,6 +23,8 @@ __all__ = [
     "TIED",
     "TOUCHED",
     "VISITS",
+    "Changes",
+    "Tree",
     "d_end_rounds",
     "d_note_visits",
     "d_word",
@@ -31,6 +38,32 @@ INVALIDATION, RELAXATION, REFIT = 8, 16, 24
 CONTROL_SIZE = 32
 # A round without work takes as long as so many visits.
 ROUND_VISITS = 2000
+
+
+class Changes(NamedTuple):
+    """Changed edges: their ends, and the slot of each, below 0 if it is not there any more."""
+
+    src: Array
+    dst: Array
+    slots: Array
+
+
+class Tree(NamedTuple):
+    """A shortest-path tree.
+
+    Attributes
+    ----------
+    distances, predecessors : array, shape (V,)
+    unreached : number
+        The distance of vertices that are not reached.
+    nobody : int
+        A number above those of all vertices.
+    """
+
+    distances: Array
+    predecessors: Array
+    unreached: Any
+    nobody: Any
 
 
 @device

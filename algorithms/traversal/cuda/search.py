@@ -10,6 +10,7 @@ from dynstore.algorithms.rows.cuda.common import d_has_bit, d_lowest_bit, fill
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
     STEP_SLOTS,
+    WorkLists,
     count_warps,
     d_add_block,
     d_find_slot,
@@ -244,7 +245,7 @@ def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fre
     pulled = d_is_bottom_up(notes, step, num_vertices, can_pull)
     if pulled and d_is_bottom_up(notes, step + 1, num_vertices, can_pull):
         return
-    after = d_note(step + 1)
+    lists, after = WorkLists(short, rows, begins, notes), d_note(step + 1)
     warps = int(cuda.gridsize(1)) >> 5
     size = 0
     slots = 0
@@ -262,9 +263,7 @@ def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fre
                     visited[word] = now
         if not pulled:
             d_mark_words(distances, new, word, warps, level)
-        vertices, their_slots = d_list_words(
-            offsets, new, word, warps, board, notes, after + LISTS, short, rows, begins
-        )
+        vertices, their_slots = d_list_words(offsets, new, word, warps, board, lists, after + LISTS)
         size += vertices
         slots += their_slots
     if not pulled:

@@ -11,16 +11,17 @@ from dynstore.algorithms.rows.cuda.cut_rows import CutRows
 from dynstore.algorithms.rows.cuda.rows import (
     RESERVE_BOARD,
     STEP_SLOTS,
+    WorkLists,
     count_warps,
     d_add_block,
-    d_find_slot,
+    d_find_slots,
     d_is_short,
     d_list_words,
     d_num_items,
     d_num_pieces,
     d_open_piece,
     d_read_bits,
-    d_take_slot,
+    d_take_slots,
     make_lists,
 )
 from dynstore.algorithms.traversal.cuda.zero_edges import place_over_ties
@@ -114,14 +115,12 @@ def d_shorten(keys, pending, child, key):
 
 
 @device
-def d_relax_slots(
-    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-):  # fmt: skip
-    """Shorten the children's distances in four slots, where these are ``live``; their loads overlap."""
-    child0, key0, shorter0 = d_try_edge(indices, weights, keys, near, limit, slot0, live0)
-    child1, key1, shorter1 = d_try_edge(indices, weights, keys, near, limit, slot1, live1)
-    child2, key2, shorter2 = d_try_edge(indices, weights, keys, near, limit, slot2, live2)
-    child3, key3, shorter3 = d_try_edge(indices, weights, keys, near, limit, slot3, live3)
+def d_relax_slots(indices, weights, keys, pending, near, limit, slots):
+    """Shorten the children's distances in four ``slots``; their loads overlap."""
+    child0, key0, shorter0 = d_try_edge(indices, weights, keys, near, limit, slots.places[0], slots.live[0])
+    child1, key1, shorter1 = d_try_edge(indices, weights, keys, near, limit, slots.places[1], slots.live[1])
+    child2, key2, shorter2 = d_try_edge(indices, weights, keys, near, limit, slots.places[2], slots.live[2])
+    child3, key3, shorter3 = d_try_edge(indices, weights, keys, near, limit, slots.places[3], slots.live[3])
     if shorter0:
         d_shorten(keys, pending, child0, key0)
     if shorter1:
@@ -148,13 +147,8 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
             parent, base, first, last = d_open_piece(offsets, rows, begins, item)
             near = keys[parent].view(weights.dtype)
             for place in range(lane, last + 1, STEP_SLOTS):
-                slot0, live0 = d_find_slot(valid, base, first, last, place)
-                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                d_relax_slots(
-                    indices, weights, keys, pending, near, limit, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-                )  # fmt: skip
+                slots = d_find_slots(valid, base, first, last, place)
+                d_relax_slots(indices, weights, keys, pending, near, limit, slots)
         else:
             i = (item - pieces) * 32 + lane
             if i < shorts:
@@ -163,14 +157,8 @@ def k_relax_frontier(offsets, indices, valid, weights, short, rows, begins, leng
                 begin = int(offsets[parent])
                 bits = d_read_bits(valid, begin, int(offsets[parent + 1]))
                 while bits != 0:
-                    slot0, live0, bits = d_take_slot(begin, bits)
-                    slot1, live1, bits = d_take_slot(begin, bits)
-                    slot2, live2, bits = d_take_slot(begin, bits)
-                    slot3, live3, bits = d_take_slot(begin, bits)
-                    d_relax_slots(
-                        indices, weights, keys, pending, near, limit,
-                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
-                    )  # fmt: skip
+                    slots, bits = d_take_slots(begin, bits)
+                    d_relax_slots(indices, weights, keys, pending, near, limit, slots)
 
 
 @kernel
@@ -182,6 +170,7 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
     """
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     lows = cuda.shared.array(1, np.float64)
+    lists = WorkLists(short, rows, begins, lengths)
     least = notes[2 * d_note(step) + LEAST]
     idle = lengths[d_note(step)] == 0
     threshold = notes[2 * d_note(step) + THRESHOLD]
@@ -221,7 +210,7 @@ def k_list_near(offsets, lengths, notes, step, scale, distances, pending, short,
                 new = taken
         if new != 0:
             pending[word] = held & ~new
-        d_list_words(offsets, new, word, warps, board, lengths, d_note(step + 1), short, rows, begins)
+        d_list_words(offsets, new, word, warps, board, lists, d_note(step + 1))
     if waits < np.inf:
         cuda.atomic.min(lows, 0, waits)
     cuda.syncthreads()
@@ -245,14 +234,12 @@ def d_keep_parent(predecessors, parent, child):
 
 
 @device
-def d_keep_parents(
-    indices, weights, distances, predecessors, parent, own, slot0, live0, slot1, live1, slot2, live2, slot3, live3
-):
-    """Keep ``parent`` for the children in four slots, where these are ``live``; their loads overlap."""
-    child0, kept0 = d_try_parent(indices, weights, distances, own, slot0, live0)
-    child1, kept1 = d_try_parent(indices, weights, distances, own, slot1, live1)
-    child2, kept2 = d_try_parent(indices, weights, distances, own, slot2, live2)
-    child3, kept3 = d_try_parent(indices, weights, distances, own, slot3, live3)
+def d_keep_parents(indices, weights, distances, predecessors, parent, own, slots):
+    """Keep ``parent`` for the children in four ``slots``; their loads overlap."""
+    child0, kept0 = d_try_parent(indices, weights, distances, own, slots.places[0], slots.live[0])
+    child1, kept1 = d_try_parent(indices, weights, distances, own, slots.places[1], slots.live[1])
+    child2, kept2 = d_try_parent(indices, weights, distances, own, slots.places[2], slots.live[2])
+    child3, kept3 = d_try_parent(indices, weights, distances, own, slots.places[3], slots.live[3])
     if kept0:
         d_keep_parent(predecessors, parent, child0)
     if kept1:
@@ -280,14 +267,8 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if own == unreached:
                 last = np.int32(-1)
             for place in range(lane, last + 1, STEP_SLOTS):
-                slot0, live0 = d_find_slot(valid, base, first, last, place)
-                slot1, live1 = d_find_slot(valid, base, first, last, place + 32)
-                slot2, live2 = d_find_slot(valid, base, first, last, place + 64)
-                slot3, live3 = d_find_slot(valid, base, first, last, place + 96)
-                d_keep_parents(
-                    indices, weights, distances, predecessors, parent, own,
-                    slot0, live0, slot1, live1, slot2, live2, slot3, live3,
-                )  # fmt: skip
+                slots = d_find_slots(valid, base, first, last, place)
+                d_keep_parents(indices, weights, distances, predecessors, parent, own, slots)
         else:
             parent = (item - pieces) * 32 + lane
             begin = 0
@@ -301,14 +282,8 @@ def k_find_parents(offsets, indices, valid, weights, rows, begins, lengths, dist
             if d_is_short(begin, end):
                 bits = d_read_bits(valid, begin, end)
                 while bits != 0:
-                    slot0, live0, bits = d_take_slot(begin, bits)
-                    slot1, live1, bits = d_take_slot(begin, bits)
-                    slot2, live2, bits = d_take_slot(begin, bits)
-                    slot3, live3, bits = d_take_slot(begin, bits)
-                    d_keep_parents(
-                        indices, weights, distances, predecessors, parent, own,
-                        slot0, live0, slot1, live1, slot2, live2, slot3, live3,
-                    )  # fmt: skip
+                    slots, bits = d_take_slots(begin, bits)
+                    d_keep_parents(indices, weights, distances, predecessors, parent, own, slots)
 
 
 @kernel
