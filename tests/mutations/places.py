@@ -249,8 +249,8 @@ HOST_CODE = [
     Mutation(
         "answer-forgets-how-an-edge-began",
         "dynstore/graph/delta.py",
-        "for change in changes[::-1] for part",
-        "for change in changes for part",
+        "for part in parts[::-1]:",
+        "for part in parts:",
         (f"{ALGORITHMS}/test_followed_updates.py",),
     ),
 ]
