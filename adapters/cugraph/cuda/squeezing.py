@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["squeeze"]
+__all__ = ["Columns", "Words", "squeeze"]
 
 LEAF = 32
 # Four blocks fit on a multiprocessor: the number of reads in flight limits the kernel.

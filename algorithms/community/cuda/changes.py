@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["update_triangles"]
+__all__ = ["ChangedEdge", "update_triangles"]
 
 
 class ChangedEdge(NamedTuple):

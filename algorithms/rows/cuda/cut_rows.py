@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["CutPieces", "CutRows", "d_fetch_piece"]
+__all__ = ["CutPieces", "CutRows", "SplitRows", "d_fetch_piece"]
 
 # Rows that a thread reads together, so that the reads overlap.
 COUNTED_ROWS = 2 if SIMULATED else 4

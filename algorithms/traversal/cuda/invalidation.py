@@ -32,7 +32,7 @@ from dynstore.cuda.warp import d_lane
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["Groups", "d_explains", "d_support", "k_find_suspects", "k_invalidate"]
+__all__ = ["Groups", "Suspects", "d_explains", "d_support", "k_find_suspects", "k_invalidate"]
 
 # Words of ``control`` behind INVALIDATION: arrivals; three lengths of the suspects' parts, for three rounds in turn;
 # the length of the parts of fallen vertices; three counts of visits.

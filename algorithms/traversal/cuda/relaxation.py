@@ -31,7 +31,7 @@ from dynstore.cuda.warp import d_lane
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["k_relax"]
+__all__ = ["Relaxed", "k_relax"]
 
 # Words of ``control`` behind RELAXATION: arrivals; the length of the lost vertices' parts; three lengths of the parts
 # of vertices that have come nearer; three counts of visits.
