@@ -150,8 +150,8 @@ CUDA = [
     Mutation(
         "first-weight-of-an-edge-wins",
         "dynstore/batches/cuda/weighted.py",
-        "weights[order[last] >> shift]",
-        "weights[order[before + 1] >> shift]",
+        "rows.weights[rows.order[last] >> shift]",
+        "rows.weights[rows.order[before + 1] >> shift]",
         ("tests/batches/test_weighted_cuda.py",),
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynstore.batches.unsorted import WeightedRows
     from dynstore.typing import Array
 
-__all__ = ["keep_rows", "sort_weighted", "start_keeping"]
+__all__ = ["SortedRows", "WeightedEdges", "keep_rows", "sort_weighted", "start_keeping"]
 
 # Where blocks of these kernels arrive: another kernel on the same ``control`` uses the standard entry.
 (KEEPING_ARRIVALS,) = declare("sorted plan", KEEPING_ARRIVALS=ARRIVALS + 1)
@@ -45,6 +45,33 @@ class _Layout(NamedTuple):
 
 # Without the row, which is sorted along with the key.
 WIDE = _Layout(1 << 31, 32, 0, 0)
+
+
+class SortedRows(NamedTuple):
+    """The rows of a weighted batch, sorted.
+
+    Attributes
+    ----------
+    keys : array
+        Source and destination of each, in the high and the low half; ascending.
+    order : array
+        Their numbers in the batch; ``mirrored``: row 2 i and the mirror image behind it have the weight i.
+    mirrored : bool
+    weights : array
+    """
+
+    keys: Array
+    order: Array
+    mirrored: Any
+    weights: Array
+
+
+class WeightedEdges(NamedTuple):
+    """Where the edges of a weighted batch are written, each once: sources, destinations, weights."""
+
+    src: Array
+    dst: Array
+    weights: Array
 
 
 def _choose_layout(num_vertices: int, num_rows: int) -> _Layout:
@@ -146,13 +173,13 @@ def d_sum_run(order, shift, weights, first, apart, count):
 
 
 @device
-def d_resolve_runs(keys, order, mirrored, weights, adding, ends, count, out_src, out_dst, out_weights):
-    """Write the edge of each of ``count`` runs, and its weight: the last row's, or the sum of all.
+def d_resolve_runs(rows, adding, ends, count, out):
+    """Write the edge of each of ``count`` runs, and its weight: the last row's, or if ``adding`` the sum of all.
 
     A self-loop is its own mirror image: both are in the run, next to each other, and the second is left out of the sum.
     """
     base, end = d_chunk(count)
-    shift = np.int64(1) if mirrored else np.int64(0)
+    shift = np.int64(1) if rows.mirrored else np.int64(0)
     while base < end:
         i = base + cuda.threadIdx.x
         last, before = np.int64(0), np.int64(0)
@@ -160,16 +187,16 @@ def d_resolve_runs(keys, order, mirrored, weights, adding, ends, count, out_src,
         if i < end:
             last = np.int64(ends[i])
             before = np.int64(ends[i - 1]) if i > 0 else np.int64(-1)
-            key = np.int64(keys[last])
-            out_src[i] = np.int32(key >> 32)
-            out_dst[i] = np.int32(key & 0xFFFFFFFF)
+            key = np.int64(rows.keys[last])
+            out.src[i] = np.int32(key >> 32)
+            out.dst[i] = np.int32(key & 0xFFFFFFFF)
         if adding:
-            apart = np.int64(1) if mirrored and (key >> 32) == (key & 0xFFFFFFFF) else np.int64(0)
-            total = d_sum_run(order, shift, weights, before + 1, apart, (last - before) >> apart)
+            apart = np.int64(1) if rows.mirrored and (key >> 32) == (key & 0xFFFFFFFF) else np.int64(0)
+            total = d_sum_run(rows.order, shift, rows.weights, before + 1, apart, (last - before) >> apart)
             if i < end:
-                out_weights[i] = total
+                out.weights[i] = total
         elif i < end:
-            out_weights[i] = weights[order[last] >> shift]
+            out.weights[i] = rows.weights[rows.order[last] >> shift]
         base += cuda.blockDim.x
 
 
@@ -180,11 +207,12 @@ def k_keep_rows(keys, order, mirrored, weights, adding, ends, out_src, out_dst, 
     Leaves the numbers of keys and of self-loops in ``control``.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    rows, out = SortedRows(keys, order, mirrored, weights), WeightedEdges(out_src, out_dst, out_weights)
     d_count_runs(keys, control, board)
     d_sync_grid(control, 1, KEEPING_ARRIVALS)
     d_list_runs(keys, ends, control, board)
     d_sync_grid(control, 2, KEEPING_ARRIVALS)
-    d_resolve_runs(keys, order, mirrored, weights, adding, ends, control[RUNS], out_src, out_dst, out_weights)
+    d_resolve_runs(rows, adding, ends, control[RUNS], out)
 
 
 def sort_weighted(backend: Backend, rows: WeightedRows, num_vertices: int) -> tuple[Array, Array, Array, int]:

@@ -17,7 +17,7 @@ from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid, read_totals
 from dynstore.stores.pma.cuda.locate import FOUND_LOOPS, d_locate_keys
-from dynstore.stores.pma.cuda.records import SearchedSlots
+from dynstore.stores.pma.cuda.records import Items, SearchedSlots
 from dynstore.stores.table.cuda.search import d_find_lower_bound
 from dynstore.stores.table.slots import ABSENT, PRESENT, TOMBSTONE, SearchResult
 
@@ -143,7 +143,7 @@ def d_count_between(leaves, count, first, end):
 
 
 @device
-def d_may_write(valid, before, leaves, num_items, tombstone_leaves, num_tombstones, first, end, limit, inserting):
+def d_may_write(valid, before, items, first, end, limit):
     """Return whether the leaves [first, end) stay within the limit, updates placed at lower heights included."""
     if end - first > WARP:
         count = before[(end + 31) >> 5] - before[first >> 5]
@@ -151,9 +151,9 @@ def d_may_write(valid, before, leaves, num_items, tombstone_leaves, num_tombston
         count = np.int64(0)
         for leaf in range(first, end):
             count += np.int64(cuda.popc(valid[leaf]))
-    changed, bound = d_count_between(leaves, num_items, first, end), limit * ((end - first) * 32)
-    if inserting:
-        return count + changed + d_count_between(tombstone_leaves, num_tombstones, first, end) <= bound
+    changed, bound = d_count_between(items.leaves, items.num_items, first, end), limit * ((end - first) * 32)
+    if items.change > 0:
+        return count + changed + d_count_between(items.tombstone_leaves, items.num_tombstones, first, end) <= bound
     return count - changed >= bound
 
 
@@ -179,15 +179,14 @@ def k_climb_level(
     are written to their ranks.
     """
     board = cuda.shared.array(BOARD, np.int64)
+    items = Items(all_leaves, num_items, tombstone_leaves, num_tombstones, 1 if inserting else -1)
     chunk_first, chunk_end = d_chunk(np.int64(count))
     for k in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
         leaf = np.int64(leaves[k])
         if k == 0 or leaves[k - 1] >> height != leaf >> height:
             first = (leaf >> height) << height
             end = min(first + (np.int64(1) << height), num_leaves)
-            fits = at_top or d_may_write(
-                valid, before, all_leaves, num_items, tombstone_leaves, num_tombstones, first, end, limit, inserting
-            )
+            fits = at_top or d_may_write(valid, before, items, first, end, limit)
             verdicts[k] = 1 if fits else 0
     d_sync_grid(control, 1)
     refused, windows = np.int64(0), np.int64(0)

@@ -10,7 +10,7 @@ from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import d_leave_sum, d_sync_grid
 from dynstore.cuda.warp import d_lane, d_scan_lanes, d_shuffle, d_sum_lanes, d_sync_warp
-from dynstore.stores.gpma_plus.cuda.bucket_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS
+from dynstore.stores.gpma_plus.cuda.bucket_layout import COUNT, HEAD, PLACES, SOURCES, TARGETS, Leaves
 from dynstore.stores.pma.cuda.leaf_insert import d_lowest_bit
 from dynstore.stores.pma.cuda.windows import COUNTS, d_chunk_blocks, d_scan_counts
 
@@ -56,22 +56,24 @@ class PlacedKeys(NamedTuple):
 
 
 @device
-def d_count_leaf(valid, marks, lists, leaf):
+def d_count_leaf(leaves, leaf):
     """Return a leaf's edges, in the high half, and its new keys, in the low half: of the bucket, or restored."""
     count = np.int64(0)
-    if leaf < lists.shape[0]:
-        word = valid[leaf]
-        keys = np.int64(cuda.popc(np.uint32(marks[leaf] & ~word))) + np.int64(lists[leaf, COUNT])
+    if leaf < leaves.lists.shape[0]:
+        word = leaves.valid[leaf]
+        keys = np.int64(cuda.popc(np.uint32(leaves.marks[leaf] & ~word))) + np.int64(leaves.lists[leaf, COUNT])
         count = (np.int64(cuda.popc(word)) << 32) | keys
     return count
 
 
 @device
-def d_write_keys(src, dst, restored, pairs, leaf, key, stop, to, new):
-    """A lane writes a leaf's keys from place ``to`` on: ``key`` to ``stop`` of its bucket, and the ``restored`` slots.
+def d_write_keys(src, dst, leaves, pairs, leaf, key, to, new):
+    """A lane writes a leaf's keys from place ``to`` on: those of its bucket, from ``key`` on, and the restored slots.
 
     Keys of the bucket precede the slot that they go before.
     """
+    restored = np.uint32(leaves.marks[leaf] & ~leaves.valid[leaf])
+    stop = key + np.int64(leaves.lists[leaf, COUNT])
     while key < stop or restored != 0:
         slot = leaf * 32 + d_lowest_bit(restored)  # behind the leaf where there is none
         place = np.int64(pairs[PLACES, min(key, np.int64(pairs.shape[1]) - 1)])
@@ -91,12 +93,12 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
     Also count the edges ``before`` each block of 32 leaves. A warp owns one block of leaves after the other.
     """
     board = cuda.shared.array(BOARD, np.int64)
-    new = PlacedKeys(places, new_src, new_dst)
+    leaves, new = Leaves(valid, marks, lists), PlacedKeys(places, new_src, new_dst)
     lane, warps, counts = d_lane(), np.int64(cuda.blockDim.x >> 5), before[1:]
     first, end = d_chunk_blocks(np.int64(counts.shape[0]))
     block, total = first + (cuda.threadIdx.x >> 5), np.int64(0)
     while block < end:
-        count = d_sum_lanes(d_count_leaf(valid, marks, lists, (block << 5) + lane))
+        count = d_sum_lanes(d_count_leaf(leaves, (block << 5) + lane))
         if lane == 0:
             counts[block] = count
             total += count
@@ -110,13 +112,12 @@ def k_order_lists(src, dst, valid, marks, lists, pairs, before, places, new_src,
     block = first + (cuda.threadIdx.x >> 5)
     while block < end:
         leaf, up_to = (block << 5) + lane, counts[block]
-        keys = np.int32(d_count_leaf(valid, marks, lists, leaf) & KEYS)
+        keys = np.int32(d_count_leaf(leaves, leaf) & KEYS)
         keys_up_to = d_scan_lanes(keys)
         to = (up_to & KEYS) - d_shuffle(keys_up_to, 31) + np.int64(np.int32(keys_up_to - keys))
         d_sync_warp()  # all lanes have read the count
         if lane == 0:
             counts[block] = up_to >> 32
         if keys > 0:
-            key, restored = np.int64(lists[leaf, HEAD]) - 1, np.uint32(marks[leaf] & ~valid[leaf])
-            d_write_keys(src, dst, restored, pairs, leaf, key, key + np.int64(lists[leaf, COUNT]), to, new)
+            d_write_keys(src, dst, leaves, pairs, leaf, np.int64(lists[leaf, HEAD]) - 1, to, new)
         block += warps

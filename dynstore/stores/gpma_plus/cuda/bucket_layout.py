@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -61,6 +61,9 @@ __all__ = [
     "WIDE_WINDOWS",
     "Leaves",
     "LinkedBuckets",
+    "SortedBuckets",
+    "WindowHeap",
+    "WindowLeaves",
     "d_count_elements",
     "d_fits",
     "d_is_covered",
@@ -145,6 +148,36 @@ class LinkedBuckets(NamedTuple):
     control: Array
 
 
+class SortedBuckets(NamedTuple):
+    """Sorted buckets and their windows, as all threads that write them share them."""
+
+    table: Array
+    pairs: Array
+    control: Array
+
+
+class WindowHeap(NamedTuple):
+    """What all threads share while leaves climb.
+
+    Attributes
+    ----------
+    nodes : array of uint32 words
+        The heap of windows, a bit each: MARKED, CLAIMED and COVERED.
+    groups : array
+        For each group of leaves how many elements it has, and how many leaves with buckets (``bucket_windows.py``).
+    """
+
+    nodes: Array
+    groups: Array
+
+
+class WindowLeaves(NamedTuple):
+    """The leaves of a window: the first one, and how many."""
+
+    first: Any
+    count: Any
+
+
 def fits(totals: Sequence[int], most_new: int, most_leaves: int) -> bool:
     """Return whether planning succeeded with at most ``most_new`` new edges and ``most_leaves`` leaves."""
     planned = (totals[STOPPED] == 0) & (totals[TOO_WIDE] == 0)  # no short circuit: all reads overlap
@@ -162,9 +195,10 @@ def d_make_window(first_leaf, height):
 
 @device
 def d_leaves_of(window, num_leaves):
-    """Return the first leaf of a window and its number of leaves, in a graph of ``num_leaves``; int32."""
+    """Return the leaves of a window, in a graph of ``num_leaves``, as ``WindowLeaves``; int32."""
     first = np.int32(window >> HEIGHT_BITS)
-    return first, np.int32(min(np.int64(1) << (window & ((1 << HEIGHT_BITS) - 1)), num_leaves - first))
+    count = np.int32(min(np.int64(1) << (window & ((1 << HEIGHT_BITS) - 1)), num_leaves - first))
+    return WindowLeaves(first, count)
 
 
 @device

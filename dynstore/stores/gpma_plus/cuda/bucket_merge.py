@@ -18,8 +18,10 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     ROWS,
     SOURCES,
     TARGETS,
+    WindowLeaves,
     d_count_elements,
 )
+from dynstore.stores.pma.cuda.records import Edge
 from dynstore.stores.pma.cuda.redistribute import d_divide_by
 from dynstore.stores.pma.cuda.row_offsets import d_write_rows_by_warp
 
@@ -32,16 +34,16 @@ NARROW_SLOTS = 2 * NARROW_COLUMN
 
 
 @device
-def d_count_window(leaves, first_leaf, num_leaves, before):
+def d_count_window(leaves, window, before):
     """The block's first warp writes the number of elements, keys included, ``before`` each leaf of the window."""
     lane, total = d_lane(), np.int64(0)
     if cuda.threadIdx.x < WARP:
-        for base in range(0, num_leaves, WARP):
+        for base in range(0, window.count, WARP):
             count = np.int64(0)
-            if base + lane < num_leaves:
-                count = d_count_elements(leaves, first_leaf + base + lane)
+            if base + lane < window.count:
+                count = d_count_elements(leaves, window.first + base + lane)
             count = d_scan_lanes_64(count)
-            if base + lane < num_leaves:
+            if base + lane < window.count:
                 before[np.uint32(base + lane + 1)] = total + count
             total += d_shuffle(count, 31)
         if lane == 0:
@@ -50,9 +52,9 @@ def d_count_window(leaves, first_leaf, num_leaves, before):
 
 
 @device
-def d_read_list(leaves, first_leaf, num_leaves, base):
+def d_read_list(leaves, window, base):
     """Return a leaf's word, first key and number of keys; behind the last leaf, those of the last."""
-    leaf = np.uint64(first_leaf + min(np.int64(base >> 5), num_leaves - 1))
+    leaf = np.uint64(window.first + min(np.int64(base >> 5), window.count - 1))
     return (
         np.uint32(leaves.valid[leaf] | leaves.marks[leaf]),
         np.int32(leaves.lists[leaf, HEAD]) - np.int32(1),
@@ -61,19 +63,19 @@ def d_read_list(leaves, first_leaf, num_leaves, base):
 
 
 @device
-def d_gather_column(column, new_column, places, leaves, first_leaf, num_leaves, before, values, start):
+def d_gather_column(column, new_column, places, leaves, window, before, values, start):
     """The block's warps merge one column of some leaves with that of their keys, into ``values`` from ``start`` on.
 
     While a warp waits for the keys of a leaf, it reads where those of its next leaf are.
     """
     lane, base = d_lane(), np.int64(cuda.threadIdx.x) - d_lane()
-    word, begin, num_keys = d_read_list(leaves, first_leaf, num_leaves, base)
-    while base < num_leaves * 32:
-        value, key = column[np.uint64(first_leaf * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
+    word, begin, num_keys = d_read_list(leaves, window, base)
+    while base < window.count * 32:
+        value, key = column[np.uint64(window.first * 32 + base + lane)], np.uint32(max(begin, np.int32(0)))
         if np.int32(lane) < num_keys:
             key = np.uint32(begin + np.int32(lane))
-        new_value, place = new_column[key], places[key] - (first_leaf * 32 + base)
-        next_word, next_begin, next_num_keys = d_read_list(leaves, first_leaf, num_leaves, base + cuda.blockDim.x)
+        new_value, place = new_column[key], places[key] - (window.first * 32 + base)
+        next_word, next_begin, next_num_keys = d_read_list(leaves, window, base + cuda.blockDim.x)
         keys_before = np.int64(before[np.uint32(base >> 5)])
         if np.int32(lane) < num_keys:
             edges_before = np.int64(cuda.popc(word)) if place > 31 else d_count_lower(word, place)
@@ -110,23 +112,23 @@ def d_write_slots(slots, first_leaf, size, elements, base, values, start):
 
 
 @device
-def d_merge_window(slots, leaves, pairs, first_leaf, num_leaves, values, before):
+def d_merge_window(slots, leaves, pairs, window, values, before):
     """The block merges each leaf of a window with its keys, one column after the other, then writes the slots.
 
     ``values`` and ``before`` are in shared memory.
     """
-    thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(num_leaves * 32)
-    d_count_window(leaves, first_leaf, num_leaves, before)
-    elements = np.int32(before[np.uint32(num_leaves)])
-    d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, first_leaf, num_leaves, before, values, 0)
+    thread, lane, size = np.int32(cuda.threadIdx.x), np.int32(d_lane()), np.int32(window.count * 32)
+    d_count_window(leaves, window, before)
+    elements = np.int32(before[np.uint32(window.count)])
+    d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, window, before, values, 0)
     inverse = 1.0 / size
     for place in range(thread, size, cuda.blockDim.x):
         element = d_divide_by((place + 1) * elements - 1, size, inverse)
-        slots.dst[first_leaf * 32 + place] = values[np.uint32(element)]
+        slots.dst[window.first * 32 + place] = values[np.uint32(element)]
     cuda.syncthreads()  # the values have been read
-    d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, first_leaf, num_leaves, before, values, 0)
+    d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, window, before, values, 0)
     for base in range(thread - lane, size, cuda.blockDim.x):
-        d_write_slots(slots, first_leaf, size, elements, base, values, 0)
+        d_write_slots(slots, window.first, size, elements, base, values, 0)
     cuda.syncthreads()  # the values have been read
 
 
@@ -145,10 +147,10 @@ def d_read_keys(pairs, begin, num_keys, leaf):
 
 
 @device
-def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_column):
+def d_put_leaf(values, start, word, num_keys, place, edge, key):
     """The warp writes the elements of a leaf and its keys in order to shared memory, from ``start`` on.
 
-    ``place``: of the lane's key in the leaf, 0 to 32.
+    ``edge``: of the lane's slot; ``place``: of the lane's ``key`` in the leaf, 0 to 32.
     """
     lane, keys_before = np.int32(d_lane()), np.int32(0)
     for other in range(num_keys):
@@ -156,24 +158,25 @@ def d_put_leaf(values, start, word, num_keys, place, row, column, new_row, new_c
     if lane < num_keys:
         edges_before = cuda.popc(word) if place > 31 else d_count_lower(word, place)
         at = np.uint32(start + lane + np.int32(edges_before))
-        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = new_row, new_column
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = key.src, key.dst
     if (word >> np.uint32(lane)) & np.uint32(1) != 0:
         at = np.uint32(start + keys_before + np.int32(d_count_lower(word, lane)))
-        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = row, column
+        values[at], values[np.uint32(at + np.uint32(NARROW_COLUMN))] = edge.src, edge.dst
 
 
 @device
-def d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values):
+def d_merge_by_warp(slots, leaves, pairs, window, values):
     """The warp merges each leaf of a warp window with its keys, then writes the slots.
 
     Two leaves, both columns, are merged at once, so their reads overlap; meanwhile the next two are read.
     ``values`` is shared memory; each warp has a part of it.
     """
+    first_leaf, num_leaves = window
     lane, size, last = np.int32(d_lane()), np.int32(num_leaves * 32), np.int32(num_leaves - 1)
     start = np.int32((cuda.threadIdx.x >> 5) * NARROW_SLOTS)
     row, column = d_read_slots(slots.src, slots.dst, first_leaf)
     row1, column1 = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(1), last))
-    word, begin, num_keys = d_read_list(leaves, first_leaf, num_leaves, lane * 32)
+    word, begin, num_keys = d_read_list(leaves, window, lane * 32)
     if lane > last:
         word, num_keys = np.uint32(0), np.int32(0)
     begin, count = max(begin, np.int32(0)), np.int32(np.int32(cuda.popc(word)) + num_keys)
@@ -188,12 +191,12 @@ def d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values):
         next_row, next_column = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(number + 2), last))
         next_row1, next_column1 = d_read_slots(slots.src, slots.dst, first_leaf + min(np.int32(number + 3), last))
         d_put_leaf(
-            values, d_shuffle(before, number), np.uint32(d_shuffle(np.int32(word), number)), keys, place, row, column,
-            new_row, new_column,
+            values, d_shuffle(before, number), np.uint32(d_shuffle(np.int32(word), number)), keys, place,
+            Edge(row, column, 0), Edge(new_row, new_column, 0),
         )  # fmt: skip
         d_put_leaf(
             values, d_shuffle(before, number + 1), np.uint32(d_shuffle(np.int32(word), number + 1)), keys1, place1,
-            row1, column1, new_row1, new_column1,
+            Edge(row1, column1, 0), Edge(new_row1, new_column1, 0),
         )  # fmt: skip
         row, column, row1, column1 = next_row, next_column, next_row1, next_column1
     d_sync_warp()
@@ -206,12 +209,13 @@ def d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values):
 
 
 @device
-def d_merge_giant(slots, leaves, pairs, first_leaf, num_leaves, scratch, before, board, control, waits):
+def d_merge_giant(slots, leaves, buckets, window, scratch, before, board, waits):
     """All blocks merge a grid window, each some of its leaves, to ``scratch``; then all write its slots.
 
     Two grid waits, after the first ``waits``. Behind the first, earlier contents of scratch have been read.
     """
-    first_leaf, num_leaves, thread = np.int64(first_leaf), np.int64(num_leaves), np.int64(cuda.threadIdx.x)
+    control, pairs, thread = buckets.control, buckets.pairs, np.int64(cuda.threadIdx.x)
+    first_leaf, num_leaves = np.int64(window.first), np.int64(window.count)
     share = (num_leaves + cuda.gridDim.x - 1) // cuda.gridDim.x
     leaf = first_leaf + min(cuda.blockIdx.x * share, num_leaves)
     last = min(leaf + share, first_leaf + num_leaves)
@@ -227,12 +231,12 @@ def d_merge_giant(slots, leaves, pairs, first_leaf, num_leaves, scratch, before,
         elements += control[SUMS + ROWS * MAX_RESIDENT_BLOCKS + block]
     elements = d_sum_block(elements, board)
     while leaf < last:
-        part = min(last - leaf, np.int64(MAX_LEAVES))
-        d_count_window(leaves, leaf, part, before)
-        d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, leaf, part, before, scratch[0], rank)
-        d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, leaf, part, before, scratch[1], rank)
-        rank += before[part]
-        leaf += part
+        part = WindowLeaves(leaf, min(last - leaf, np.int64(MAX_LEAVES)))
+        d_count_window(leaves, part, before)
+        d_gather_column(slots.src, pairs[SOURCES], pairs[PLACES], leaves, part, before, scratch[0], rank)
+        d_gather_column(slots.dst, pairs[TARGETS], pairs[PLACES], leaves, part, before, scratch[1], rank)
+        rank += before[part.count]
+        leaf += part.count
         cuda.syncthreads()  # the counts have been read
     d_sync_grid(control, waits + 2, GIANT_ARRIVALS)
     lane, size, inverse = d_lane(), num_leaves * 32, 1.0 / (num_leaves * 32)

@@ -39,6 +39,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     WIDE_WINDOWS,
     Leaves,
     LinkedBuckets,
+    WindowHeap,
     d_count_elements,
     d_make_window,
 )
@@ -236,14 +237,15 @@ def d_choose_far(lists, table, groups, num_full, num_leaves, top, nodes, control
 
 
 @device
-def d_choose_windows(leaves, num_leaves, limits, nodes, groups, table, control, waits, board):
+def d_choose_windows(leaves, num_leaves, limits, heap, table, control, waits, board):
     """Choose the windows for sorted buckets: a leaf if it has room. ``waits``: how many grid waits came before.
 
     Leaves without room climb inside their groups; one more wait. If one of them would climb beyond its group, all
-    groups are counted and all leaves climb again; bits in a heap of windows, ``nodes``, show the highest windows; three
-    more waits. Then the totals are final. For the tables see ``bucket_layout``. The caller sets ``control[LEAVES]`` to
+    groups are counted and all leaves climb again; bits in the heap of windows show the highest windows; three more
+    waits. Then the totals are final. For the tables see ``bucket_layout``. The caller sets ``control[LEAVES]`` to
     the number of leaves with buckets; this adds the other leaves of wider windows.
     """
+    nodes, groups = heap
     num_full = control[FULL]
     if num_full > 0:
         total = d_choose_in_groups(leaves, table, num_full, num_leaves, limits, nodes, control)
@@ -264,7 +266,7 @@ def d_choose_windows(leaves, num_leaves, limits, nodes, groups, table, control, 
 
 
 @device
-def d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, waits, board):
+def d_plan_windows(leaves, num_leaves, batch, limits, heap, buckets, waits, board):
     """Sort each bucket and, after a grid wait, choose the windows; ``waits`` as in ``d_choose_windows``."""
     if cuda.grid(1) == 0:
         buckets.control[LEAVES] = buckets.control[LISTED]
@@ -273,7 +275,7 @@ def d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, wa
     d_leave_sum(buckets.control, OTHER_LOOPS, loops, board)
     waits += 1
     d_sync_grid(buckets.control, waits)
-    d_choose_windows(leaves, num_leaves, limits, nodes, groups, buckets.table, buckets.control, waits, board)
+    d_choose_windows(leaves, num_leaves, limits, heap, buckets.table, buckets.control, waits, board)
 
 
 @partial(kernel, max_registers=PLAN_REGISTERS)
@@ -286,7 +288,7 @@ def k_plan_lists(
     leaves, batch = Leaves(valid, marks, lists), BatchRows(edge_src, edge_dst, mirrored)
     limits, buckets = Limits(lower, upper, top), LinkedBuckets(following, table, pairs, control)
     if control[STOPPED] == 0:  # the same in all threads
-        d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, 0, board)
+        d_plan_windows(leaves, num_leaves, batch, limits, WindowHeap(nodes, groups), buckets, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
 
 
@@ -300,5 +302,5 @@ def k_choose_windows(
     if cuda.grid(1) == 0:  # atomic: other blocks may have added their leaves
         cuda.atomic.add(control, LEAVES, control[LISTED])
     if control[STOPPED] == 0:  # the same in all threads
-        d_choose_windows(leaves, num_leaves, limits, nodes, groups, table, control, 0, board)
+        d_choose_windows(leaves, num_leaves, limits, WindowHeap(nodes, groups), table, control, 0, board)
     d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)

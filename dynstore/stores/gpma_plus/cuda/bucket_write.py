@@ -31,6 +31,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     WIDE,
     WIDE_WINDOWS,
     Leaves,
+    SortedBuckets,
     d_fits,
     d_is_covered,
     d_leaves_of,
@@ -91,12 +92,13 @@ def d_read_keys(table, nodes, number, is_listed, has_windows):
 
 
 @device
-def d_write_leaves(slots, marks, nodes, table, pairs, control, board, number, may_write):
+def d_write_leaves(slots, marks, nodes, buckets, board, number, may_write):
     """Each lane inserts a bucket's keys into their leaf by ``d_shift_keys``, unless a wider window has the leaf.
 
     All lanes of the warp call. No lane inserts any unless ``may_write``. Leaves whose first or last row changes go to a
     list (an atomic add a warp): the row offsets at their edges are written later.
     """
+    table, pairs, control = buckets
     is_listed = may_write & (number < control[LISTED])
     leaf, begin, num_keys = d_read_keys(table, nodes, np.uint32(number), is_listed, control[FULL] > 0)
     places, word = pairs[PLACES], np.uint32(slots.valid[leaf] | marks[leaf])
@@ -108,12 +110,12 @@ def d_write_leaves(slots, marks, nodes, table, pairs, control, board, number, ma
 
 
 @device
-def d_write_all_leaves(slots, marks, nodes, table, pairs, control, board):
+def d_write_all_leaves(slots, marks, nodes, buckets, board):
     """All warps share the windows of one leaf evenly, a lane each: a warp with fewer leaves takes fewer steps."""
-    num_listed, warps, lane = control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
+    num_listed, warps, lane = buckets.control[LISTED], np.int64(cuda.gridsize(1) >> 5), d_lane()
     each = min(max((num_listed + warps - 1) // warps, np.int64(1)), np.int64(WARP))
     for first in range((cuda.grid(1) >> 5) * each, num_listed, warps * each):
-        d_write_leaves(slots, marks, nodes, table, pairs, control, board, first + lane, lane < each)
+        d_write_leaves(slots, marks, nodes, buckets, board, first + lane, lane < each)
 
 
 @kernel
@@ -125,7 +127,7 @@ def k_write_leaves(src, dst, valid, offsets, marks, nodes, table, pairs, control
     board = cuda.shared.array(THREADS, np.uint32)
     slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
     if d_fits(control, most_new, most_leaves):  # the same in all threads
-        d_write_all_leaves(slots, marks, nodes, table, pairs, control, board)
+        d_write_all_leaves(slots, marks, nodes, SortedBuckets(table, pairs, control), board)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS, threads=WIDE_THREADS)
@@ -142,12 +144,13 @@ def k_merge_wide(
     if control[WIDE] + control[GIANT] == 0 or not d_fits(control, most_new, most_leaves):  # the same in all threads
         return
     slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
+    buckets = SortedBuckets(table, pairs, control)
     for i in range(cuda.blockIdx.x, control[WIDE], cuda.gridDim.x):
-        first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, i], src.shape[0] >> 5)
-        d_merge_window(slots, leaves, pairs, first_leaf, num_leaves, values, before)
+        window = d_leaves_of(table[WIDE_WINDOWS, i], src.shape[0] >> 5)
+        d_merge_window(slots, leaves, pairs, window, values, before)
     for i in range(control[GIANT]):
-        first_leaf, num_leaves = d_leaves_of(table[WIDE_WINDOWS, table.shape[1] - 1 - i], src.shape[0] >> 5)
-        d_merge_giant(slots, leaves, pairs, first_leaf, num_leaves, scratch, before, board, control, 2 * i)
+        window = d_leaves_of(table[WIDE_WINDOWS, table.shape[1] - 1 - i], src.shape[0] >> 5)
+        d_merge_giant(slots, leaves, buckets, window, scratch, before, board, 2 * i)
 
 
 @device
@@ -196,16 +199,17 @@ def d_restore_first(valid, marks, lists, nodes, num_tiles):
 
 
 @device
-def d_merge_narrow(slots, leaves, table, pairs, control, values):
+def d_merge_narrow(slots, leaves, buckets, values):
     """Warps merge warp windows, the last warps first: they had the fewest leaves to write.
 
     If there are more windows than warps, each warp that is done claims the next one: some are wider than others.
     """
+    table, pairs, control = buckets
     warps, narrow = np.int64(cuda.gridsize(1) >> 5), control[NARROW]
     i = warps - 1 - (cuda.grid(1) >> 5)
     while i < narrow:
-        first_leaf, num_leaves = d_leaves_of(table[NARROW_WINDOWS, i], slots.src.shape[0] >> 5)
-        d_merge_by_warp(slots, leaves, pairs, first_leaf, num_leaves, values)
+        window = d_leaves_of(table[NARROW_WINDOWS, i], slots.src.shape[0] >> 5)
+        d_merge_by_warp(slots, leaves, pairs, window, values)
         i = warps
         if d_lane() == 0 and narrow > warps:
             i += cuda.atomic.add(control, TAKEN, 1)
@@ -226,7 +230,7 @@ def k_write_windows(
     may_write = d_fits(control, most_new, most_leaves)  # the same in all threads
     slots, leaves = Slots(src, dst, dst, False, valid, offsets, far_rows), Leaves(valid, marks, lists)
     if may_write:
-        d_merge_narrow(slots, leaves, table, pairs, control, values)
+        d_merge_narrow(slots, leaves, SortedBuckets(table, pairs, control), values)
         if control[RESTORED] > 0 and num_tiles > 0:
             d_restore_first(valid, marks, lists, nodes, num_tiles)
         elif control[RESTORED] > 0:

@@ -25,6 +25,8 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
     WIDE,
     Leaves,
     LinkedBuckets,
+    SortedBuckets,
+    WindowHeap,
     d_fits,
     d_leaves_of,
 )
@@ -60,7 +62,7 @@ def d_clear_scratch(marks, nodes, lists, table, control, far_rows, num_rows):
         lists[leaf, COUNT], lists[leaf, HEAD] = 0, 0
         marks[min(np.uint32(position >> np.uint32(5)), np.uint32(lists.shape[0] - 1))] = 0
     for i in range(cuda.grid(1), control[NARROW], cuda.gridsize(1)):
-        nodes[COVERED, d_leaves_of(table[NARROW_WINDOWS, i], lists.shape[0])[0] >> 5] = 0
+        nodes[COVERED, d_leaves_of(table[NARROW_WINDOWS, i], lists.shape[0]).first >> 5] = 0
     if control[FAR] > 0:
         for i in range(cuda.grid(1), nodes.shape[1], cuda.gridsize(1)):
             for row in range(HEAP_ROWS):
@@ -91,12 +93,13 @@ def k_insert_lists(
     d_list_batch(searched, batch, leaves, buckets, states, board)
     d_sync_grid(control, 1)
     if control[STOPPED] == 0:  # this and all conditions below are the same in all threads
-        d_plan_windows(leaves, num_leaves, batch, limits, nodes, groups, buckets, 1, board)
+        d_plan_windows(leaves, num_leaves, batch, limits, WindowHeap(nodes, groups), buckets, 1, board)
     if cuda.grid(1) == cuda.gridsize(1) - 1:  # the last warp has the fewest leaves to write
         d_post_totals(control, mailbox, ticket)
     if d_fits(control, most_new, most_leaves) and control[WIDE] + control[GIANT] == 0:
-        d_write_all_leaves(slots, marks, nodes, table, pairs, control, changed)
-        d_merge_narrow(slots, leaves, table, pairs, control, values)
+        planned = SortedBuckets(table, pairs, control)
+        d_write_all_leaves(slots, marks, nodes, planned, changed)
+        d_merge_narrow(slots, leaves, planned, values)
         if control[RESTORED] > 0:
             d_restore_keys(valid, table[POSITIONS], states, num_rows, lists, nodes)
         d_write_starts(src, offsets, table, control, far_rows)

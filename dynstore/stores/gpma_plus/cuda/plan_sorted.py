@@ -132,7 +132,7 @@ def k_plan_update(
     highest = d_climb_leaves(valid, before, items, limits, num_leaves, marks)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, waits + 4)
-    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
+    d_cover_leaves(items, num_leaves, top, control[HIGHEST], marks, heights, control, board)
     d_sync_grid(control, waits + 5)
     d_collect_windows(valid, before, items, num_leaves, heights, control, board, out)
     fits = control[INVALID_ID] == 0 and num_items + num_tombstones <= most_new and control[NUM_LEAVES] <= most_leaves

@@ -53,6 +53,7 @@ from dynstore.stores.gpma_plus.cuda.tile_keys import (
 from dynstore.stores.gpma_plus.cuda.tile_shift import d_shift_leaf, d_stays_in_row
 from dynstore.stores.pma.cuda.leaf_insert import d_write_leaf_rows
 from dynstore.stores.pma.cuda.partition import INVALID_ID_ROWS
+from dynstore.stores.pma.cuda.records import Slots
 from dynstore.stores.pma.cuda.row_offsets import d_write_far_rows
 from dynstore.stores.pma.cuda.tiles import (
     HELD,
@@ -164,14 +165,15 @@ def d_mark_found(words, marked, at, is_there):
 
 
 @device
-def d_find_rows(rows, j, end, pair, low, high, tile, work, buckets, writes):
+def d_find_rows(rows, j, end, bounds, tile, work, buckets, writes):
     """Threads stride over the rows among which a tile's are: claim edges that are there, note the keys of absent ones.
 
     If the tile ``writes``, positions are not written. A leaf ``crosses`` if a key would move edges of other rows.
 
-    ``pair``, ``low``, ``high``: what ``d_read_bounds`` returns for the thread's first row. ``sums``, shared: the
-    block's part of the totals.
+    ``bounds``: what ``d_read_bounds`` returns for the thread's first row. ``sums``, shared: the block's part of the
+    totals.
     """
+    pair, low, high = bounds
     first_slot = d_first_slot(tile)
     while j < end:
         row, column = np.int32(pair >> 32), np.int32(pair)
@@ -190,9 +192,8 @@ def d_find_rows(rows, j, end, pair, low, high, tile, work, buckets, writes):
             if not is_there:
                 k = np.uint32(cuda.atomic.add(work.counts, ABSENT_ROWS, np.int32(1)))
                 if k < MAX_ABSENT:
-                    note = d_make_note(
-                        at, np.uint32(np.uint32(first_slot + at) - low), np.uint32(high - first_slot) - at
-                    )
+                    behind = np.uint32(np.uint32(first_slot + at) - low)
+                    note = d_make_note(at, behind, np.uint32(high - first_slot) - at)
                     leaf = d_leaf_of(note)
                     before = cuda.atomic.add(work.rows_of_leaf, leaf, np.uint32(1))
                     work.keys[k], work.noted[k] = pair, d_with_rank(note, np.int32(before))
@@ -309,7 +310,7 @@ def d_send_keys(work, num_keys, tile, buckets):
 
 
 @device
-def d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_rows):
+def d_write_leaves(slots, work, tile, buckets):
     """Each of the first threads owns a leaf to be shifted and inserts its keys. Claimed tombstones get their bits.
 
     In leaves that get keys, the bits are written with the keys, unless the leaf has a bucket. Leaves whose first or
@@ -320,17 +321,18 @@ def d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_row
         number = np.uint32(work.to_shift[thread])
         leaf = np.uint32(first_leaf + number)
         word, changed = d_shift_leaf(
-            src, dst, work, d_first_slot(tile), number, np.uint32(work.words[number] | work.marked[number]),
+            slots.src, slots.dst, work, d_first_slot(tile), number, np.uint32(work.words[number] | work.marked[number]),
             work.firsts[number], work.rows_of_leaf[number],
         )  # fmt: skip
-        valid[leaf] = word
+        slots.valid[leaf] = word
         if changed != 0:
-            has_moved = d_write_leaf_rows(src, offsets, np.uint64(leaf) << np.uint64(5), changed, far_rows)
+            base = np.uint64(leaf) << np.uint64(5)
+            has_moved = d_write_leaf_rows(slots.src, slots.offsets, base, changed, slots.far_rows)
     if thread < TILE_LEAVES and work.rows_of_leaf[thread] == 0 and work.marked[thread] != 0:
-        valid[np.uint32(first_leaf + thread)] = np.uint32(work.words[thread] | work.marked[thread])
-    place = d_claim(control, MOVED, has_moved)
+        slots.valid[np.uint32(first_leaf + thread)] = np.uint32(work.words[thread] | work.marked[thread])
+    place = d_claim(buckets.control, MOVED, has_moved)
     if has_moved:
-        table[NARROW_WINDOWS, np.uint32(table.shape[1] - 1 - place)] = np.int32(leaf)
+        buckets.table[NARROW_WINDOWS, np.uint32(buckets.table.shape[1] - 1 - place)] = np.int32(leaf)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
@@ -369,6 +371,7 @@ def k_list_pieces(
         held, words, marked, keys, noted, by_leaf, rows_of_leaf, firsts, crosses, to_shift, shifted, counts, claims,
         sums, has_repeated,
     )  # fmt: skip
+    slots = Slots(src, dst, dst, False, valid, offsets, far_rows)
     rows, buckets = Rows(offsets, dst, ordered, shift), Buckets(lists, table, states, pairs, control)
     writes = ordering[INVALID_ID_ROWS] == 0
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
@@ -380,13 +383,13 @@ def k_list_pieces(
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
             # Before the tile is read, so that both reads overlap.
-            pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            bounds = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_tile(dst, tile, held)
             d_hold_words(valid, tile, words, marked)
             d_clear_counts(work)
             d_await_copies()
             cuda.syncthreads()
-            d_find_rows(rows, j, end, pair, low, high, tile, work, buckets, writes)
+            d_find_rows(rows, j, end, bounds, tile, work, buckets, writes)
             cuda.syncthreads()
             num_keys = np.uint32(min(counts[ABSENT_ROWS], np.int32(MAX_ABSENT)))
             listed_place, full_place = d_place_leaves(
@@ -399,7 +402,7 @@ def k_list_pieces(
             d_mark_marks(marked, tile, marks, (listed_place != NOWHERE) | (not writes))
             if writes:  # the same in all threads
                 cuda.syncthreads()
-                d_write_leaves(src, dst, valid, offsets, work, tile, table, control, far_rows)
+                d_write_leaves(slots, work, tile, buckets)
         tile, turn = d_next_tile(following, turn, claimed), np.uint32(turn ^ np.uint32(1))  # all threads have read
     for row in range(cuda.threadIdx.x, TOTALS, THREADS):
         if sums[row] > 0:

@@ -125,7 +125,7 @@ def k_order_words(words, table, depth, ordered):
 
 
 @device
-def d_order_words(words, table, depth, growth, num_leaves, ordered, counts, control, board):
+def d_order_words(levels, growth, num_leaves, ordered, counts, control, board):
     """Copy the validity words in order, count the edges of blocks of 32, and add up each share's sum.
 
     Four neighbouring threads own a block, 8 words each.
@@ -138,7 +138,8 @@ def d_order_words(words, table, depth, growth, num_leaves, ordered, counts, cont
         for k in range(8):
             leaf = (block << 5) + part * 8 + k
             if block < end and leaf < num_leaves:
-                count += np.int32(cuda.popc(d_order_word(words, table, depth, growth, leaf, ordered)))
+                word = d_order_word(levels.words, levels.table, levels.depth, growth, leaf, ordered)
+                count += np.int32(cuda.popc(word))
         for step in (1, 2):
             count += d_shuffle(count, d_lane() ^ step)
         if part == 0 and block < end:
@@ -236,7 +237,7 @@ def k_plan_levels(
     num_leaves, items = np.int64(1) << top, Items(leaves, num_items, none, np.int64(0), change)
     counts = before[1 : ((num_leaves + 31) >> 5) + 1]
     d_renumber(positions, count, growth)
-    d_order_words(words, table, depth, growth, num_leaves, ordered, counts, control, board)
+    d_order_words(levels, growth, num_leaves, ordered, counts, control, board)
     if cuda.grid(1) == 0:
         before[0] = 0
     d_sync_grid(control, waits + 2)
@@ -249,7 +250,7 @@ def k_plan_levels(
     else:
         d_climb_leaves(ordered, before, items, Limits(low, high, top), num_leaves, marks)
     d_sync_grid(control, waits + 5)
-    d_cover_leaves(leaves, num_items, num_leaves, top, top, marks, heights, control, board)
+    d_cover_leaves(items, num_leaves, top, top, marks, heights, control, board)
     d_sync_grid(control, waits + 6)
     d_count_covered(marks, top, control, board)
     out = WindowArrays(

@@ -166,7 +166,7 @@ def k_plan_packing(
     highest = d_climb_leaves(left, before, items, Limits(low, high, top), num_leaves, nodes)
     d_leave_greatest(control, HIGHEST, highest)
     d_sync_grid(control, 3)
-    d_cover_leaves(leaves, num_items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
+    d_cover_leaves(items, num_leaves, top, control[HIGHEST], nodes, heights, control, board)
     d_sync_grid(control, 4)
     d_collect_windows(left, before, items, num_leaves, heights, control, board, out)
     fits = control[NUM_LEAVES] <= most_leaves and control[NUM_SCRATCH_LEAVES] <= most_scratch_leaves

@@ -63,12 +63,13 @@ def d_mark_present(words, marked, at, is_there):
 
 
 @device
-def d_find_rows(rows, j, end, pair, low, high, tile, work, positions, states):
+def d_find_rows(rows, j, end, bounds, tile, work, positions, states):
     """Threads stride over the rows among which a tile's are, and claim each present edge once.
 
-    ``pair``, ``low``, ``high``: what ``d_read_bounds`` returns for the thread's first row. Returns how many edges the
-    thread has claimed, how many of them are self-loops, and whether an edge was not present.
+    ``bounds``: what ``d_read_bounds`` returns for the thread's first row. Returns how many edges the thread has
+    claimed, how many of them are self-loops, and whether an edge was not present.
     """
+    pair, low, high = bounds
     found, loops, missing = np.int32(0), np.int32(0), False
     first_slot = d_first_slot(tile)
     while j < end:
@@ -141,14 +142,12 @@ def k_find_pieces(
         if begin < end:  # the same in all threads
             j = np.uint32(begin + np.uint32(cuda.threadIdx.x))
             # Before the tile is read, so that both reads overlap.
-            pair, low, high = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
+            bounds = d_read_bounds(offsets, ordered, min(j, np.uint32(end - np.uint32(1))))
             d_hold_tile(dst, tile, held)
             d_hold_words(valid, tile, words, marked)
             d_await_copies()
             cuda.syncthreads()
-            some_found, some_loops, some_missing = d_find_rows(
-                rows, j, end, pair, low, high, tile, work, positions, states
-            )
+            some_found, some_loops, some_missing = d_find_rows(rows, j, end, bounds, tile, work, positions, states)
             found, loops = np.int32(found + some_found), np.int32(loops + some_loops)
             missing |= some_missing
             cuda.syncthreads()

@@ -16,7 +16,8 @@ from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
 from dynstore.cuda.grid import CONTROL_SIZE, d_chunk, d_leave_sum, d_sum_blocks_before, d_sync_grid
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_count_lower, d_lane
-from dynstore.stores.pma.cuda.rebalance import Columns, Writing
+from dynstore.stores.pma.cuda.rebalance import Writing
+from dynstore.stores.pma.cuda.records import Columns
 from dynstore.stores.pma.cuda.redistribute import (
     d_bound_places,
     d_count_not_above,
@@ -31,7 +32,7 @@ from dynstore.stores.table.cuda.search import d_find_lower_bound
 from dynstore.stores.table.slots import ABSENT, PRESENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
@@ -55,8 +56,8 @@ class Merging(NamedTuple):
         Edges before each block of leaves of the table.
     places : array
         The slots of the table that the absent keys go before.
-    added : arrays
-        The columns of these keys.
+    added : Columns
+        These keys.
     """
 
     before: Array
@@ -113,25 +114,25 @@ def d_find_slots(rank, num_elements, num_slots, inverse):
 
 
 @device
-def d_show_element(row, column, weights, at, slot, end, out_src, out_dst, out_weights):
+def d_show_element(row, column, weights, at, slot, end, out):
     """Write an element to its slots, at least one, with the weight ``weights[at]`` if there are weights."""
-    place, stop, weighted = np.uint64(slot), np.uint64(end), out_weights.shape[0] > 0
+    place, stop, weighted = np.uint64(slot), np.uint64(end), out.weights.shape[0] > 0
     following, third = place + np.uint64(1), place + np.uint64(2)
-    out_src[place] = row
-    out_dst[place] = column
+    out.src[place] = row
+    out.dst[place] = column
     if weighted:
-        out_weights[place] = weights[at]
+        out.weights[place] = weights[at]
     if following < stop:
-        out_src[following] = row
-        out_dst[following] = column
+        out.src[following] = row
+        out.dst[following] = column
         if weighted:
-            out_weights[following] = weights[at]
+            out.weights[following] = weights[at]
     if third < stop:  # the loop starts here, so that most elements need none
         for more in range(np.int64(third), np.int64(stop)):
-            out_src[more] = row
-            out_dst[more] = column
+            out.src[more] = row
+            out.dst[more] = column
             if weighted:
-                out_weights[more] = weights[at]
+                out.weights[more] = weights[at]
 
 
 @device
@@ -165,6 +166,7 @@ def k_merge_all(
     first, end = np.int32(block * LEAVES_TOGETHER), np.int32(min((block + 1) * LEAVES_TOGETHER, num_leaves))
     if first >= end:
         return
+    out = Columns(out_src, out_dst, out_weights)
     final, inverse, mine = np.int32(end - 1), np.float64(1) / elements, np.uint32(ONE << np.uint32(lane))
     lower = np.uint32(mine - ONE)
     edges, below = (
@@ -185,7 +187,7 @@ def k_merge_all(
             if is_valid:
                 begin = slot + np.int32(dividend * inverse)
                 stop = slot + np.int32((dividend + slots) * inverse)
-                d_show_element(row, column, weights, base + lane, begin, stop, out_src, out_dst, out_weights)
+                d_show_element(row, column, weights, base + lane, begin, stop, out)
             dividend = rest + np.float64(count) * slots
             step = np.int32(dividend * inverse)
             slot, rest = slot + step, dividend - np.float64(step) * elements
@@ -197,12 +199,12 @@ def k_merge_all(
             if is_valid:
                 rank = edges + d_count_lower(word, lane) + d_count_not_above(places, below, bound, base + lane)
                 begin, stop = d_find_slots(rank, num_elements, num_slots, inverse)
-                d_show_element(row, column, weights, base + lane, begin, stop, out_src, out_dst, out_weights)
+                d_show_element(row, column, weights, base + lane, begin, stop, out)
             for i in range(below + lane, bound, WARP):
                 place = places[i] - base
                 rank = edges + i + (np.int64(count) if place > 31 else d_count_lower(word, place))
                 begin, stop = d_find_slots(rank, num_elements, num_slots, inverse)
-                d_show_element(new_src[i], new_dst[i], new_weights, i, begin, stop, out_src, out_dst, out_weights)
+                d_show_element(new_src[i], new_dst[i], new_weights, i, begin, stop, out)
             edges += count
             below = bound
             slot, rest = d_start_slots(edges + below, num_elements, num_slots, inverse)
@@ -275,10 +277,10 @@ def plan_merge(
             max(states.shape[0], num_leaves >> 3, 1),
             num_leaves, old.valid, *edges, positions, states, before, places, *added, control,
         )  # fmt: skip
-    return reserve(), Merging(before, places, added)
+    return reserve(), Merging(before, places, Columns(*added))
 
 
-def plan_spread(backend: Backend, new: SlotArrays, scratch: Columns) -> Writing:
+def plan_spread(backend: Backend, new: SlotArrays, scratch: Sequence[Array]) -> Writing:
     """Return the plan that writes all edges from scratch to ``new``."""
     num_leaves, nothing = new.num_slots >> 5, backend.nothing(np.int64)
     far_rows = backend.zeros(far_rows_size(new.num_vertices), np.int64)
@@ -292,7 +294,7 @@ def merge(
 ) -> None:  # fmt: skip
     """Write the union of a table and a batch to ``new``, whose ``num_edges`` is its size."""
     sizes = new.num_edges, new.num_slots
-    out: Columns = with_weights(new.src, new.dst, new.weights)
+    out = with_weights(new.src, new.dst, new.weights)
     k_merge_all.launch_warps(
         -(-(old.num_slots >> 5) // LEAVES_TOGETHER),
         *with_weights(old.src, old.dst, old.weights), old.valid, plan.before, plan.places, *plan.added,

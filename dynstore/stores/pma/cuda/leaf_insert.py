@@ -11,7 +11,7 @@ import numpy as np
 
 from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_find_owner, d_lane, d_scan_lanes, d_shuffle, d_sync_warp
-from dynstore.stores.pma.cuda.records import NewKeys, Slots
+from dynstore.stores.pma.cuda.records import Edge, NewKeys, Slots
 from dynstore.stores.pma.cuda.row_offsets import d_write_rows
 from dynstore.stores.pma.cuda.windows import WINDOWS
 
@@ -86,7 +86,7 @@ def d_move_elements(slots, board, leaf, gap, is_up, left):
 
 
 @device
-def d_shift_in(slots, board, leaf, word, place, row, column, weight, wanted):
+def d_shift_in(slots, board, leaf, word, place, edge, wanted):
     """Each lane, if ``wanted``, inserts an edge before slot ``place`` of its own leaf, which has a gap.
 
     Keys keep their order, and the first slot of a run stays the first. Returns the gap that is filled. All lanes call.
@@ -99,11 +99,11 @@ def d_shift_in(slots, board, leaf, word, place, row, column, weight, wanted):
     before = slots.src[at]
     d_move_elements(slots, board, leaf, gap, is_up, left)
     if wanted:
-        slots.dst[at] = column
+        slots.dst[at] = edge.dst
         if slots.is_weighted:
-            slots.weights[at] = weight
-        if row != before:
-            slots.src[at] = row
+            slots.weights[at] = edge.weight
+        if edge.src != before:
+            slots.src[at] = edge.src
             cuda.atomic.or_(board, cuda.threadIdx.x, np.uint32(1) << np.uint32(target))
     d_sync_warp()
     return gap
@@ -157,11 +157,11 @@ def d_shift_keys(slots, new, board, leaf, word, begin, num_keys):
     board[cuda.threadIdx.x] = 0
     place, row, column, weight = d_read_key(new, slots.is_weighted, begin, num_keys, number)
     while d_ballot(number < num_keys) != 0:
-        wanted, this_row, this_column, this_weight = number < num_keys, row, column, weight
+        wanted, this_key = number < num_keys, Edge(row, column, weight)
         this_place = d_move_place(np.int32(np.int64(place) - (np.int64(leaf) << 5)), filled)
         number = np.int32(number + np.int32(1))
         place, row, column, weight = d_read_key(new, slots.is_weighted, begin, num_keys, number)
-        gap = d_shift_in(slots, board, leaf, word, this_place, this_row, this_column, this_weight, wanted)
+        gap = d_shift_in(slots, board, leaf, word, this_place, this_key, wanted)
         if wanted:
             word = np.uint32(word | np.uint32(1) << np.uint32(gap))
             if gap >= this_place:

@@ -18,6 +18,7 @@ from dynstore.cuda.grid import d_sync_grid
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.memory import d_load_two
 from dynstore.cuda.warp import d_lane, d_scan_lanes, d_shuffle
+from dynstore.stores.pma.cuda.records import BatchRows
 from dynstore.stores.table.cuda.arguments import with_room
 from dynstore.typing import MAX_INT32
 
@@ -69,9 +70,9 @@ def d_share_rows(count):
 
 
 @device
-def d_read_pair(edge_src, edge_dst, mirrored, i, end, num_vertices):
+def d_read_pair(batch, i, end, num_vertices):
     """Return source and destination of a row before ``end``, in the high and the low half; -1 for an invalid id."""
-    row, column = d_read_row(edge_src, edge_dst, mirrored, np.int64(min(i, np.uint32(end - np.uint32(1)))))
+    row, column = d_read_row(batch.src, batch.dst, batch.mirrored, np.int64(min(i, np.uint32(end - np.uint32(1)))))
     row = row if np.uint64(row) < np.uint64(num_vertices) else np.int64(-1)
     column = column if np.uint64(column) < np.uint64(num_vertices) else np.int64(-1)
     return (row << 32) | (column & np.int64(0xFFFFFFFF))
@@ -138,7 +139,7 @@ def d_choose_ranges(offsets, dst, pairs, shift, ranges):
 
 
 @device
-def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges):
+def d_read_tile(offsets, dst, batch, shift, i, end, pairs, ranges):
     """Read the thread's rows of a tile, and the counter of each row's range; of no row, that of the lane.
 
     No row is read behind a branch, so that all reads of the thread overlap.
@@ -146,7 +147,7 @@ def d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs
     num_vertices = np.int64(offsets.shape[0] - 1)
     for k in range(ROWS_EACH):
         at = np.uint32(i + np.uint32(k) * STEP)
-        pairs[k] = d_read_pair(edge_src, edge_dst, mirrored, at, end, num_vertices)
+        pairs[k] = d_read_pair(batch, at, end, num_vertices)
     d_choose_ranges(offsets, dst, pairs, shift, ranges)
     for k in range(ROWS_EACH):
         is_there = np.uint32(i + np.uint32(k) * STEP) < end
@@ -269,6 +270,7 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     pairs = cuda.local.array(ROWS_EACH, np.int64)  # these are registers
     ranges = cuda.local.array(ROWS_EACH, np.uint32)
     places = cuda.local.array(ROWS_EACH, np.int32)
+    batch = BatchRows(edge_src, edge_dst, mirrored)
     first, end = d_share_rows(np.uint32(d_count_rows(edge_src, mirrored)))
     i = np.uint32(first + np.uint32(cuda.threadIdx.x))
     tiles = max(np.int32(np.uint32(end - first + TILE - np.uint32(1)) // TILE), np.int32(1))
@@ -276,7 +278,7 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     for at in range(cuda.threadIdx.x, COUNTERS, BLOCK):
         counts[at] = 0
     for _ in range(tiles):
-        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        d_read_tile(offsets, dst, batch, shift, i, end, pairs, ranges)
         is_invalid_id |= d_is_any_invalid_id(pairs)
         cuda.syncthreads()  # so that places of the last tile are behind those of all others
         d_take_places(counts, ranges, places)
@@ -300,7 +302,7 @@ def k_order_rows(offsets, dst, edge_src, edge_dst, mirrored, shift, control, tot
     cuda.syncthreads()
     i = np.uint32(first + np.uint32(cuda.threadIdx.x))
     for _ in range(1, tiles):
-        d_read_tile(offsets, dst, edge_src, edge_dst, mirrored, shift, i, end, pairs, ranges)
+        d_read_tile(offsets, dst, batch, shift, i, end, pairs, ranges)
         d_take_places(counts, ranges, places)
         d_write_pairs(ordered, ranges, places, pairs)
         i = np.uint32(i + TILE)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchRows",
     "Columns",
+    "Edge",
     "Items",
     "KeyLists",
     "Limits",
@@ -64,6 +65,14 @@ class Columns(NamedTuple):
     src: Array
     dst: Array
     weights: Array
+
+
+class Edge(NamedTuple):
+    """An edge, or a key; ``weight`` is any number unless the graph is weighted."""
+
+    src: Any
+    dst: Any
+    weight: Any
 
 
 class BatchRows(NamedTuple):

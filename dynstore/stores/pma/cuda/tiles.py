@@ -24,6 +24,7 @@ __all__ = [
     "MARKED",
     "MAX_ABSENT",
     "TILE_LEAVES",
+    "RowBounds",
     "Rows",
     "count_tiles",
     "d_claim_tile",
@@ -58,6 +59,22 @@ class Rows(NamedTuple):
     dst: Array
     ordered: Array
     shift: Any
+
+
+class RowBounds(NamedTuple):
+    """A row of the batch, and where the slots of its source are.
+
+    Attributes
+    ----------
+    pair : int64
+        Source and destination, in the high and the low half.
+    low, high : uint32
+        The first slot, and the last + 1.
+    """
+
+    pair: Any
+    low: Any
+    high: Any
 
 
 def fits_tiles(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
@@ -128,10 +145,10 @@ def d_is_of_tile(offsets, dst, row, column, tile, shift):
 
 @device
 def d_read_bounds(offsets, ordered, j):
-    """Return a row of the batch, source and destination in one number, and where its source's slots begin and end."""
+    """Return a row of the batch, and where its source's slots begin and end, as ``RowBounds``."""
     pair, last = ordered[j], np.uint32(offsets.shape[0] - 1)
     row = np.uint32(max(np.int32(pair >> 32), np.int32(0)))
-    return pair, np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last)])
+    return RowBounds(pair, np.uint32(offsets[row]), np.uint32(offsets[min(np.uint32(row + np.uint32(1)), last)]))
 
 
 @device

@@ -317,25 +317,25 @@ def d_climb_leaves(valid, before, items, limits, num_leaves, marks):
 
 
 @device
-def d_cover_leaves(leaves, num_items, num_leaves, top, highest, marks, heights, control, board):
+def d_cover_leaves(items, num_leaves, top, highest, marks, heights, control, board):
     """An item's window is its leaf's highest marked ancestor, up to ``highest``; the first item of a window leads it.
 
     ``heights`` is -1 for items that lead none, as all but the first of a leaf. (A running maximum of window ends is not
     enough: leaf 0 may take [0, 1) and leaf 1 climb to [0, 2).) Leaves the numbers of windows, of their leaves, and of
     leaves with scratch.
     """
-    chunk_first, chunk_end = d_chunk(num_items)
+    chunk_first, chunk_end = d_chunk(items.num_items)
     windows, total, scratch = np.int64(0), np.int64(0), np.int64(0)
     for i in range(chunk_first + cuda.threadIdx.x, chunk_end, cuda.blockDim.x):
-        leaf, height = np.int64(leaves[i]), -1
-        is_first = i == 0 or leaves[i - 1] != leaf
+        leaf, height = np.int64(items.leaves[i]), -1
+        is_first = i == 0 or items.leaves[i - 1] != leaf
         for candidate in range(highest + 1 if is_first else 0):
             node = (np.int64(1) << (top - candidate)) + (leaf >> candidate)
             if (marks[node >> 5] >> np.uint32(node & 31)) & np.uint32(1) != 0:
                 height = candidate
         if height >= 0:
             first = (leaf >> height) << height
-            if i == 0 or leaves[i - 1] < first:
+            if i == 0 or items.leaves[i - 1] < first:
                 width = min(first + (np.int64(1) << height), num_leaves) - first
                 windows += 1
                 total += width

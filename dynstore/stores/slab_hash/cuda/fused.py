@@ -52,6 +52,7 @@ __all__ = [
     "REPEATED",
     "REPEATED_LOOPS",
     "BatchEdges",
+    "Insertion",
     "SlabArrays",
     "k_delete_batch",
     "k_insert_batch",
@@ -104,11 +105,32 @@ class SlabArrays(NamedTuple):
 
 
 class BatchEdges(NamedTuple):
-    """The edges of a batch; those behind the columns' end are the same edges mirrored (``d_edge``)."""
+    """The edges of a batch, behind the columns' end mirrored (``d_edge``), and whether self-loops are counted."""
 
     src: Array
     dst: Array
     num_edges: Any
+    counts_loops: Any
+
+
+class Insertion(NamedTuple):
+    """What an insertion enters, and how it fills chains of slabs and makes them longer.
+
+    Attributes
+    ----------
+    edges : BatchEdges
+    reuse : bool
+        Whether tombstones are places for keys.
+    max_chain : int
+        The most slabs of a chain.
+    hung : array
+        Where each link to a new slab was written, for the rollback.
+    """
+
+    edges: BatchEdges
+    reuse: Any
+    max_chain: Any
+    hung: Array
 
 
 @device
@@ -178,14 +200,14 @@ def d_hang_slabs(arrays, row, last, wanted, control, turn, board):
 
 
 @device
-def d_enter_keys(arrays, reuse, max_chain, row, key, wanted, counts_loops, hung, control, turn, board):
+def d_enter_keys(arrays, insertion, row, key, wanted, control, turn, board):
     """Lanes of the warp enter their keys; return each key's code for ``places``, UNWRITTEN for one that is left."""
     slabs, words, keys = arrays.slabs, arrays.words, arrays.keys
     base, clean, code, row, key = np.int64(END), False, np.int64(UNWRITTEN), np.int64(row), np.int64(key)
     if wanted:
         clean = arrays.dirty[row] == 0
         base = d_find_chain(arrays, row, key)
-    place, target, spare, _, length, last = d_probe_chains(slabs, words, keys, reuse, key, base)
+    place, target, spare, _, length, last = d_probe_chains(slabs, words, keys, insertion.reuse, key, base)
     if place >= 0:
         code = np.int64(MET)
     absent = wanted and place < 0
@@ -197,7 +219,7 @@ def d_enter_keys(arrays, reuse, max_chain, row, key, wanted, counts_loops, hung,
     word = d_ballot(crowd)
     rank = np.int32(d_count_lower(word, lane) if crowd else 0)
     lacks, index = absent and spare == 0, np.int64(-1)
-    if lacks and length >= max_chain:
+    if lacks and length >= insertion.max_chain:
         lacks, control[BAD + turn] = False, 1
     if d_ballot(lacks) != 0:
         slab, index = d_hang_slabs(arrays, row, last, lacks and rank == 0, control, turn, board)
@@ -221,18 +243,19 @@ def d_enter_keys(arrays, reuse, max_chain, row, key, wanted, counts_loops, hung,
         elif seen == old and old < 0:
             code, tries = WRITTEN - (4 * at + (EMPTY - old) * WAS_TOMBSTONE), 0
     if index >= 0:  # late, so that the atomic's result has arrived
-        hung[index] = -1 - row if last == END else last * words + words - 1
+        insertion.hung[index] = -1 - row if last == END else last * words + words - 1
     entered = code <= WRITTEN
     if entered and clean:
         arrays.dirty[row] = 1
         code -= WAS_CLEAN
     d_add_degree(arrays.heads, row, 1, entered)
-    d_tally(board, code != UNWRITTEN, counts_loops and code != UNWRITTEN and row == key, code == MET, False)
+    done = code != UNWRITTEN
+    d_tally(board, done, insertion.edges.counts_loops and done and row == key, code == MET, False)
     return code
 
 
 @device
-def d_claim_edges(edges, counts_loops, claims, board):
+def d_claim_edges(edges, claims, board):
     """Count the edges that repeat another one of the batch: each is claimed in ``claims``, a table of zeros."""
     mask, lane, count = np.int64(claims.shape[0]) - 1, d_lane(), edges.num_edges
     for base in range(np.int64(cuda.grid(1)) - lane, count, cuda.gridsize(1)):
@@ -246,11 +269,11 @@ def d_claim_edges(edges, counts_loops, claims, board):
             slot = d_mix((d_mix(row & 0xFFFFFFFF) + key) & 0xFFFFFFFF) & mask
             repeated = not d_end_claim(claims, mask, edge, slot, d_try_claim(claims, edge, slot))
         d_count_lanes(board, REPEATED, repeated)
-        d_count_lanes(board, REPEATED_LOOPS, repeated and counts_loops and row == key)
+        d_count_lanes(board, REPEATED_LOOPS, repeated and edges.counts_loops and row == key)
 
 
 @device
-def d_end_update(edges, repeats, counts_loops, claims, control, mailbox, ticket, waits, board):
+def d_end_update(edges, repeats, claims, control, mailbox, ticket, waits, board):
     """Count repeated edges if ``repeats``, and post the totals; ``waits``: the number of grid waits so far."""
     if not repeats:
         if cuda.grid(1) == 0:
@@ -259,7 +282,7 @@ def d_end_update(edges, repeats, counts_loops, claims, control, mailbox, ticket,
     for slot in range(cuda.grid(1), claims.shape[0], cuda.gridsize(1)):
         claims[slot] = 0
     d_sync_grid(control, waits + 1)
-    d_claim_edges(edges, counts_loops, claims, board)
+    d_claim_edges(edges, claims, board)
     d_leave_counts(board, control)
     d_post_when_last(control, mailbox, ticket, DONE)
 
@@ -314,7 +337,8 @@ def k_insert_batch(
     slabs run out, or a turn leaves too many edges. ``following`` is the next update's control, cleared here.
     """
     arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
-    edges = BatchEdges(src, dst, count)
+    edges = BatchEdges(src, dst, count, counts_loops)
+    insertion = Insertion(edges, reuse, max_chain, hung)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:
@@ -336,9 +360,7 @@ def k_insert_batch(
                 known = min(row, key) >= 0 and max(row, key) <= last_id
                 if not known:
                     control[BAD + turn] = 1
-            code = d_enter_keys(
-                arrays, reuse, max_chain, np.int32(row), np.int32(key), known, counts_loops, hung, control, turn, board
-            )
+            code = d_enter_keys(arrays, insertion, np.int32(row), np.int32(key), known, control, turn, board)
             if is_there:
                 places[t] = code
             is_left = known and code == UNWRITTEN
@@ -361,7 +383,7 @@ def k_insert_batch(
             d_refuse_update(state, control, mailbox, ticket)
     else:
         has_met = repeats and control[FOUND] > 0
-        d_end_update(edges, has_met, counts_loops, table, control, mailbox, ticket, turn, board)
+        d_end_update(edges, has_met, table, control, mailbox, ticket, turn, board)
 
 
 @kernel
@@ -375,7 +397,7 @@ def k_delete_batch(
     listed for ``d_flush_rows``, are emptied. ``following`` as in :func:`k_insert_batch`.
     """
     arrays = SlabArrays(slabs, heads, dirty, unused, state, words, keys)
-    edges = BatchEdges(src, dst, count)
+    edges = BatchEdges(src, dst, count, counts_loops)
     board = cuda.shared.array(COUNTS, np.int32)
     lane = d_lane()
     if cuda.threadIdx.x < COUNTS:
@@ -419,5 +441,5 @@ def k_delete_batch(
             d_refuse_update(state, control, mailbox, ticket)
     else:
         has_missed = repeats and control[FOUND] < control[KEYS]
-        d_end_update(edges, has_missed, counts_loops, table, control, mailbox, ticket, 1, board)
+        d_end_update(edges, has_missed, table, control, mailbox, ticket, 1, board)
         d_flush_rows(slabs, heads, unused, state, words, emptied, control)
