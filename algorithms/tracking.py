@@ -16,13 +16,11 @@ from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Timer
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
 
-__all__ = ["TRACKED", "Answer", "Monitor", "Report", "track"]
+__all__ = ["TRACKED", "Answer", "Monitor", "Report", "Unnoted", "track"]
 
 # What a preparation for the incremental way may take, in times of computing anew.
 PREPARATION = 4.0
@@ -135,6 +133,18 @@ def _show_ms(seconds: float | None) -> str:
     return "unknown" if seconds is None else f"{1000 * seconds:.3g} ms"
 
 
+class Unnoted(NamedTuple):
+    """A result whose time has not been read yet: see :class:`Report`; ``log_s``: what updates have spent for it."""
+
+    timer: Timer
+    log_s: float
+    choice: Choice
+    version: int
+    path: Path
+    why: str
+    changes: int
+
+
 class Monitor:
     """An answer that follows its graph; made by :func:`track`.
 
@@ -164,7 +174,7 @@ class Monitor:
         self._answer.read_params()
         self._costs, self._num_anew, self._upkeep_s = Costs(), 0, 0.0
         self._timed: list[tuple[Work, Path, Timer]] = []  # results computed anew that have not been noted yet
-        self._note_result: Callable[[], None] | None = None  # notes the last result
+        self._unnoted: Unnoted | None = None  # the last result
         weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
         _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.backend.name)
         self._update(self._log, "it is the first result")
@@ -249,14 +259,7 @@ class Monitor:
             path = self._compute_anew(answer, work, choice.anew_path if takes_changes else choice.path)
         started.stop()
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
-        version, as_chosen = self.version, path == choice.path
-
-        def note_result() -> None:
-            seconds = started.seconds()
-            costs.note_result(choice, seconds + log_s, as_chosen)
-            self._report = Report(version, path, seconds, why or choice.why, work.changes, choice.expected)
-
-        self._note_result = note_result
+        self._unnoted = Unnoted(started, log_s, choice, self.version, path, why or choice.why, work.changes)
         if not self._graph.backend.on_gpu:
             self._settle()
         log.restart(keep=self._wants_changes(work))
@@ -266,9 +269,11 @@ class Monitor:
         timed, self._timed = self._timed, []
         for work, path, timer in timed:
             self._costs.note(work, path, timer.seconds())
-        note_result, self._note_result = self._note_result, None
-        if note_result is not None:
-            note_result()
+        last, self._unnoted = self._unnoted, None
+        if last is not None:
+            seconds = last.timer.seconds()
+            self._costs.note_result(last.choice, seconds + last.log_s, last.path == last.choice.path)
+            self._report = Report(last.version, last.path, seconds, last.why, last.changes, last.choice.expected)
 
     def _wants_changes(self, work: Work) -> bool:
         """Whether changes like these may be taken next time, if only to try."""

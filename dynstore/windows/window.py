@@ -16,7 +16,7 @@ from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Ends, Found, Lists, Moves
-from dynstore.windows.pairs import Pairs
+from dynstore.windows.pairs import EMPTY, Pairs
 from dynstore.windows.rows import Rows
 
 if TYPE_CHECKING:
@@ -87,8 +87,8 @@ class Window:
 
     Notes
     -----
-    An edge that is deleted by hand stays out until a row names its pair again. A row that is later than all others of
-    its pair is not needed for that, but with ``keep="latest"`` an earlier one does not change the edge.
+    An edge that is deleted by hand stays out until a row names its pair again. That row may be late, but for
+    ``keep="latest"`` in a weighted graph: there a row that is older than another one of its pair changes nothing.
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
@@ -362,26 +362,38 @@ class Window:
         """Plan for vertices that get other numbers: ``ranks`` has the new number of each, shape (V,)."""
         return _nothing if self._pairs is None else self._of_same_edges(self._plan_keys(self._renumbered(ranks)))
 
+    def _held(self) -> tuple[Array, Array, Array]:
+        """Return the slots of the table's pairs that have rows, and the ends of these pairs.
+
+        A pair without rows may name vertices that the graph does not have: a slide that was refused has left it.
+        """
+        pairs = self._pairs
+        assert pairs is not None
+        slots = self.graph.backend.xp.nonzero((pairs.keys >= 0) & (pairs.counts > 0))[0]
+        return (slots, *self._ends(pairs.keys[slots]))
+
     def _renumbered(self, ranks: Array) -> Array:
         """Return the table's keys under other numbers."""
         assert self._pairs is not None
-        xp, keys = self.graph.backend.xp, self._pairs.keys
-        there = keys >= 0
-        src, dst = (ranks[end] for end in self._ends(xp.where(there, keys, 0)))
+        xp, (slots, src, dst) = self.graph.backend.xp, self._held()
+        src, dst = ranks[src], ranks[dst]
         if not self.graph.is_directed():  # the lower number comes first
             src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
-        return xp.where(there, (src.astype(np.int64) << HALF) | dst, keys)
+        keys = xp.full_like(self._pairs.keys, EMPTY)
+        keys[slots] = (src.astype(np.int64) << HALF) | dst
+        return keys
 
     def plan_forget(self, numbers: Array) -> Callable[[], None]:
         """Plan for deleted vertices whose numbers other ids may get: their rows count no more."""
         if self._pairs is None:
             return _nothing
-        xp, keys = self.graph.backend.xp, self._pairs.keys
+        xp, (slots, src, dst) = self.graph.backend.xp, self._held()
         gone = self.graph.backend.zeros(self.graph.number_of_vertices(), np.bool_)
         gone[numbers] = True
-        there = keys >= 0
-        src, dst = self._ends(xp.where(there, keys, 0))
-        return self._plan_keys(xp.where(there & ~(gone[src] | gone[dst]), keys, -1))
+        slots = slots[~(gone[src] | gone[dst])]
+        keys = xp.full_like(self._pairs.keys, EMPTY)
+        keys[slots] = self._pairs.keys[slots]
+        return self._plan_keys(keys)
 
     def plan_clear(self) -> Callable[[], None]:
         """Plan for a graph that loses all edges and vertices: the window loses all rows."""

@@ -285,3 +285,18 @@ def test_a_result_that_fails_half_way_is_made_good(device: str, monkeypatch: pyt
         with pytest.raises(OutOfMemoryError):
             monitor.result()
     check(monitor, graph, "recomputed")
+
+
+def test_a_monitor_whose_time_is_not_read_yet_ends_at_once(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a GPU, where the time of a result is read late."""
+    graph = wheel(device)
+    monkeypatch.setattr(Monitor, "_settle", lambda monitor: None)
+    monitor = graph.track("triangle_count")
+    end = weakref.ref(monitor)
+    gc.disable()
+    try:
+        del monitor
+        assert end() is None
+        assert not graph._live_logs()
+    finally:
+        gc.enable()

@@ -393,3 +393,24 @@ def test_an_edge_deleted_by_hand_stays_out_on_every_device(device: str) -> None:
         window.slide([(3, 2, 1.0)] if keep == "sum" else [(3, 2)])  # and a row (0, 1) leaves
         assert sorted(named_edges(G)) == [(2, 3), (3, 2)]
         assert keep == "latest" or named_edges(G)[2, 3] == 3.0
+
+
+def test_a_refused_slide_that_names_new_vertices_leaves_nothing_behind() -> None:
+    G = DynamicGraph(weighted=True, renumber=True, reuse_ids=True, device="cpu")
+    window = Window(G, 5, keep="sum")
+    many = np.arange(9)
+    for _ in range(2):
+        with pytest.raises(InputError, match="infinite"):
+            window.slide((many, many + 1, np.full(9, np.inf)))
+        window.slide(([0, 1], [1, 2], [1.0, 1.0]))
+        G.reorder()
+        G.delete_vertices([2])
+        assert sorted(named_edges(G)) == [(0, 1)]
+
+
+def test_a_window_without_rows_may_be_reordered() -> None:
+    G = DynamicGraph(renumber=True, device="cpu")
+    window = Window(G, 5)
+    window.slide(([], []))
+    G.reorder()
+    assert window.slide([(7, 8)]).entered == 1

@@ -96,15 +96,18 @@ def d_pass_changes(pushed, parts, relaxed, changes):
     for base in range(warp * 32, changes.src.shape[0], warps * 32):
         i = base + d_lane()
         for side in range(1 + pushed.both):
-            u, v, slot = 0, 0, 0
+            v = 0
+            near = relaxed.distances[0]
+            length = near
             live = i < changes.src.shape[0] and changes.slots[i] >= 0
             if live:
-                u, v, slot = int(changes.src[i]), int(changes.dst[i]), int(changes.slots[i])
+                u, v = int(changes.src[i]), int(changes.dst[i])
                 if side == 1:
                     u, v = v, u
-            near = relaxed.distances[u]
-            length = pushed.first.lengths[slot * pushed.first.stride]
-            d_shorten(pushed, parts, relaxed, 1, v, near, length, live and near != relaxed.unreached)
+                near = relaxed.distances[u]
+                length = pushed.first.lengths[int(changes.slots[i]) * pushed.first.stride]  # there may be no slots
+                live = near != relaxed.unreached
+            d_shorten(pushed, parts, relaxed, 1, v, near, length, live)
 
 
 @kernel

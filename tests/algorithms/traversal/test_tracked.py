@@ -107,3 +107,15 @@ def test_a_repair_stops_where_its_budget_is_spent(backend_name: str, budget: int
     assert limited.is_spent != (backend_name == "cpu" and budget > 0)
     assert answer.advance(delta, Budget())
     compare(answer.frame(), dynstore.bfs(graph, 0))
+
+
+@pytest.mark.parametrize("store", ["merge", "gpma+"])
+def test_the_last_edge_goes(backend_name: str, store: str) -> None:
+    """There may be no slot left to read."""
+    graph = dynstore.DynamicGraph(directed=False, weighted=True, device=backend_name, store=store)
+    graph.insert_edges(([0], [1], [1.0]))
+    monitor = graph.track("sssp", source=0)
+    log = graph.follow()
+    graph.delete_edges(([0], [1]))
+    assert monitor._answer.advance(graph.net_delta(log), Budget())
+    compare(monitor._answer.frame(), dynstore.sssp(graph, 0))
