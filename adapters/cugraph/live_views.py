@@ -70,6 +70,21 @@ class LiveEdgeList:
         self._frame = frame
 
 
+def _kept_list(name: str) -> property:
+    """Return a property: what a view has made of this version, as an object of cuGraph's; None before.
+
+    Setting it, which cuGraph does to None, forgets it.
+    """
+
+    def read(views: LiveViews) -> Any:
+        return views._kept_adjacencies().get(name)
+
+    def forget(views: LiveViews, value: None) -> None:
+        views._kept_adjacencies().pop(name, None)
+
+    return property(read, forget)
+
+
 class LiveViews:
     """The methods of ``simpleGraphImpl`` that read edges and vertices."""
 
@@ -122,25 +137,8 @@ class LiveViews:
         """As :meth:`view_adj_list`, but rows are destinations."""
         return self._show("transposedadjlist", "transposedAdjList", transposed=True)
 
-    @property
-    def adjlist(self) -> Any:
-        """What :meth:`view_adj_list` has made of this version, as an object of cuGraph's; None before."""
-        return self._kept_adjacencies().get("adjlist")
-
-    @adjlist.setter
-    def adjlist(self, value: None) -> None:
-        """Forget it; cuGraph sets None only."""
-        self._kept_adjacencies().pop("adjlist", None)
-
-    @property
-    def transposedadjlist(self) -> Any:
-        """As :attr:`adjlist`, of :meth:`view_transposed_adj_list`."""
-        return self._kept_adjacencies().get("transposedadjlist")
-
-    @transposedadjlist.setter
-    def transposedadjlist(self, value: None) -> None:
-        """See :attr:`adjlist`."""
-        self._kept_adjacencies().pop("transposedadjlist", None)
+    adjlist = _kept_list("adjlist")
+    transposedadjlist = _kept_list("transposedadjlist")
 
     def _kept_adjacencies(self) -> dict[str, Any]:
         version = getattr(getattr(self, "_dynamic", None), "version", -1)

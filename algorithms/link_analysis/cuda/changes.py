@@ -146,7 +146,7 @@ def k_take_residuals(offsets, begin, end, inverse, alpha, threshold, ranks, resi
             residuals[v] = 0.0
             ranks[v] += residual
             shares[v] = alpha * residual * inverse[v]
-    d_append(moved, size, v, pays)
+    d_append(moved, size, 0, v, pays)
 
 
 @kernel

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.algorithms.rows.cuda.common import d_has_bit
-from dynstore.cuda.block import d_claim, d_claim_many
+from dynstore.cuda.block import d_claim_many
 from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = [
     "Side",
     "Sides",
     "count_parts",
-    "d_append_to",
     "d_open_part",
     "d_push_rows",
     "d_read_edge",
@@ -73,17 +72,6 @@ def count_parts(csr: GapCSR) -> int:
 def d_warps():
     """Return the number of this warp and of all warps of the grid."""
     return int(cuda.grid(1)) >> 5, int(cuda.gridsize(1)) >> 5
-
-
-@device
-def d_append_to(items, control, word, item, wanted):
-    """Append the items of lanes with ``wanted`` to a list of ``control[word]``.
-
-    All 32 lanes call; one atomic add a warp.
-    """
-    place = d_claim(control, word, wanted)
-    if wanted:
-        items[place] = item
 
 
 @device

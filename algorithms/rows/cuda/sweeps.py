@@ -20,9 +20,12 @@ __all__ = ["VertexList", "d_append", "sweep"]
 
 
 @device
-def d_append(items, size, item, wanted):
-    """Append the items of lanes with ``wanted`` to a list of ``size[0]``. All 32 lanes call; one atomic add a warp."""
-    place = d_claim(size, 0, wanted)
+def d_append(items, lengths, word, item, wanted):
+    """Append the items of lanes with ``wanted`` to a list of ``lengths[word]``; one atomic add a warp.
+
+    All 32 lanes call.
+    """
+    place = d_claim(lengths, word, wanted)
     if wanted:
         items[place] = item
 
@@ -49,10 +52,6 @@ class VertexList:
         part = self._items[self._taken : size]
         self._taken = size
         return part
-
-    def all(self) -> Array:
-        """Return all vertices taken so far."""
-        return self._items[: self._taken]
 
 
 def sweep(csr: GapCSR, vertices: Array, kernel: Kernel, *state: Any) -> int:

@@ -8,12 +8,12 @@ from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
     Side,
     Sides,
-    d_append_to,
     d_open_part,
     d_push_rows,
     d_read_edge,
     d_warps,
 )
+from dynstore.algorithms.rows.cuda.sweeps import d_append
 from dynstore.algorithms.traversal.cuda.rounds import (
     INVALIDATION,
     ROUND_VISITS,
@@ -57,7 +57,7 @@ class Suspects(NamedTuple):
     queued : array, shape (V,), int32
         Whether a vertex is in a list now.
     best : array, shape (V,)
-        For each vertex ``nobody`` minus its smallest parent found, so that 0 is none.
+        For each vertex ``no_vertex`` minus its smallest parent found, so that 0 is none.
     """
 
     vertices: Array
@@ -111,7 +111,7 @@ def d_explains(distances, u, v, length):
 def d_support(sides, other, v, slot, end, tree, groups, best):
     """Keep the smallest nearer parent of ``v``; return whether an equally near neighbour explains its distance, too.
 
-    ``best`` has ``nobody`` minus the parent (atomic maximum), so that 0 is none. If vertices are grouped, the parent
+    ``best`` has ``no_vertex`` minus the parent (atomic maximum), so that 0 is none. If vertices are grouped, the parent
     must be of the same group. Unreached vertices have no parent.
     """
     tie = False
@@ -122,7 +122,7 @@ def d_support(sides, other, v, slot, end, tree, groups, best):
             if tree.distances[u] == tree.distances[v]:
                 tie = True
             else:
-                cuda.atomic.max(best, v, tree.nobody - u)
+                cuda.atomic.max(best, v, tree.no_vertex - u)
     return tie
 
 
@@ -143,17 +143,17 @@ def d_decide(pushed, parts, tree, suspects, first, count, touched):
             found = suspects.best[v]
             suspects.best[v] = 0
             gone = found == 0
-            tree.predecessors[v] = -1 if gone else tree.nobody - found
+            tree.predecessors[v] = -1 if gone else tree.no_vertex - found
             if gone:
                 tree.distances[v] = tree.unreached
-        d_append_to(touched, parts.control, TOUCHED, v, gone)
+        d_append(touched, parts.control, TOUCHED, v, gone)
         d_push_rows(pushed, parts, FALLEN, FALLEN_PARTS, v, gone)
 
 
 @kernel
 def k_invalidate(
     in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    labels, grouped, nobody, unreached, most, distances, predecessors, best, queued, listed, touched, rows, begins,
+    labels, grouped, no_vertex, unreached, most, distances, predecessors, best, queued, listed, touched, rows, begins,
     control,
 ):  # fmt: skip
     """Decide all suspects of a round together; the children of those that fall are suspects of the next round.
@@ -166,7 +166,7 @@ def k_invalidate(
     into = Side(in_offsets, in_indices, in_valid, in_lengths, stride)
     out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
     pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
-    tree, groups = Tree(distances, predecessors, unreached, nobody), Groups(labels, grouped)
+    tree, groups = Tree(distances, predecessors, unreached, no_vertex), Groups(labels, grouped)
     suspects, num_vertices = Suspects(listed, queued, best), distances.shape[0]
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
     warp, warps = d_warps()

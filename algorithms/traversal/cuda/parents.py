@@ -96,7 +96,7 @@ def d_offer_changes(pushed, changes, tree, control):
 @kernel
 def k_refit(
     in_offsets, in_indices, in_valid, in_lengths, out_offsets, out_indices, out_valid, out_lengths, stride, both_ways,
-    src, dst, slots, nobody, unreached, distances, predecessors, best, touched, rows, begins, control,
+    src, dst, slots, no_vertex, unreached, distances, predecessors, best, touched, rows, begins, control,
 ):  # fmt: skip
     """Find the smallest nearer parents of ``touched`` vertices, then offer these, and sources of changes, as parents.
 
@@ -108,7 +108,7 @@ def k_refit(
     out = Side(out_offsets, out_indices, out_valid, out_lengths, stride)
     pulled, pushed = Sides(into, out, both_ways), Sides(out, into, both_ways)
     parts = Parts(rows, begins, rows.shape[0] // 3, control)
-    tree, ungrouped = Tree(distances, predecessors, unreached, nobody), Groups(predecessors, 0)
+    tree, ungrouped = Tree(distances, predecessors, unreached, no_vertex), Groups(predecessors, 0)
     warp, warps = d_warps()
     lane = d_lane()
     if control[SPENT] != 0:  # the same in all threads
@@ -134,7 +134,7 @@ def k_refit(
     d_sync_grid(control, 2, ARRIVALS)
     for i in range(int(cuda.grid(1)), count, int(cuda.gridsize(1))):
         v = int(touched[i])
-        predecessors[v] = -1 if best[v] == 0 else nobody - best[v]
+        predecessors[v] = -1 if best[v] == 0 else no_vertex - best[v]
     d_sync_grid(control, 3, ARRIVALS)
     for item in range(warp, int(control[PUSHED_PARTS]), warps):
         u, begin, end, other = d_open_part(pushed, parts, PUSHED, item)

@@ -8,12 +8,12 @@ from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
     Side,
     Sides,
-    d_append_to,
     d_open_part,
     d_push_rows,
     d_read_edge,
     d_warps,
 )
+from dynstore.algorithms.rows.cuda.sweeps import d_append
 from dynstore.algorithms.traversal.cuda.rounds import (
     RELAXATION,
     ROUND_VISITS,
@@ -71,7 +71,7 @@ def d_reach(pushed, parts, relaxed, turn, v, nearer):
         last = cuda.atomic.max(relaxed.turns, v, turn)
         fresh = last == 0
         nearer = last < turn
-    d_append_to(relaxed.touched, parts.control, TOUCHED, v, fresh)
+    d_append(relaxed.touched, parts.control, TOUCHED, v, fresh)
     d_push_rows(pushed, parts, turn & 1, d_word(NEAR_PARTS, turn), v, nearer)
 
 

@@ -50,7 +50,7 @@ class _Steps:
             into.offsets, into.indices, into.valid, in_lengths,
             out.offsets, out.indices, out.valid, lengths, stride, self.both_ways,
         )  # fmt: skip
-        self.nobody, self.unreached = int(np.iinfo(dtype).max), get_unreached(distances)
+        self.no_vertex, self.unreached = int(np.iinfo(dtype).max), get_unreached(distances)
         self.no_change = (self.touched[:0], self.touched[:0], self.control[:0])
 
     def find_suspects(self, delta: Delta) -> None:
@@ -62,7 +62,7 @@ class _Steps:
     def invalidate(self, groups: Array | None) -> None:
         """Make suspects without support unreached, and list them as touched."""
         same = (self.predecessors, 0) if groups is None else (groups, 1)
-        limits = (self.nobody, self.unreached, self.most)
+        limits = (self.no_vertex, self.unreached, self.most)
         state = (self.distances, self.predecessors, self.best, self.queued, self.suspects, self.touched)
         k_invalidate.launch_resident(ROUND_THREADS, *self.graph, *same, *limits, *state, *self.parts, self.control)
 
@@ -77,7 +77,7 @@ class _Steps:
         """Find the parents of touched vertices, and offer them as parents."""
         changes = self.no_change if delta is None else (delta.src, delta.dst, delta.slots)
         state = (self.distances, self.predecessors, self.best, self.touched, *self.parts, self.control)
-        k_refit.launch_resident(ROUND_THREADS, *self.graph, *changes, self.nobody, self.unreached, *state)
+        k_refit.launch_resident(ROUND_THREADS, *self.graph, *changes, self.no_vertex, self.unreached, *state)
 
     def list_touched(self, vertices: Array) -> None:
         """Begin with a list of distinct vertices whose distance has changed."""

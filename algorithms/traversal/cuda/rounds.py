@@ -56,14 +56,14 @@ class Tree(NamedTuple):
     distances, predecessors : array, shape (V,)
     unreached : number
         The distance of vertices that are not reached.
-    nobody : int
+    no_vertex : int
         A number above those of all vertices.
     """
 
     distances: Array
     predecessors: Array
     unreached: Any
-    nobody: Any
+    no_vertex: Any
 
 
 @device
