@@ -233,7 +233,7 @@ class _Race:
             self._update(self.graph, changes)
 
     def alone(self, when: str) -> None:
-        """Time only the algorithm: on the graph that cuGraph builds, and on lent rows."""
+        """Time only the algorithm: on the graph that cuGraph builds, and on borrowed rows."""
         built, live = self._sg_graph(self.window), self.live._Impl
         for number in range(ALONE_RUNS + 1):
             with quiet():
@@ -282,7 +282,7 @@ def _canonical(labels: np.ndarray) -> np.ndarray:
 
 
 def summarise_totals(times: dict[tuple[str, str], list[float]]) -> dict[str, float]:
-    """Return the main ratios: how many times faster, and how much slower on lent rows.
+    """Return the main ratios: how many times faster, and how much slower on borrowed rows.
 
     Parameters
     ----------
