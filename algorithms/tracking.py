@@ -12,13 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 import numpy as np
 
 from dynstore.algorithms.costs import Budget, Choice, Costs, Path, Work
+from dynstore.algorithms.monitored import note_monitor
 from dynstore.algorithms.registry import find_algorithm
 from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from dynstore.backend import Timer
     from dynstore.graph import DynamicGraph
     from dynstore.graph.delta import Delta, DeltaLog
+    from dynstore.typing import Array
 
 __all__ = ["TRACKED", "Answer", "Monitor", "Report", "Unnoted", "track"]
 
@@ -93,6 +96,10 @@ class Answer(ABC):
     @abstractmethod
     def advance(self, delta: Delta, budget: Budget) -> bool:
         """Bring the state up to date; return False if it must be computed anew."""
+
+    @abstractmethod
+    def arrays(self) -> tuple[Array | None, ...]:
+        """Return copies of the results at all rows, shape (V,) each, in the order in which :meth:`frame` has them."""
 
     @abstractmethod
     def frame(self) -> Any:
@@ -170,6 +177,7 @@ class Monitor:
     def __init__(self, G: DynamicGraph, name: str, answer: Answer) -> None:
         self.name = name
         self._graph, self._answer = G, answer
+        self._lock = Lock()  # several threads may want the result
         self._log: DeltaLog | None = G.follow()
         self._answer.read_params()
         self._costs, self._num_anew, self._upkeep_s = Costs(), 0, 0.0
@@ -178,6 +186,11 @@ class Monitor:
         weight_dtype = str(G.weight_dtype) if G.is_weighted() else None
         _load_kernels(type(answer), G.is_directed(), str(G.vertex_dtype), weight_dtype, G.backend.name)
         self._update(self._log, "it is the first result")
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters that :func:`track` was given."""
+        return self._answer.params
 
     def __repr__(self) -> str:
         state = "closed" if self._log is None else self.path
@@ -202,8 +215,22 @@ class Monitor:
         InputError
             As :meth:`refresh`.
         """
-        self.refresh()
-        return self._answer.frame()
+        with self._lock:
+            self.refresh()
+            return self._answer.frame()
+
+    def arrays(self) -> tuple[Array | None, ...]:
+        """Return the same as :meth:`result`, as arrays of shape (V,) by row, without ids.
+
+        Returns
+        -------
+        tuple of arrays
+            "bfs" and "sssp": distances and rows of predecessors, -1 for none. "pagerank": ranks. "triangle_count":
+            counts, of all rows. "weakly_connected_components": the smallest row of each component.
+        """
+        with self._lock:
+            self.refresh()
+            return self._answer.arrays()
 
     def refresh(self) -> None:
         """Bring the answer up to date without making a frame: the main part of :meth:`result`, ahead of time.
@@ -213,14 +240,15 @@ class Monitor:
         InputError
             If the function would raise it, or after :meth:`close`. The monitor continues with the next version.
         """
-        log = self._log
-        if log is None:
-            raise InputError(f"Monitor: {self.name} was closed; track it again")
-        unchanged = self._answer.read_params()
-        if not unchanged:
-            self._update(log, "the parameters name other vertices")
-        elif self._graph.version != self.version:
-            self._update(log, None)
+        with self._lock:
+            log = self._log
+            if log is None:
+                raise InputError(f"Monitor: {self.name} was closed; track it again")
+            unchanged = self._answer.read_params()
+            if not unchanged:
+                self._update(log, "the parameters name other vertices")
+            elif self._graph.version != self.version:
+                self._update(log, None)
 
     def report(self) -> Report:
         """Return how the last result was computed, what it took, and why this way was chosen.
@@ -232,6 +260,11 @@ class Monitor:
         """
         self._settle()
         return self._report
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._log is None
 
     def close(self) -> None:
         """Stop following the graph; its updates then do no work for this monitor."""
@@ -391,4 +424,6 @@ def track(G: DynamicGraph, name: str, **params: Any) -> Monitor:
     record.check_parameters(params, f"track: {name}")
     module, kind = _ANSWERS[name]
     answer: Answer = getattr(importlib.import_module(f"dynstore.algorithms.{module}"), kind)(G, **params)
-    return Monitor(G, name, answer)
+    monitor = Monitor(G, name, answer)
+    note_monitor(G, monitor)
+    return monitor

@@ -1,18 +1,18 @@
 """From a batch to the result, with a rebuild and without: ``python -m dynstore.benchmarks.drop_in_suite``.
 
 Needs RAPIDS. A window over a graph's distinct edges, in random order, slides by 0.1 %; after each slide an algorithm
-runs. Ids are renumbered, isolated vertices kept. For each algorithm four ways from the batch to the result alternate,
+runs. Ids are renumbered, isolated vertices kept. For each algorithm these ways from the batch to the result alternate,
 ten slides each: as in a pipeline, the slide before is one of the same way.
 
 - ``cugraph.Graph``: a new one from the frame of the window's edges
-- ``SGGraph``: pylibcugraph's, renumbered, without its expensive checks
-- ``drop-in``: ``delete_edges`` and ``insert_edges`` on the graph that ``dynstore.adapters.cugraph`` made, then
-  cuGraph's algorithm on it
-- ``own kernels``: the same updates of a ``DynamicGraph``, then dynstore's algorithm
+- ``SGGraph``: pylibcugraph's, renumbered, without its expensive checks (for the algorithms that need only the graph)
+- ``drop-in``: ``delete_edges`` and ``insert_edges`` on the graph that ``dynstore.adapters.cugraph`` made, then its
+  function: dynstore's own kernels where it has them, else cuGraph's on borrowed rows
+- ``borrowed rows``: the same with ``engine="cugraph"``, where the drop-in has kernels of its own
 
-Rows of the result: "total" is the whole time. Its parts are "build" or "update", "convert" (squeezing out the gaps),
-and "algorithm", the rest. ``... alone`` rows repeat the algorithm on one version, after the build and after ``--drift``
-more slides.
+Rows of the result: "total" is the whole time. Its parts are "build" or "update", "convert" (squeezing out the gaps, for
+cuGraph's kernels), and "algorithm", the rest. ``... alone`` rows repeat the algorithm on one version, after the build
+and after ``--drift`` more slides; ``dynstore alone`` is the function of dynstore, without cuGraph's names.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import dynstore
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+from dynstore.adapters.cugraph.engines import set_engine
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.libraries import require
 from dynstore.adapters.memory import share_pool
@@ -51,41 +52,64 @@ WARM_UPS = 3
 ALONE_RUNS = 10
 TURN = 10  # slides
 RANKS_APART = 2e-4  # L1; two runs stop within the tolerance of the fixed point, times 1 / (1 - alpha), in float32
+MODULARITY_APART = 0.02
+NUM_PAIRS = 100_000  # of jaccard
+COMPARED = {  # algorithm -> the column that must be equal
+    "bfs": "distance",
+    "triangle_count": "counts",
+    "core_number": "core_number",
+    "jaccard": "jaccard_coeff",
+}
 
 
 @dataclass(frozen=True)
 class _Algorithm:
-    """One algorithm, as the four ways call it."""
+    """One algorithm, as the ways call it; None where a way does not have it."""
 
     directed: bool
-    pulls: bool
-    of_cugraph: Callable[[Any, Any, int], Any]  # cugraph, a Graph, a start vertex
-    of_plc: Callable[[Any, Any, Any, Any], Any]  # pylibcugraph, a handle, a graph, start vertices
-    of_dynstore: Callable[[Any, int], Any]
+    of_cugraph: Callable[[Any, Any, _Question], Any]  # cugraph or the drop-in, a Graph
+    of_plc: Callable[[Any, Any, Any, _Question], Any] | None = None  # pylibcugraph, a handle, a graph
+    of_dynstore: Callable[[Any, _Question], Any] | None = None
+    pulls: bool = False
+
+
+class _Question(NamedTuple):
+    """What the algorithms are asked about: a hub, it again as an array, and a frame of pairs of vertices."""
+
+    start: int
+    starts: Any
+    pairs: Any
 
 
 ALGORITHMS = {
     "bfs": _Algorithm(
         True,
-        False,
-        lambda cugraph, G, start: cugraph.bfs(G, start),
-        lambda plc, handle, G, starts: plc.bfs(handle, G, starts, False, -1, True, False),
-        lambda G, start: dynstore.bfs(G, start),
+        lambda cugraph, G, about: cugraph.bfs(G, about.start),
+        lambda plc, handle, G, about: plc.bfs(handle, G, about.starts, False, -1, True, False),
+        lambda G, about: dynstore.bfs(G, about.start),
     ),
     "pagerank": _Algorithm(
         True,
-        True,
-        lambda cugraph, G, start: cugraph.pagerank(G, tol=TOLERANCE),
-        lambda plc, handle, G, starts: plc.pagerank(handle, G, None, None, None, None, 0.85, TOLERANCE, 100, False),
-        lambda G, start: dynstore.pagerank(G, tol=TOLERANCE),
+        lambda cugraph, G, about: cugraph.pagerank(G, tol=TOLERANCE),
+        lambda plc, handle, G, about: plc.pagerank(handle, G, None, None, None, None, 0.85, TOLERANCE, 100, False),
+        lambda G, about: dynstore.pagerank(G, tol=TOLERANCE),
+        pulls=True,
     ),
     "weakly_connected_components": _Algorithm(
         False,
-        False,
-        lambda cugraph, G, start: cugraph.weakly_connected_components(G),
-        lambda plc, handle, G, starts: plc.weakly_connected_components(handle, G, None, None, None, None, False),
-        lambda G, start: dynstore.weakly_connected_components(G),
+        lambda cugraph, G, about: cugraph.weakly_connected_components(G),
+        lambda plc, handle, G, about: plc.weakly_connected_components(handle, G, None, None, None, None, False),
+        lambda G, about: dynstore.weakly_connected_components(G),
     ),
+    "triangle_count": _Algorithm(
+        False,
+        lambda cugraph, G, about: cugraph.triangle_count(G),
+        lambda plc, handle, G, about: plc.triangle_count(handle, G, None, False),
+        lambda G, about: dynstore.triangle_count(G),
+    ),
+    "louvain": _Algorithm(False, lambda cugraph, G, about: cugraph.louvain(G)),
+    "core_number": _Algorithm(False, lambda cugraph, G, about: cugraph.core_number(G)),
+    "jaccard": _Algorithm(False, lambda cugraph, G, about: cugraph.jaccard(G, about.pairs)),
 }
 
 
@@ -109,13 +133,10 @@ class _Clock:
 
 
 class _Race:
-    """One algorithm on one graph: the four ways, their times, and whether their results agree."""
+    """One algorithm on one graph: the ways, their times, and whether their results agree."""
 
     def __init__(self, name: str, window: Window, num_vertices: int) -> None:
         self.name, self.algorithm, self.window = name, ALGORITHMS[name], window
-        self.ways: list[tuple[Window, Callable[[Window], None]]] = [
-            (window.copy(), way) for way in (self.by_new_graph, self.by_sg_graph, self.by_drop_in, self.by_own_kernels)
-        ]
         self.backend = get_backend("cuda")
         self.cupy = self.backend.xp
         self.real, self.plc = require(CALLER, "cugraph"), require(CALLER, "pylibcugraph")
@@ -128,10 +149,17 @@ class _Race:
         self.column = make_frame(self.backend, {"vertex": self.vertices})["vertex"]
         self.times: dict[tuple[str, str], list[float]] = {}
         self.results: dict[str, Any] = {}
-        src = window.now()[0]
-        self.start = int(self.cupy.bincount(src).argmax())  # a hub: it reaches most of the graph
-        self.starts = self.cupy.asarray([self.start], dtype=np.int32)
-        self.live, self.graph = self._live_graph(), self._own_graph()
+        src, dst = window.now()
+        start = int(self.cupy.bincount(src).argmax())  # a hub: it reaches most of the graph
+        pairs = make_frame(self.backend, {"first": src[:NUM_PAIRS], "second": dst[::-1][:NUM_PAIRS].copy()})
+        self.about = _Question(start, self.cupy.asarray([start], dtype=np.int32), pairs)
+        ways = [self.by_new_graph, *([self.by_sg_graph] if self.algorithm.of_plc is not None else []), self.by_drop_in]
+        self.live = self._build(self.drop_in, self._frame(window))
+        self.borrowing = None
+        if self.algorithm.of_dynstore is not None:
+            self.borrowing = self._build(self.drop_in, self._frame(window))
+            ways.append(self.by_borrowed_rows)
+        self.ways: list[tuple[Window, Callable[[Window], None]]] = [(window.copy(), way) for way in ways]
 
     def note(self, way: str, operation: str, passed_ms: float) -> None:
         self.times.setdefault((way, operation), []).append(passed_ms)
@@ -139,18 +167,9 @@ class _Race:
     def _frame(self, window: Window) -> Any:
         return make_frame(self.backend, dict(zip(("src", "dst"), window.now(), strict=True)))
 
-    def _live_graph(self) -> Any:
-        return self._build(self.drop_in, self._frame(self.window))
-
     def _build(self, module: Any, frame: Any, **options: bool) -> Any:
         graph = module.Graph(directed=self.algorithm.directed)
         graph.from_cudf_edgelist(frame, "src", "dst", vertices=self.column, **options)
-        return graph
-
-    def _own_graph(self) -> Any:
-        graph = dynstore.DynamicGraph(directed=self.algorithm.directed, device="cuda", renumber=True)
-        graph.insert_edges(self.window.now())
-        graph.insert_vertices(self.vertices)
         return graph
 
     def by_new_graph(self, window: Window) -> None:
@@ -160,7 +179,7 @@ class _Race:
         self.clock.start()
         graph = self._build(self.real, frame, store_transposed=self.algorithm.pulls)  # as its PageRank wants it
         built = self.clock.lap()
-        self.results["cugraph.Graph"] = self.algorithm.of_cugraph(self.real, graph, self.start)
+        self.results["cugraph.Graph"] = self.algorithm.of_cugraph(self.real, graph, self.about)
         self._note_both("cugraph.Graph", "build", built, self.clock.lap())
 
     def _sg_graph(self, window: Window) -> Any:
@@ -178,30 +197,35 @@ class _Race:
 
     def by_sg_graph(self, window: Window) -> None:
         """Build pylibcugraph's graph without checks, and run."""
+        assert self.algorithm.of_plc is not None
         window.advance()
         self.clock.start()
         graph = self._sg_graph(window)
         built = self.clock.lap()
-        self.algorithm.of_plc(self.plc, self.handle, graph, self.starts)
+        self.algorithm.of_plc(self.plc, self.handle, graph, self.about)
         self._note_both("SGGraph", "build", built, self.clock.lap())
 
     def by_drop_in(self, window: Window) -> None:
-        """Update the live graph, and run cuGraph on it."""
+        """Update the live graph, and run the drop-in's function."""
         updated = self._update(self.live, window.advance())
-        packed_rows(self.live.dynamic_graph, self.algorithm.pulls)
-        squeezed = self.clock.lap()
-        self.results["drop-in"] = self.algorithm.of_cugraph(self.drop_in, self.live, self.start)
-        ran = self.clock.lap()
-        self.note("drop-in", "convert", squeezed)
-        self.note("drop-in", "update", updated)
-        self.note("drop-in", "algorithm", ran)
-        self.note("drop-in", "total", updated + squeezed + ran)
+        squeezed = 0.0 if self.algorithm.of_dynstore is not None else self._squeeze(self.live)
+        self.results["drop-in"] = self.algorithm.of_cugraph(self.drop_in, self.live, self.about)
+        self._note_all("drop-in", updated, squeezed, self.clock.lap())
 
-    def by_own_kernels(self, window: Window) -> None:
-        """Update a DynamicGraph, and run dynstore's kernels."""
-        updated = self._update(self.graph, window.advance())
-        self.results["own kernels"] = self.algorithm.of_dynstore(self.graph, self.start)
-        self._note_both("own kernels", "update", updated, self.clock.lap())
+    def by_borrowed_rows(self, window: Window) -> None:
+        """Update the live graph, and run cuGraph on it."""
+        updated = self._update(self.borrowing, window.advance())
+        squeezed = self._squeeze(self.borrowing)
+        before = set_engine("cugraph")
+        try:
+            self.results["borrowed rows"] = self.algorithm.of_cugraph(self.drop_in, self.borrowing, self.about)
+            self._note_all("borrowed rows", updated, squeezed, self.clock.lap())
+        finally:
+            set_engine(before)
+
+    def _squeeze(self, live: Any) -> float:
+        packed_rows(live.dynamic_graph, self.algorithm.pulls)
+        return self.clock.lap()
 
     def _update(self, graph: Any, slide: tuple[Any, Any]) -> float:
         leaving, entering = slide
@@ -214,6 +238,13 @@ class _Race:
         self.note(way, operation, first)
         self.note(way, "algorithm", second)
         self.note(way, "total", first + second)
+
+    def _note_all(self, way: str, updated: float, squeezed: float, ran: float) -> None:
+        if squeezed:
+            self.note(way, "convert", squeezed)
+        self.note(way, "update", updated)
+        self.note(way, "algorithm", ran)
+        self.note(way, "total", updated + squeezed + ran)
 
     def run(self, slides: int) -> None:
         """Do ``slides`` slides each way; the ways alternate."""
@@ -229,49 +260,69 @@ class _Race:
         """Do ``slides`` slides without timing, only on the graphs that are updated."""
         for _ in range(slides):
             changes = self.window.advance()
-            self._update(self.live, changes)
-            self._update(self.graph, changes)
+            for graph in (self.live, self.borrowing):
+                if graph is not None:
+                    self._update(graph, changes)
 
     def alone(self, when: str) -> None:
-        """Time only the algorithm: on the graph that cuGraph builds, and on borrowed rows."""
-        built, live = self._sg_graph(self.window), self.live._Impl
+        """Time only the algorithm, on one version of each graph."""
+        built = self._sg_graph(self.window) if self.algorithm.of_plc is not None else None
         for number in range(ALONE_RUNS + 1):
             with quiet():
-                self.clock.start()
-                self.algorithm.of_plc(self.plc, self.handle, built, self.starts)
-                own = self.clock.lap()
-                self.algorithm.of_plc(self.plc, self.handle, live.lend(self.algorithm.pulls), self.starts)
-                borrowed = self.clock.lap()
-            if number:
-                self.note(f"SGGraph alone, {when}", "algorithm", own)
-                self.note(f"BorrowedGraph alone, {when}", "algorithm", borrowed)
+                found = {f"{way} alone, {when}": self._time(call) for way, call in self._calls_alone(built)}
+            for way, passed_ms in found.items() if number else ():
+                self.note(way, "algorithm", passed_ms)
+
+    def _calls_alone(self, built: Any) -> list[tuple[str, Callable[[], Any]]]:
+        chosen, about, live = self.algorithm, self.about, self.live
+        calls: list[tuple[str, Callable[[], Any]]] = [("drop-in", lambda: chosen.of_cugraph(self.drop_in, live, about))]
+        of_plc, of_dynstore = chosen.of_plc, chosen.of_dynstore
+        if of_plc is not None:
+            calls.append(("SGGraph", lambda: of_plc(self.plc, self.handle, built, about)))
+            lend = live._Impl.lend
+            calls.append(("BorrowedGraph", lambda: of_plc(self.plc, self.handle, lend(chosen.pulls), about)))
+        if of_dynstore is not None:
+            calls.append(("dynstore", lambda: of_dynstore(live.dynamic_graph, about)))
+        return calls
+
+    def _time(self, call: Callable[[], Any]) -> float:
+        self.clock.start()
+        call()
+        return self.clock.lap()
 
     def disagreement(self) -> str | None:
         """Compare the last results; return a line on what differs, or None."""
-        wanted = _by_vertex(self.results["cugraph.Graph"])
-        for way in ("drop-in", "own kernels"):
-            got = _by_vertex(self.results[way])
-            if self.name == "pagerank":
-                apart = float(np.abs(got["pagerank"] - wanted["pagerank"]).sum())
-                if not apart < RANKS_APART:
-                    return f"pagerank of {way} is {apart:.2e} (L1) from that of cugraph.Graph"
-            elif self.name == "bfs":
-                if not np.array_equal(got["distance"], wanted["distance"]):
-                    return f"distances of {way} are not those of cugraph.Graph"
-            elif not np.array_equal(_canonical(got["labels"]), _canonical(wanted["labels"])):
-                return f"components of {way} are not those of cugraph.Graph"
-        if (
-            self.live.number_of_edges() != self.graph.number_of_edges()
-            or self.window.size != self.graph.number_of_edges()
-        ):
-            return "the graphs do not hold the window's edges"
+        wanted = self.results["cugraph.Graph"]
+        for way in self.results:
+            differs = _differs(self.name, self.results[way], wanted)
+            if differs:
+                return f"{way}: {differs}"
+        if self.live.number_of_edges() != self.window.size:
+            return "the live graph does not hold the window's edges"
         return None
 
 
+def _differs(name: str, got: Any, wanted: Any) -> str | None:
+    """Compare two results of an algorithm; return what differs, or None."""
+    if name == "louvain":  # its partition depends on the order of rows; its quality does not
+        apart = abs(float(got[1]) - float(wanted[1]))
+        return None if apart < MODULARITY_APART else f"modularity {got[1]:.4f}, of cugraph.Graph {wanted[1]:.4f}"
+    one, other = (_by_vertex(frame) for frame in (got, wanted))
+    if name == "pagerank":
+        apart = float(np.abs(one["pagerank"] - other["pagerank"]).sum())
+        return None if apart < RANKS_APART else f"ranks are {apart:.2e} (L1) from those of cugraph.Graph"
+    if name == "weakly_connected_components":
+        same = np.array_equal(_canonical(one["labels"]), _canonical(other["labels"]))
+    else:
+        column = COMPARED[name]
+        same = bool(np.array_equal(one[column], other[column]))
+    return None if same else "not the result of cugraph.Graph"
+
+
 def _by_vertex(frame: Any) -> dict[str, np.ndarray]:
-    """Return a result's columns in order of vertex."""
+    """Return a result's columns in order of vertex, or of pairs of vertices."""
     columns = {name: np.asarray(frame[name].to_numpy()) for name in frame.columns}
-    order = np.argsort(columns["vertex"], kind="stable")
+    order = np.lexsort([columns[name] for name in ("second", "first", "vertex") if name in columns])
     return {name: column[order] for name, column in columns.items()}
 
 
@@ -293,9 +344,13 @@ def summarise_totals(times: dict[tuple[str, str], list[float]]) -> dict[str, flo
     total = {way: middle[way, "total"] for way, operation in middle if operation == "total"}
     figures = {
         "cugraph.Graph / drop-in": total["cugraph.Graph"] / total["drop-in"],
-        "SGGraph / drop-in": total["SGGraph"] / total["drop-in"],
-        "cugraph.Graph / own kernels": total["cugraph.Graph"] / total["own kernels"],
     }
+    for way in ("SGGraph", "borrowed rows"):
+        if way in total:
+            figures[f"{way} / drop-in"] = total[way] / total["drop-in"]
+    figures["algorithm: drop-in / cugraph.Graph"] = (
+        middle["drop-in", "algorithm"] / middle["cugraph.Graph", "algorithm"]
+    )
     for way, operation in middle:
         if way.startswith("BorrowedGraph alone") and operation == "algorithm":
             figures[f"{way} / SGGraph"] = middle[way, operation] / middle[way.replace("Borrowed", "SG"), operation]

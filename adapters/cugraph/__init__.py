@@ -3,7 +3,10 @@
 All names come from the real cuGraph and behave as there, with these differences:
 
 - a function takes a ``DynamicGraph`` wherever cuGraph's takes a ``Graph``, and uses its current edges
-- plain calls of ``bfs``, ``sssp``, ``pagerank`` and ``weakly_connected_components`` skip cuGraph's Python (``direct``)
+- ``bfs``, ``sssp``, ``pagerank``, ``weakly_connected_components``, ``connected_components``, ``triangle_count`` and
+  ``betweenness_centrality``, and the degrees of a graph, run dynstore's own kernels where their result is the same
+  (``own``); ``engine="cugraph"`` in a call, or :func:`set_engine` for all, runs cuGraph's
+- where cuGraph runs, plain calls of its searches, PageRank and components skip cuGraph's Python (``direct``)
 - ``Graph`` makes a genuine ``cugraph.Graph`` that keeps its edges in a ``DynamicGraph``: ``insert_edges`` and
   ``delete_edges`` on it replace building the next graph; the same for graphs from ``from_cudf_edgelist``,
   ``from_pandas_edgelist`` and ``from_edgelist``
@@ -17,12 +20,14 @@ import sys
 from typing import Any
 
 from dynstore.adapters.cugraph.build import new_graph, refuse_updates
-from dynstore.adapters.cugraph.direct import call_directly, is_offered
+from dynstore.adapters.cugraph.direct import behind, call_directly, is_offered
+from dynstore.adapters.cugraph.engines import Declined, chosen_engine, note_reason, set_engine
 from dynstore.adapters.cugraph.graph import as_cugraph
+from dynstore.adapters.cugraph.own import has_own_kernels, run_own
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 
-__all__ = ["as_cugraph"]  # all other public names are cuGraph's: see __getattr__
+__all__ = ["as_cugraph", "set_engine"]  # all other public names are cuGraph's: see __getattr__
 
 CALLER = "dynstore.adapters.cugraph"
 
@@ -39,8 +44,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(real, name)
         if inspect.isroutine(value):
             value = _wrap_function(value, real.Graph)
-            if is_offered(name):
-                value = _shorten(value, name)
+            if has_own_kernels(name):
+                value = _route(value, name)
     setattr(sys.modules[__name__], name, value)
     return value
 
@@ -68,14 +73,35 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
     return wrapped
 
 
-def _shorten(function: Any, name: str) -> Any:
-    """Pass plain calls directly to pylibcugraph."""
+def _route(function: Any, name: str) -> Any:
+    """Run a function of cuGraph by dynstore's own kernels where they take the call, else by cuGraph's."""
+    parameters = inspect.signature(function).parameters
+    graph_name = next(iter(parameters))
 
     @functools.wraps(function)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        result = call_directly(name, args, kwargs)
-        return function(*args, **kwargs) if result is NotImplemented else result
+    def wrapped(*args: Any, engine: str | None = None, **kwargs: Any) -> Any:
+        chosen = chosen_engine(engine, name)
+        first = args[0] if args else kwargs.get(graph_name)
+        G = behind(first)
+        if G is None:
+            return function(*args, **kwargs)
+        rest = args[1:], {key: value for key, value in kwargs.items() if args or key != graph_name}
+        if chosen == "dynstore":
+            result = run_own(name, G, *rest)
+            if not isinstance(result, Declined):
+                return result
+        else:
+            result = Declined(f"{name}: the engine is {chosen!r}")
 
+        def run_cugraph() -> Any:
+            direct = call_directly(name, G, *rest) if is_offered(name) else NotImplemented
+            return function(*args, **kwargs) if direct is NotImplemented else direct
+
+        return note_reason(G, result, run_cugraph)
+
+    shown = [*parameters.values(), inspect.Parameter("engine", inspect.Parameter.KEYWORD_ONLY, default=None)]
+    shown.sort(key=lambda parameter: parameter.kind)  # stable: only `engine` moves, to before `**options`
+    wrapped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return wrapped
 
 

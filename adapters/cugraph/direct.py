@@ -21,7 +21,7 @@ from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 from dynstore.input.frames import make_cudf_frame
 
-__all__ = ["call_directly", "is_offered"]
+__all__ = ["behind", "call_directly", "is_offered"]
 
 CALLER = "cuGraph"
 _own = threading.local()
@@ -32,22 +32,23 @@ def is_offered(name: str) -> bool:
     return name in _FUNCTIONS
 
 
-def call_directly(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return what cuGraph's function returns, or NotImplemented if the call is not plain."""
+def call_directly(name: str, G: DynamicGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what cuGraph's function returns, or NotImplemented if the call is not plain.
+
+    ``args``, ``kwargs``: the arguments without the graph.
+    """
     function, signature = _FUNCTIONS[name]
     try:
-        given = signature.bind(*args, **kwargs).arguments
+        given = signature.bind(G, *args, **kwargs).arguments
     except TypeError:
         return NotImplemented
-    first = given.pop(next(iter(signature.parameters)))
-    G = _behind(first)
-    if G is None or load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
+    if load_bridge().borrowed_graph is None or shown_ids(G).strings is not None:
         return NotImplemented
-    return function(G, **given)
+    return function(**given)
 
 
-def _behind(value: Any) -> DynamicGraph | None:
-    """Return the DynamicGraph behind a value, or None."""
+def behind(value: Any) -> DynamicGraph | None:
+    """Return the DynamicGraph that is the value, or that a live graph shows; None for anything else."""
     if isinstance(value, DynamicGraph):
         return value
     live = getattr(value, "_Impl", None)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.adapters.cugraph.engines import Declined, chosen_engine
+from dynstore.adapters.cugraph.own import run_own_degrees
 from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
 from dynstore.adapters.cugraph.shown import shown_ids
@@ -262,7 +264,12 @@ class LiveViews:
 
     def degrees_function(self, vertex_subset: Any = None, degree_type: str = "in_degree") -> Any:
         """See cuGraph; a list of integers becomes a Series of the ids' type without reading the edges."""
-        cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)
+        G = self.dynamic_graph
+        if chosen_engine(None) == "dynstore":
+            found = run_own_degrees(G, vertex_subset, degree_type)
+            if not isinstance(found, Declined):
+                return found
+        cudf, ids = require(CALLER, "cudf"), shown_ids(G)
         if vertex_subset is not None and not isinstance(vertex_subset, cudf.Series) and ids.strings is None:
             vertex_subset = cudf.Series(vertex_subset).astype(ids.number_map.dtype)
         return super().degrees_function(vertex_subset, degree_type)  # type: ignore[misc]

@@ -14,9 +14,9 @@ from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
-    from dynstore.typing import Frame
+    from dynstore.typing import Array, Frame
 
-__all__ = ["betweenness_centrality"]
+__all__ = ["betweenness_centrality", "measure_rows"]
 
 
 @algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
@@ -77,18 +77,21 @@ def betweenness_centrality(
         raise InputError("betweenness_centrality: weight is not supported; wanted None")
     dtype = _result_dtype(result_dtype)
     sources = _sources(G, k, seed if random_state is None else random_state)
+    values = measure_rows(G, sources, bool(normalized), bool(endpoints)).astype(dtype, copy=False)
+    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.frames)
+
+
+def measure_rows(G: DynamicGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
+    """Return the centrality of each row over paths from the rows ``sources``, float64, shape (V,)."""
     out = G.snapshot()
     into = None if G.is_directed() else out
-    kernels = G.backend.kernels("dynstore.algorithms.centrality")
-    totals = kernels.accumulate_dependencies(out, into, sources, bool(endpoints))
-    at_sources, elsewhere = _scales(
-        out.num_vertices, sources.shape[0], bool(normalized), bool(endpoints), G.is_directed()
-    )
+    totals = G.backend.kernels("dynstore.algorithms.centrality").accumulate_dependencies(out, into, sources, endpoints)
+    at_sources, elsewhere = _scales(out.num_vertices, sources.shape[0], normalized, endpoints, G.is_directed())
     factors = G.backend.empty(out.num_vertices, np.float64)
     factors.fill(elsewhere)
     factors[G.backend.asarray(sources)] = at_sources
-    values = (totals * factors).astype(dtype, copy=False)
-    return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.frames)
+    values: Array = totals * factors
+    return values
 
 
 def _result_dtype(result_dtype: Any) -> np.dtype:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["chosen_counts", "read_chosen", "triangle_count"]
+__all__ = ["chosen_counts", "count_at_rows", "read_chosen", "triangle_count"]
 
 
 @algorithm(
@@ -49,10 +49,15 @@ def triangle_count(G: DynamicGraph, start_list: Any = None) -> Frame:
     [1, 1, 1, 0]
     """
     chosen = read_chosen(G, start_list)
-    counts = run_native(G, "triangle_count")
+    return chosen_counts(G, count_at_rows(G), chosen)
+
+
+def count_at_rows(G: DynamicGraph) -> Array:
+    """Return the triangles at each row, shape (V,)."""
+    counts: Array = run_native(G, "triangle_count")
     if counts is None:
         counts = G.backend.kernels("dynstore.algorithms.community", "triangles").count_triangles(G.snapshot())
-    return chosen_counts(G, counts, chosen)
+    return counts
 
 
 def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:

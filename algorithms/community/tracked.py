@@ -39,5 +39,8 @@ class TriangleAnswer(Answer):
         self._counts = counts
         return not budget.is_spent
 
+    def arrays(self) -> tuple[Array]:
+        return (self._counts.copy(),)
+
     def frame(self) -> Any:
-        return chosen_counts(self.G, self._counts.copy(), self._chosen)
+        return chosen_counts(self.G, *self.arrays(), self._chosen)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["components_frame", "read_components", "weakly_connected_components"]
+__all__ = ["components_frame", "label_rows", "read_components", "weakly_connected_components"]
 
 
 @algorithm(paper="Sutton, Ben-Nun, Barak: Optimizing Parallel Graph Connectivity via Subgraph Sampling, IPDPS 2018")
@@ -55,8 +55,14 @@ def weakly_connected_components(
     [0, 0, 2, 3, 3]
     """
     read_components(directed, connection, return_labels)
+    return components_frame(G, label_rows(G))
+
+
+def label_rows(G: DynamicGraph) -> Array:
+    """Return the smallest row of each row's component, shape (V,)."""
     kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
-    return components_frame(G, kernels.label_components(G.snapshot(), not G.is_directed()))
+    labels: Array = kernels.label_components(G.snapshot(), not G.is_directed())
+    return labels
 
 
 def read_components(directed: None = None, connection: str | None = None, return_labels: None = None) -> None:

@@ -104,8 +104,11 @@ class ComponentAnswer(Answer):
         self.edge_visits = budget.visits
         return not budget.is_spent
 
+    def arrays(self) -> tuple[Array]:
+        return (self._labels.copy(),)
+
     def frame(self) -> Any:
-        return components_frame(self.G, self._labels.copy())
+        return components_frame(self.G, *self.arrays())
 
     def _grow_forest(self, budget: Budget) -> tuple[Array, Array] | None:
         """Return the forest; None if the budget is spent before it is complete."""

@@ -166,8 +166,11 @@ class PagerankAnswer(Answer):
         self.edge_visits = budget.visits
         return done
 
+    def arrays(self) -> tuple[Array]:
+        return (self._divided(self._ranks).astype(self._dtype),)
+
     def frame(self) -> Any:
-        return pagerank_frame(self.G, self._divided(self._ranks).astype(self._dtype))
+        return pagerank_frame(self.G, *self.arrays())
 
     @property
     def _dtype(self) -> np.dtype:

@@ -76,10 +76,7 @@ def bfs(
     """
     sources, limit = read_bfs(G, start, depth_limit, i_start, directed)
     parents = bool(return_predecessors)
-    found = run_native(G, "bfs", sources, limit, parents)
-    if found is None:
-        found = search_hops(G, sources, limit, parents)
-    return bfs_frame(G, *found)
+    return bfs_frame(G, *search_hops(G, sources, limit, parents))
 
 
 def read_bfs(
@@ -97,12 +94,13 @@ def read_bfs(
 
 def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
     """Return distances and predecessors of all rows; predecessors are None unless ``parents``."""
+    found: tuple[Array, Array | None] | None = run_native(G, "bfs", sources, limit, parents)
+    if found is not None:
+        return found
     out = G.snapshot()
     # This makes no second orientation for a directed graph: every later update would have to maintain it.
     into = None if G.is_directed() else out
-    found: tuple[Array, Array | None] = G.backend.kernels("dynstore.algorithms.traversal", "search").bfs(
-        out, into, sources, limit, parents
-    )
+    found = G.backend.kernels("dynstore.algorithms.traversal", "search").bfs(out, into, sources, limit, parents)
     return found
 
 

@@ -124,8 +124,11 @@ class BfsAnswer(PathAnswer):
         self._distances, self._predecessors = found
         self.edge_visits = self.G.snapshot().num_edges
 
+    def arrays(self) -> tuple[Array, Array | None]:
+        return self._distances.copy(), self._predecessors.copy() if self._parents else None
+
     def frame(self) -> Any:
-        return bfs_frame(self.G, self._distances.copy(), self._predecessors.copy() if self._parents else None)
+        return bfs_frame(self.G, *self.arrays())
 
 
 class SsspAnswer(PathAnswer):
@@ -150,8 +153,11 @@ class SsspAnswer(PathAnswer):
             kernels = self.G.backend.kernels("dynstore.algorithms.traversal", "repair")
             self._tied = kernels.has_ties(self.G.snapshot(), self._distances)
 
+    def arrays(self) -> tuple[Array, Array]:
+        return self._distances.copy(), self._predecessors.copy()
+
     def frame(self) -> Any:
-        return sssp_frame(self.G, self._distances.copy(), self._predecessors.copy())
+        return sssp_frame(self.G, *self.arrays())
 
     def _has_negative_weights(self, delta: Delta) -> bool:
         weights: Array = self.G.snapshot().weights

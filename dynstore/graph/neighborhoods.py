@@ -213,6 +213,28 @@ class Neighborhoods(Queries):
         """
         return self._degrees("degree", vertices, (False, True))
 
+    def row_lengths(self, transposed: bool = False) -> Array:
+        """Return the number of edges in each row of :meth:`snapshot`.
+
+        Parameters
+        ----------
+        transposed : bool
+            Count the in-edges of each vertex instead of its out-edges. This does not make the table of in-edges.
+
+        Returns
+        -------
+        array, shape (V,), in the vertex dtype
+        """
+        xp = self.backend.xp
+        if self._lacks_in_edges(transposed):
+            view = self.snapshot()
+            return xp.bincount(view.indices[view.mask()], minlength=view.num_vertices).astype(self.vertex_dtype)
+        view = self.snapshot(transposed)
+        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
+        xp.cumsum(view.mask(), out=before[1:])
+        starts = before[view.offsets]
+        return starts[1:] - starts[:-1]
+
     def k_hop(self, vertices: Any, k: int) -> Frame:
         """Find the vertices that at most ``k`` edges lead to, in the direction of the edges.
 
@@ -275,7 +297,7 @@ class Neighborhoods(Queries):
             number = self.ids.number_of(caller, vertices, num_vertices)
             return sum(self._row_count(number, transposed) for transposed in orientations)
         numbers = None if vertices is None else self.ids.numbers_of(caller, vertices, num_vertices)
-        degrees = reduce(add, [self._row_counts(transposed) for transposed in orientations])
+        degrees = reduce(add, [self.row_lengths(transposed) for transposed in orientations])
         if numbers is None:
             ids = self.ids.column(num_vertices, frame_library(self.backend, self.frames))
             return make_frame(self.backend, {"vertex": ids, "degree": degrees}, self.frames)
@@ -291,14 +313,3 @@ class Neighborhoods(Queries):
             view = self.snapshot()
             return int(self.backend.xp.count_nonzero((view.indices == number) & view.mask()))
         return int(self._oriented(transposed).row(number).shape[0])
-
-    def _row_counts(self, transposed: bool) -> Array:
-        xp = self.backend.xp
-        if self._lacks_in_edges(transposed):
-            view = self.snapshot()
-            return xp.bincount(view.indices[view.mask()], minlength=view.num_vertices).astype(self.vertex_dtype)
-        view = self.snapshot(transposed)
-        before = self.backend.zeros(view.num_slots + 1, self.vertex_dtype)
-        xp.cumsum(view.mask(), out=before[1:])
-        starts = before[view.offsets]
-        return starts[1:] - starts[:-1]

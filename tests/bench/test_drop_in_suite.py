@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dynstore.benchmarks import drop_in_suite
-from dynstore.benchmarks.drop_in_suite import ALGORITHMS, main, summarise_totals
+from dynstore.benchmarks.drop_in_suite import ALGORITHMS, COMPARED, main, summarise_totals
 from dynstore.benchmarks.drop_in_window import Window, different_pairs
 
 
@@ -38,14 +40,17 @@ def test_ratios() -> None:
         ("cugraph.Graph", "total"): [40.0, 50.0, 60.0],
         ("SGGraph", "total"): [20.0],
         ("drop-in", "total"): [5.0],
-        ("own kernels", "total"): [2.0],
+        ("borrowed rows", "total"): [10.0],
+        ("drop-in", "algorithm"): [3.0],
+        ("cugraph.Graph", "algorithm"): [6.0],
         ("SGGraph alone, later", "algorithm"): [3.0],
         ("BorrowedGraph alone, later", "algorithm"): [3.3],
     }
     assert summarise_totals(times) == {
         "cugraph.Graph / drop-in": 10.0,
         "SGGraph / drop-in": 4.0,
-        "cugraph.Graph / own kernels": 25.0,
+        "borrowed rows / drop-in": 2.0,
+        "algorithm: drop-in / cugraph.Graph": 0.5,
         "BorrowedGraph alone, later / SGGraph": pytest.approx(1.1),
     }
 
@@ -61,7 +66,20 @@ def test_results_are_compared_by_vertex_and_partition() -> None:
 
 def test_pulling_algorithms_and_directions() -> None:
     assert {name for name, algorithm in ALGORITHMS.items() if algorithm.pulls} == {"pagerank"}
-    assert {name for name, algorithm in ALGORITHMS.items() if not algorithm.directed} == {"weakly_connected_components"}
+    assert {name for name, algorithm in ALGORITHMS.items() if algorithm.directed} == {"bfs", "pagerank"}
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_results_that_differ_are_found(name: str) -> None:
+    def result(values: list[float]) -> Any:
+        if name == "louvain":
+            return None, values[0]
+        columns = {"first": [4, 4, 3], "second": [5, 4, 6]} if name == "jaccard" else {"vertex": [2, 0, 1]}
+        column = {"pagerank": "pagerank", "weakly_connected_components": "labels"}.get(name) or COMPARED[name]
+        return pd.DataFrame({**columns, column: values})
+
+    assert drop_in_suite._differs(name, result([0.5, 0.5, 0.25]), result([0.5, 0.5, 0.25])) is None
+    assert drop_in_suite._differs(name, result([0.75, 0.25, 0.25]), result([0.5, 0.5, 0.25])) is not None
 
 
 def test_an_unknown_algorithm_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Plain calls go to pylibcugraph straight away, all others to cuGraph, and nobody can tell from the result."""
+"""Where cuGraph runs, plain calls go to pylibcugraph straight away, all others to its Python; results are the same."""
 
 from __future__ import annotations
 

@@ -158,6 +158,7 @@ def test_the_benchmark_agrees(tmp_path: Any) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
 def test_direct_results_are_cugraphs_own(real: Any, drop_in: Any, directed: bool, weighted: bool) -> None:
+    """With cuGraph's kernels, past its Python; own kernels are in test_gpu_own.py."""
     import cudf
 
     rng = np.random.default_rng(5)
@@ -175,7 +176,7 @@ def test_direct_results_are_cugraphs_own(real: Any, drop_in: Any, directed: bool
     calls += [("sssp", {"source": start}), ("sssp", {"source": start, "cutoff": 3.0})] if weighted else []
     calls += [] if directed else [("weakly_connected_components", {})]
     for name, given in calls:
-        got = getattr(drop_in, name)(graph, **given)
+        got = getattr(drop_in, name)(graph, **given, engine="cugraph")
         wanted = getattr(real, name)(drop_in.as_cugraph(graph), **given)
         assert type(got) is type(wanted)
         if isinstance(wanted, tuple):
@@ -196,4 +197,4 @@ def test_direct_results_are_cugraphs_own(real: Any, drop_in: Any, directed: bool
             else:
                 np.testing.assert_array_equal(one[column], other[column])
     with pytest.raises(real.exceptions.FailedToConvergeError):
-        drop_in.pagerank(graph, tol=1e-12, max_iter=2)
+        drop_in.pagerank(graph, tol=1e-12, max_iter=2, engine="cugraph")

@@ -1,0 +1,353 @@
+"""cuGraph's functions by dynstore's own kernels, with cuGraph's columns, dtypes and exceptions.
+
+A function here takes a call only if its result is the one that cuGraph's contract promises. It declines every other
+call, and every faulty one, so that cuGraph's own function runs and words its own errors. These differences remain:
+
+- ``bfs`` and ``sssp``: of several shortest paths, another one may be shown. cuGraph's is any of them.
+- ``pagerank``: ranks differ by less than the tolerance.
+- components: a label is a row of the component; which row is not defined.
+- ``betweenness_centrality``: sums are float64, in cuGraph float32.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.adapters.cugraph.engines import Declined
+from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
+from dynstore.adapters.libraries import require
+from dynstore.algorithms.calls import Call, last_call, note_call
+from dynstore.algorithms.centrality.api import measure_rows
+from dynstore.algorithms.community.api import count_at_rows
+from dynstore.algorithms.components.api import label_rows
+from dynstore.algorithms.inputs import read_vertices
+from dynstore.algorithms.link_analysis.api import iterate, read_numbers, read_personalization
+from dynstore.algorithms.monitored import find_monitor
+from dynstore.algorithms.traversal.api import read_bfs, read_sssp, search_hops, search_lengths
+from dynstore.errors import FailedToConvergeError, InputError
+from dynstore.input.frames import make_cudf_frame
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = ["has_own_kernels", "run_own", "run_own_degrees"]
+
+CALLER = "cuGraph"
+NOTHING = "nothing: kernels read the store's slots"
+
+
+def has_own_kernels(name: str) -> bool:
+    """Return whether dynstore has kernels for a function of cuGraph."""
+    return name in _FUNCTIONS
+
+
+def run_own(name: str, G: DynamicGraph, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what cuGraph's function ``name`` returns, or Declined.
+
+    Parameters
+    ----------
+    name : str
+    G : DynamicGraph
+        The graph that the first argument shows.
+    args, kwargs
+        The arguments of the call, without the graph.
+    """
+    function, signature = _FUNCTIONS[name]
+    try:
+        given = signature.bind(G, *args, **kwargs).arguments
+    except TypeError as error:
+        return Declined(f"arguments: {error}")
+    return _attempt(G, name, lambda: function(**given))
+
+
+def run_own_degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
+    """Return what ``Graph.degrees_function`` returns, or Declined."""
+    return _attempt(G, degree_type, lambda: _degrees(G, vertex_subset, degree_type))
+
+
+def _attempt(G: DynamicGraph, name: str, function: Callable[[], Any]) -> Any:
+    if G.backend.name == "cpu":
+        return Declined("the graph is on the host")
+    if not G.number_of_vertices():
+        return Declined("the graph is empty")
+    before = last_call(G)
+    try:
+        result = function()
+    except InputError as error:
+        return Declined(str(error))
+    if not isinstance(result, Declined) and last_call(G) is before:  # else the call was noted on the way
+        note_call(G, Call(name, "own kernel", G.version, NOTHING))
+    return result
+
+
+# ---------------------------------------------------------------------- functions; parameters as cuGraph's
+
+
+def _bfs(
+    G: DynamicGraph,
+    start: Any = None,
+    depth_limit: Any = None,
+    i_start: Any = None,
+    directed: Any = None,
+    return_predecessors: Any = True,
+) -> Any:
+    chosen = start if i_start is None else i_start
+    if directed is not None or (start is None) == (i_start is None) or return_predecessors is not True:
+        return Declined("bfs: directed or return_predecessors is given, or not just one of start and i_start")
+    if not _are_vertices(G, chosen, many=True):
+        return Declined("bfs: the start is not an id of the graph's kind, a list or a series of them")
+    limit = depth_limit if depth_limit is None or not _is_integer(depth_limit) or depth_limit > 0 else None
+    found = _tracked(G, "bfs", start=chosen, depth_limit=limit)
+    distances, predecessors = found or search_hops(G, *read_bfs(G, chosen, limit))
+    shown = shown_ids(G)
+    dtype = shown.number_map.dtype
+    if distances.dtype != dtype:
+        top = np.iinfo(distances.dtype).max
+        distances = G.backend.xp.where(distances == top, np.iinfo(dtype).max, distances.astype(dtype))
+    return _frame(G, shown, vertex=None, distance=distances, predecessor=predecessors)
+
+
+def _sssp(
+    G: DynamicGraph,
+    source: Any = None,
+    method: Any = None,
+    directed: Any = None,
+    return_predecessors: Any = None,
+    unweighted: Any = None,
+    overwrite: Any = None,
+    indices: Any = None,
+    cutoff: Any = None,
+) -> Any:
+    others = (method, directed, return_predecessors, unweighted, overwrite, indices)
+    if not G.is_weighted() or any(value is not None for value in others):
+        return Declined("sssp: the graph has no weights, or more than source and cutoff are given")
+    if not _are_vertices(G, source):
+        return Declined("sssp: the source is not an id of the graph's kind")
+    found = _tracked(G, "sssp", source=source, cutoff=cutoff)
+    distances, predecessors = found or search_lengths(G, *read_sssp(G, source, cutoff=cutoff))
+    return _frame(G, shown_ids(G), distance=distances, vertex=None, predecessor=predecessors)
+
+
+def _pagerank(
+    G: DynamicGraph,
+    alpha: Any = 0.85,
+    personalization: Any = None,
+    precomputed_vertex_out_weight: Any = None,
+    max_iter: Any = 100,
+    tol: Any = 1.0e-5,
+    nstart: Any = None,
+    dangling: Any = None,
+    fail_on_nonconvergence: Any = True,
+) -> Any:
+    if nstart is not None or precomputed_vertex_out_weight is not None:
+        return Declined("pagerank: nstart or precomputed_vertex_out_weight is given")
+    alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+    if max_iter <= 0 or tol == 0:
+        return Declined("pagerank: max_iter or tol is 0")
+    dtype = np.dtype(G.weight_dtype if G.is_weighted() else np.float32)
+    targets = None
+    if personalization is not None:
+        if not _is_usual_personalization(G, personalization, dtype):
+            return Declined("pagerank: the columns of personalization are not of the graph's types")
+        targets = read_personalization(G, personalization, dtype)
+    ranks, converged = _tracked_ranks(G, alpha=alpha, tol=tol, max_iter=limit) if targets is None else (None, False)
+    if ranks is None:
+        num_vertices = G.number_of_vertices()
+        first = G.backend.xp.full(num_vertices, 1.0 / num_vertices, dtype=dtype)
+        ranks, iterations, error = iterate(G, None, alpha, targets, first, limit, tol)
+        # In cuGraph ranks that converge in the last iteration have not converged.
+        converged = bool(error < tol) and iterations < limit
+    if fail_on_nonconvergence and not converged:
+        raise require(CALLER, "cugraph.exceptions").FailedToConvergeError
+    frame = _frame(G, shown_ids(G), vertex=None, pagerank=ranks)
+    return frame if fail_on_nonconvergence else (frame, converged)
+
+
+def _weakly_connected_components(
+    G: DynamicGraph, directed: Any = None, connection: Any = None, return_labels: Any = None
+) -> Any:
+    if G.is_directed() or directed is not None or return_labels is not None or connection not in (None, "weak"):
+        return Declined("weakly_connected_components: the graph is directed, or there are arguments for matrices")
+    found = _tracked(G, "weakly_connected_components")
+    labels = found[0] if found else label_rows(G)
+    shown = shown_ids(G)
+    return _frame(G, shown, vertex=None, labels=labels.astype(shown.number_map.dtype, copy=False))
+
+
+def _connected_components(
+    G: DynamicGraph, directed: Any = None, connection: Any = "weak", return_labels: Any = None
+) -> Any:
+    if connection != "weak":
+        return Declined("connected_components: connection is not 'weak'")
+    return _weakly_connected_components(G, directed, connection, return_labels)
+
+
+def _triangle_count(G: DynamicGraph, start_list: Any = None) -> Any:
+    if G.is_directed():
+        return Declined("triangle_count: the graph is directed")
+    shown, rows = shown_ids(G), None
+    if start_list is not None:
+        if shown.strings is not None or not _are_vertices(G, start_list, many=True, exact=True):
+            return Declined("triangle_count: start_list is not of the type of the graph's ids")
+        rows = G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
+    found = _tracked(G, "triangle_count")
+    counts = (found[0] if found else count_at_rows(G)).astype(shown.number_map.dtype, copy=False)
+    return _frame(G, shown, rows, vertex=None, counts=counts if rows is None else counts[rows])
+
+
+def _betweenness_centrality(
+    G: DynamicGraph,
+    k: Any = None,
+    normalized: Any = True,
+    weight: Any = None,
+    endpoints: Any = False,
+    seed: Any = None,
+    random_state: Any = None,
+    result_dtype: Any = np.float64,
+) -> Any:
+    if weight is not None or seed is not None or result_dtype not in (np.float32, np.float64):
+        return Declined("betweenness_centrality: weight, seed or another result_dtype is given")
+    num_vertices, shown = G.number_of_vertices(), shown_ids(G)
+    sources = np.arange(num_vertices)
+    if k is not None:
+        if _is_integer(k) or shown.strings is not None or not _are_vertices(G, k, many=True):
+            return Declined("betweenness_centrality: k is no list or series of integer ids")
+        sources = read_vertices(G, "betweenness_centrality", "k", k)
+    if num_vertices < 3 or np.unique(sources).shape[0] < sources.shape[0]:
+        return Declined("betweenness_centrality: a vertex is given twice, or there are fewer than three")
+    values = measure_rows(G, sources, bool(normalized), bool(endpoints))
+    warnings.warn("betweenness_centrality: result_dtype is deprecated", PendingDeprecationWarning, stacklevel=6)
+    return _frame(G, shown, vertex=None, betweenness_centrality=values.astype(result_dtype, copy=False))
+
+
+def _degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
+    shown, rows = shown_ids(G), None
+    if vertex_subset is not None:
+        usual = isinstance(vertex_subset, list) or _are_vertices(G, vertex_subset, many=True, exact=True)
+        if shown.strings is not None or not usual:
+            return Declined(f"{degree_type}: the vertices are no list or series of the graph's ids")
+        rows = G.backend.asarray(read_vertices(G, degree_type, "vertex_subset", vertex_subset))
+    dtype = shown.number_map.dtype
+
+    def lengths(transposed: bool) -> Array:
+        found = G.row_lengths(transposed).astype(dtype, copy=False)
+        return found if rows is None else found[rows]
+
+    columns: dict[str, Array | None]
+    if degree_type == "degree":
+        columns = {"degree": lengths(True) + lengths(False)}
+    elif degree_type == "degrees":
+        columns = {"in_degree": lengths(True), "out_degree": lengths(False)}
+    elif degree_type in ("in_degree", "out_degree"):
+        columns = {"degree": lengths(degree_type == "in_degree")}
+    else:
+        return Declined(f"unknown degrees: {degree_type!r}")
+    return _frame(G, shown, rows, **columns, vertex=None)
+
+
+# ---------------------------------------------------------------------- arguments
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _are_vertices(G: DynamicGraph, value: Any, many: bool = False, exact: bool = False) -> bool:
+    """Return whether a value can be ids of the graph, as cuGraph reads it: integers or strings.
+
+    Parameters
+    ----------
+    many : bool
+        Lists and series are allowed, too.
+    exact : bool
+        cuGraph makes a series of integers, int64, and wants it to be of the type of the ids.
+    """
+    shown = shown_ids(G)
+    if many and isinstance(value, require(CALLER, "cudf").Series):
+        # Series of another width are cast by some functions, and misread by others.
+        texts = str(value.dtype) in ("object", "str", "string")
+        return texts if shown.strings is not None else value.dtype == shown.number_map.dtype
+    values = value if many and isinstance(value, list) else [value]
+    if exact and shown.number_map.dtype != np.int64:
+        return False
+    return all(isinstance(one, str) if shown.strings is not None else _is_integer(one) for one in values)
+
+
+def _is_usual_personalization(G: DynamicGraph, frame: Any, dtype: np.dtype) -> bool:
+    """Return whether cuGraph takes the frame as it is, without casting and warning."""
+    if not isinstance(frame, require(CALLER, "cudf").DataFrame) or list(frame.columns) != ["vertex", "values"]:
+        return False
+    return frame["values"].dtype == dtype and _are_vertices(G, frame["vertex"], many=True)
+
+
+def _tracked(G: DynamicGraph, name: str, **params: Any) -> Any:
+    """Return the arrays of the graph's tracked answer to the same call, brought up to date; None if there is none."""
+    monitor = find_monitor(G, name, params)
+    if monitor is None:
+        return None
+    arrays = monitor.arrays()
+    note_call(G, Call(name, "own kernel", G.version, NOTHING, 0, f"its tracked answer: {monitor.path}"))
+    return arrays
+
+
+def _tracked_ranks(G: DynamicGraph, **params: Any) -> tuple[Array | None, bool]:
+    """Return tracked ranks and True; None and False if there are none, or if they have not converged."""
+    try:
+        found = _tracked(G, "pagerank", **params)
+    except FailedToConvergeError:
+        return None, False
+    return (None, False) if found is None else (found[0], True)
+
+
+# ---------------------------------------------------------------------- results
+
+
+def _frame(G: DynamicGraph, shown: ShownIds, rows: Array | None = None, **columns: Array | None) -> Any:
+    """Make a result: ``vertex`` is made of ``rows``, by default all, and rows of predecessors become ids.
+
+    With strings cuGraph has the columns of ids first, the last one made first.
+    """
+    made = {}
+    for name, column in columns.items():
+        if name == "vertex":
+            made[name] = _ids(G, shown, rows)
+        else:
+            made[name] = _ids(G, shown, column) if name == "predecessor" else column
+    if shown.strings is not None:
+        made = {name: made[name] for name in ("predecessor", "vertex") if name in made} | made
+    return make_cudf_frame(require(CALLER, "cudf"), made)
+
+
+def _ids(G: DynamicGraph, shown: ShownIds, rows: Array | None) -> Any:
+    """Return the ids of rows as cuGraph shows them; row -1 is -1, or "-1" among strings."""
+    if shown.strings is None:
+        if rows is None:
+            return shown.number_map.copy()
+        if not shown.renumbered:
+            return rows.astype(shown.number_map.dtype, copy=False)
+        return G.backend.xp.where(rows < 0, -1, shown.number_map[rows])
+    cudf = require(CALLER, "cudf")
+    if rows is None:
+        return cudf.Series(shown.strings)
+    return cudf.Series(G.ids.of(rows, G.number_of_vertices())).fillna("-1")
+
+
+# cuGraph's name -> the function, and its signature.
+_FUNCTIONS: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {
+    name: (function, inspect.signature(function))
+    for name, function in (
+        ("bfs", _bfs),
+        ("sssp", _sssp),
+        ("pagerank", _pagerank),
+        ("weakly_connected_components", _weakly_connected_components),
+        ("connected_components", _connected_components),
+        ("triangle_count", _triangle_count),
+        ("betweenness_centrality", _betweenness_centrality),
+    )
+}
