@@ -92,7 +92,7 @@ class Answer(ABC):
 
     @abstractmethod
     def advance(self, delta: Delta, budget: Budget) -> bool:
-        """Bring the state up to date; return False if it must be computed anew."""
+        """Bring the state up to date; return False if it must be computed anew: a part of it may be written."""
 
     @abstractmethod
     def frame(self) -> Any:

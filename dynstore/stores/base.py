@@ -232,8 +232,8 @@ class Store(ABC):
 
     def find(self, src: Array, dst: Array) -> Array:
         """Return the slot of each edge, -1 where it is absent; int64, shape (B,)."""
-        positions, states = self._locate(self.slots, src, dst)
-        return self.backend.xp.where(states == PRESENT, positions, -1)
+        slots: Array = self._search.find_slots(self.backend, self.slots, src, dst)
+        return slots
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         """Return whether each edge is there, bool, shape (B,), and its weight, 0 if absent; None if unweighted."""
