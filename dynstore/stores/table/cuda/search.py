@@ -26,6 +26,7 @@ __all__ = [
     "d_test_bit",
     "find_slots",
     "locate_edges",
+    "look_up_edges",
     "read_found",
 ]
 
@@ -178,6 +179,18 @@ def k_find_slots(offsets, dst, valid, num_vertices, edge_src, edge_dst, slots):
 
 
 @kernel
+def k_look_up_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, stored, weighted, there, weights):
+    """One thread owns one edge: whether it is there and, if ``weighted``, its weight, 0 if absent."""
+    i = cuda.grid(1)
+    if i < edge_src.shape[0]:
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, np.int64(edge_src[i]), edge_dst[i])
+        is_there = state == PRESENT
+        there[i] = is_there
+        if weighted:
+            weights[i] = stored[position] if is_there else weights.dtype.type(0)
+
+
+@kernel
 def k_read_found(positions, states, stored, there, weights):
     """One thread owns one located edge: whether it is there, and its weight, 0 if absent."""
     i = cuda.grid(1)
@@ -200,6 +213,16 @@ def find_slots(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> A
     found = backend.empty(src.shape[0], np.int64)
     k_find_slots.launch(src.shape[0], slots.offsets, slots.dst, slots.valid, slots.num_vertices, src, dst, found)
     return found
+
+
+def look_up_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array | None]:
+    """Do what the host's ``look_up_edges`` does."""
+    count, weighted = src.shape[0], slots.weights is not None
+    stored: Array = backend.nothing(np.float32) if slots.weights is None else slots.weights
+    there, weights = backend.empty_arena((count, np.bool_), (count if weighted else 0, stored.dtype))
+    table = (slots.offsets, slots.dst, slots.valid, slots.num_vertices)
+    k_look_up_edges.launch(count, *table, src, dst, stored, int(weighted), there, weights)
+    return there, weights if weighted else None
 
 
 def read_found(backend: Backend, stored: Array, positions: Array, states: Array) -> tuple[Array, Array]:
