@@ -20,10 +20,11 @@ from dynstore.algorithms.rows.cuda.rows import (
     d_num_pieces,
     d_open_piece,
     d_read_bits,
-    make_lists,
+    list_parts,
 )
 from dynstore.algorithms.traversal.cuda.shortest_paths import sssp
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -290,21 +291,27 @@ def bfs(
     unreached = int(np.iinfo(dtype).max)
     starts = backend.asarray(sources, dtype=np.int64)
     distances = fill(backend, num_vertices, dtype, unreached)
+    words = (-(-num_vertices // 32), np.uint32)
+    notes, visited, reached, *fronts, predecessors, short, rows, begins = backend.empty_arena(
+        (RING * FIELDS, np.int64), *(words,) * 4, (num_vertices if want_predecessors else 1, dtype),
+        *list_parts(out), zeroed=3,
+    )  # fmt: skip
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
-    predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
-    num_words = -(-num_vertices // 32)
-    bitmaps = backend.zeros(2 * num_words, np.uint32)
-    visited, reached = bitmaps[:num_words], bitmaps[num_words:]
-    frontier, fresh = (backend.empty(num_words, np.uint32) for _ in range(2))
-    notes = backend.zeros(RING * FIELDS, np.int64)
-    edges, lists = (out.offsets, out.indices, out.valid), make_lists(backend, out)
-    keep, can_pull = int(want_predecessors), int(into is not None)
+    predecessors.fill(unreached)
+    keep, can_pull, lists = int(want_predecessors), int(into is not None), (short, rows, begins)
     seen = visited if want_predecessors else reached
+    # What is the same in all levels is packed once; the bitmaps of the frontier and of new vertices change places.
+    edges, ends = Packed(out.offsets, out.indices, out.valid, *lists, notes), Packed(out.offsets, notes)
+    pushed = Packed(num_vertices, can_pull, seen, reached, predecessors, keep)
+    pulled, listed = [], []
+    for turn in range(2):
+        frontier, fresh = fronts[turn], fronts[1 - turn]
+        pulled.append(Packed(visited, reached, frontier, fresh, distances, predecessors, keep))
+        listed.append(Packed(can_pull, visited, reached, fresh, distances, *lists))
+    into_edges = None if into is None else Packed(into.offsets, into.indices, into.valid, out.offsets, notes)
 
     def end_step(step: int, level: int) -> None:
-        k_list_frontier.launch_strided(
-            num_vertices, out.offsets, notes, step, level, can_pull, visited, reached, fresh, distances, *lists
-        )
+        k_list_frontier.launch_strided(num_vertices, ends, step, level, listed[level % 2])
 
     k_start_search.launch(starts.shape[0], starts, out.num_slots, reached, notes)
     end_step(1, 0)
@@ -313,14 +320,9 @@ def bfs(
         for _ in range(min(max(MIN_LEVELS, min(level, MAX_LEVELS)), depth_limit - level)):
             level += 1
             step = level + 1
-            frontier, fresh = fresh, frontier
-            k_push_frontier.launch_warps(
-                num_warps, *edges, *lists, notes, step, num_vertices, can_pull, seen, reached, predecessors, keep
-            )
-            if into is not None:
-                in_edges = (into.offsets, into.indices, into.valid)
-                state = (notes, step, level, visited, reached, frontier, fresh, distances, predecessors, keep)
-                k_pull_parents.launch_strided(num_vertices, *in_edges, out.offsets, *state)
+            k_push_frontier.launch_warps(num_warps, edges, step, pushed)
+            if into_edges is not None:
+                k_pull_parents.launch_strided(num_vertices, into_edges, step, level, pulled[level % 2])
             end_step(step, level)
         if backend.to_host(notes)[(level + 2) % RING * FIELDS + SIZE] == 0:
             break

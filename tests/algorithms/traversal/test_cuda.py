@@ -71,9 +71,9 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     bottom_up: list[bool] = []
     launch = device.k_list_frontier.launch_strided
 
-    def noted(num_threads: int, offsets: Any, notes: Any, step: int, *args: Any) -> None:
-        launch(num_threads, offsets, notes, step, *args)
-        row = host(notes)[step % device.RING * device.FIELDS :]
+    def noted(num_threads: int, ends: Any, step: int, *args: Any) -> None:
+        launch(num_threads, ends, step, *args)
+        row = host(ends.arrays[1])[step % device.RING * device.FIELDS :]
         if row[device.SIZE]:  # there was a frontier
             bottom_up.append(bool(row[device.BOTTOM_UP]))
 
