@@ -38,8 +38,12 @@ __all__ = ["bfs", "sssp"]
 ALPHA = 14
 BETA = 24
 SWEEP_SHARE = 8
+# A graph with fewer slots is searched top-down alone: pushing all of them takes less time than the steps' launches.
+MIN_PULLED_SLOTS = 0 if SIMULATED else 1 << 24
 # Slots that a lane searches alone in a bottom-up step before its warp helps; at most 32.
 LONE_SLOTS = 2 if SIMULATED else 32
+# Slots that each lane of it then reads at once: web graphs have long rows side by side, in which a level finds nothing.
+HELPED_SLOTS = 2 if SIMULATED else 8
 # Levels started before the host checks whether there was another: as many as so far, within these bounds.
 MIN_LEVELS, MAX_LEVELS = 4, 16
 # What the device records of a step, in a ring of rows: the frontier's vertices and slots, the lengths of its lists,
@@ -156,9 +160,12 @@ def k_push_frontier(
 def d_find_parent(offsets, indices, valid, frontier, slot, end):
     """Return the first neighbour in [slot, end) that is in the bitmap ``frontier``, -1 for none; all 32 lanes call.
 
-    If a lane finds none in its first slots, the whole warp searches the rest.
+    If a lane finds none in its first slots, the whole warp searches the rest. There are no branches between its loads,
+    so that they overlap: a gap and the last slot can be read like any other.
     """
     lane = d_lane()
+    candidates = cuda.local.array(HELPED_SLOTS, indices.dtype)
+    found = cuda.local.array(HELPED_SLOTS, np.bool_)
     parent = -1
     alone = min(end, slot + LONE_SLOTS)
     bits = d_read_bits(valid, slot, alone)
@@ -176,15 +183,22 @@ def d_find_parent(offsets, indices, valid, frontier, slot, end):
         hits = np.int64(0)
         candidate = -1
         while base < stop and hits == 0:
-            candidate = -1
-            if base + lane < stop and d_has_bit(valid, base + lane):
-                candidate = int(indices[base + lane])
-            hits = np.int64(d_ballot(candidate >= 0 and d_has_bit(frontier, candidate)))
-            base += 32
+            for k in range(HELPED_SLOTS):
+                place = base + 32 * k + lane
+                there = min(place, stop - 1)
+                candidates[k] = indices[np.uint64(there)]
+                found[k] = (place < stop) & d_has_bit(valid, there)
+            for k in range(HELPED_SLOTS):
+                found[k] &= d_has_bit(frontier, candidates[k])
+            for k in range(HELPED_SLOTS):
+                if hits == 0:  # the same in all lanes
+                    hits = np.int64(d_ballot(found[k]))
+                    candidate = int(candidates[k])
+            base += 32 * HELPED_SLOTS
         if hits != 0:
-            found = d_shuffle(candidate, d_lowest_bit(hits))
+            nearest = d_shuffle(candidate, d_lowest_bit(hits))
             if lane == owner:
-                parent = found
+                parent = nearest
     return parent
 
 
@@ -275,13 +289,13 @@ def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fre
 def bfs(
     out: GapCSR, into: GapCSR | None, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once; switch directions if ``into`` is given.
+    """Search breadth first from all ``sources`` at once; switch directions in a large graph if ``into`` is given.
 
     Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
     SC'12, sections 3 and 4. Top-down steps treat rows by length, in the spirit of Merrill, Garland and Grimshaw,
-    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three if ``into`` is given. Sizes and
-    directions stay on the device; the host launches several levels at once, and then reads back whether there was one
-    more.
+    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three if directions may switch. Sizes
+    and directions stay on the device; the host launches several levels at once, and then reads back whether there was
+    one more.
 
     Parameters and results are those of the host's ``bfs``: distances, shape (V,), vertex dtype, ``iinfo.max`` where
     unreached; predecessors likewise, the smallest parent one level up, -1 for sources and unreached vertices.
@@ -298,6 +312,8 @@ def bfs(
     )  # fmt: skip
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
     predecessors.fill(unreached)
+    if out.num_slots < MIN_PULLED_SLOTS:
+        into = None
     keep, can_pull, lists = int(want_predecessors), int(into is not None), (short, rows, begins)
     seen = visited if want_predecessors else reached
     # What is the same in all levels is packed once; the bitmaps of the frontier and of new vertices change places.
