@@ -38,7 +38,8 @@ __all__ = ["bfs", "sssp"]
 ALPHA = 14
 BETA = 24
 SWEEP_SHARE = 8
-# A graph with fewer slots is searched top-down alone: pushing all of them takes less time than the steps' launches.
+# A graph with fewer slots is searched top-down alone: pushing all of them takes less time than the steps' launches. The
+# kernel for bottom-up steps is launched all the same, so that a warm-up on a small graph has it compiled.
 MIN_PULLED_SLOTS = 0 if SIMULATED else 1 << 24
 # Slots that a lane searches alone in a bottom-up step before its warp helps; at most 32.
 LONE_SLOTS = 2 if SIMULATED else 32
@@ -205,7 +206,7 @@ def d_find_parent(offsets, indices, valid, frontier, slot, end):
 @kernel
 def k_pull_parents(
     in_offsets, in_indices, in_valid, offsets, notes, step, level, visited, reached, frontier, fresh, distances,
-    predecessors, keep_parents,
+    predecessors, keep_parents, can_pull,
 ):  # fmt: skip
     """Bottom-up: warps stride over words of vertices; unvisited ones take their first parent in ``frontier``.
 
@@ -215,7 +216,7 @@ def k_pull_parents(
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     num_vertices = distances.shape[0]
     # Both are the same in all threads.
-    if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, 1):
+    if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, can_pull):
         return
     lane = d_lane()
     size = 0
@@ -293,9 +294,9 @@ def bfs(
 
     Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
     SC'12, sections 3 and 4. Top-down steps treat rows by length, in the spirit of Merrill, Garland and Grimshaw,
-    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three if directions may switch. Sizes
-    and directions stay on the device; the host launches several levels at once, and then reads back whether there was
-    one more.
+    "Scalable GPU Graph Traversal", PPoPP'12, section 5. Two launches a level, three if ``into`` is given. Sizes and
+    directions stay on the device; the host launches several levels at once, and then reads back whether there was one
+    more.
 
     Parameters and results are those of the host's ``bfs``: distances, shape (V,), vertex dtype, ``iinfo.max`` where
     unreached; predecessors likewise, the smallest parent one level up, -1 for sources and unreached vertices.
@@ -312,9 +313,8 @@ def bfs(
     )  # fmt: skip
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
     predecessors.fill(unreached)
-    if out.num_slots < MIN_PULLED_SLOTS:
-        into = None
-    keep, can_pull, lists = int(want_predecessors), int(into is not None), (short, rows, begins)
+    keep, lists = int(want_predecessors), (short, rows, begins)
+    can_pull = int(into is not None and out.num_slots >= MIN_PULLED_SLOTS)
     seen = visited if want_predecessors else reached
     # What is the same in all levels is packed once; the bitmaps of the frontier and of new vertices change places.
     edges, ends = Packed(out.offsets, out.indices, out.valid, *lists, notes), Packed(out.offsets, notes)
@@ -322,7 +322,7 @@ def bfs(
     pulled, listed = [], []
     for turn in range(2):
         frontier, fresh = fronts[turn], fronts[1 - turn]
-        pulled.append(Packed(visited, reached, frontier, fresh, distances, predecessors, keep))
+        pulled.append(Packed(visited, reached, frontier, fresh, distances, predecessors, keep, can_pull))
         listed.append(Packed(can_pull, visited, reached, fresh, distances, *lists))
     into_edges = None if into is None else Packed(into.offsets, into.indices, into.valid, out.offsets, notes)
 

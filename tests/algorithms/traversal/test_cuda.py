@@ -99,12 +99,12 @@ def test_bottom_up_a_parent_is_found_anywhere_in_long_rows(place: int, monkeypat
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_small_graph_is_searched_top_down_alone(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, (device, _) = Problem(RANDOM, CASES[1]), kernels("traversal", "search")
-    pulls: list[int] = []
-    launch = device.k_pull_parents.launch_strided
-    monkeypatch.setattr(device.k_pull_parents, "launch_strided", lambda n, *a: (pulls.append(n), launch(n, *a)))
+    searched: list[int] = []
+    find_parent = device.d_find_parent
+    monkeypatch.setattr(device, "d_find_parent", lambda *a: (searched.append(1), find_parent(*a))[1])
     monkeypatch.setattr(device, "MIN_PULLED_SLOTS", problem.out.num_slots + more)
     check_bfs(problem, [0], True)
-    assert bool(pulls) == (more == 0)
+    assert bool(searched) == (more == 0)
 
 
 def test_bfs_of_more_levels_than_are_started_at_once() -> None:
