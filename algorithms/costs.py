@@ -198,8 +198,10 @@ class Costs:
             return Choice("recomputed", "nothing was measured yet", expected)
         if work.is_prepared and work.is_ready and "incremental" in new:
             return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
-        if work.is_ready and "incremental" in work.paths and self.measured["incremental"] == 1:
-            return Choice("incremental", "the first time says little", expected, is_trial=True)
+        for path in work.paths:
+            if self._has_only_begun(path) and (work.is_ready or path != "incremental"):
+                keeps = work.is_ready and work.is_prepared and path != "incremental"
+                return Choice(path, "the first time says little", expected, is_trial=True, keeps=keeps)
         fastest = min(known, key=known.__getitem__)
         limit = MOST_TIMES * known[fastest]
         others = [path for path in work.paths if path != fastest and (path in new or (expected[path] or 0.0) <= limit)]
@@ -213,6 +215,10 @@ class Costs:
             why = "what the incremental way needs is made"
         keeps = work.is_ready and work.is_prepared and oldest != "incremental"
         return Choice(oldest, why, expected, is_trial=True, keeps=keeps)
+
+    def _has_only_begun(self, path: Path) -> bool:
+        """Whether a way other than "recomputed", by which all begins, was measured once."""
+        return path != "recomputed" and self.measured[path] == 1
 
     def _nearest(self, work: Work, path: Path) -> Estimate:
         """Return the estimate of a way for the most similar changes; an empty one if there is none."""
@@ -230,7 +236,7 @@ class Costs:
     def note(self, work: Work, path: Path, seconds: float) -> None:
         """Record what a way has taken."""
         self.measured[path] += 1
-        if path == "incremental" and self.measured[path] == 2:  # the first time, memory and caches were cold
+        if path != "recomputed" and self.measured[path] == 2:  # the first time, memory and caches were cold
             for other in [key for key in self.ways if key[0] == path]:
                 del self.ways[other]
         estimate = self.ways[work.key(path)]
@@ -247,6 +253,8 @@ class Costs:
     def note_result(self, choice: Choice, seconds: float, as_chosen: bool) -> None:
         """Record what a result took in all; ``as_chosen``: the chosen way was finished, without a preparation."""
         self._now += 1
+        if self._has_only_begun(choice.path):  # it may have compiled kernels, which no later trial does
+            return
         if choice.is_trial or not as_chosen:
             least = min(map(choice.expected_s, choice.expected), default=seconds)
             self.loss += max(seconds - least, 0.0)

@@ -50,7 +50,7 @@ def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.
         vertices = [vertices]  # so that it is refused below for its type, not for its shape
     num_vertices = G.number_of_vertices()
     try:
-        numbers, stranger = G.ids.find(what, listed(vertices), num_vertices)
+        numbers, stranger = G.ids.find_on_host(what, listed(vertices), num_vertices)
     except InputTypeError as error:
         raise InputTypeError(f"{caller}: {error}") from error
     except InputError as error:
@@ -59,7 +59,7 @@ def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.
         raise InputError(f"{caller}: no vertex is given as {what}; wanted at least one")
     if stranger is not None:
         raise InputError(f"{caller}: Found invalid vertex in {what}: got {stranger!r}; the graph has {_vertices_of(G)}")
-    return G.backend.to_host(numbers)
+    return numbers
 
 
 def read_values(

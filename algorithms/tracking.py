@@ -95,7 +95,7 @@ class Answer(ABC):
 
     @abstractmethod
     def advance(self, delta: Delta, budget: Budget) -> bool:
-        """Bring the state up to date; return False if it must be computed anew."""
+        """Bring the state up to date; return False if it must be computed anew: a part of it may be written."""
 
     @abstractmethod
     def arrays(self) -> tuple[Array | None, ...]:

@@ -111,6 +111,13 @@ class Backend:
         """Allocate several arrays at once, in about the time of one; see :class:`Arena`."""
         return self.arena(*parts, zeroed=zeroed).arrays
 
+    def copies(self, *arrays: Array) -> list[Array]:
+        """Copy several arrays into one allocation."""
+        copies = self.empty_arena(*((array.shape, array.dtype) for array in arrays))
+        for copy, array in zip(copies, arrays, strict=True):
+            copy[...] = array
+        return copies
+
     def arena(self, *parts: Part, zeroed: int = 0) -> Arena:
         """Allocate several arrays at once that can be cleared and used again."""
         return Arena(self, parts, zeroed)

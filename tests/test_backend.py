@@ -74,6 +74,15 @@ def test_of_the_last_array_that_is_to_be_zeros_only_the_first_entries_may_be(bac
     assert (first, second, third) == ([0] * 3, [0] * 4 + [7] * 86, [7] * 5)
 
 
+def test_copies_are_equal_and_apart(backend: Backend) -> None:
+    arrays = [backend.asarray(np.arange(4, dtype=np.int32)), backend.asarray(np.ones((2, 3)))[:, :2]]
+    copies = backend.copies(*arrays)
+    for copy, array in zip(copies, arrays, strict=True):
+        np.testing.assert_array_equal(backend.to_host(copy), backend.to_host(array), strict=True)
+        copy.fill(9)
+    assert [float(array.max()) for array in arrays] == [3.0, 1.0]
+
+
 def test_kernels_are_found_by_family(backend: Backend) -> None:
     module = backend.kernels("dynstore.stores.table", "search")
     assert module.__name__ == f"dynstore.stores.table.{backend.family}.search"

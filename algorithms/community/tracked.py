@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynstore.algorithms.community.api import chosen_counts, read_chosen
 from dynstore.algorithms.tracking import Answer
+from dynstore.algorithms.traversal.tracked import grow
 
 if TYPE_CHECKING:
     from dynstore.algorithms.costs import Budget
@@ -32,8 +33,7 @@ class TriangleAnswer(Answer):
 
     def advance(self, delta: Delta, budget: Budget) -> bool:
         backend, csr = self.G.backend, self.G.snapshot()
-        counts = backend.zeros(csr.num_vertices, csr.offsets.dtype)
-        counts[: self._counts.shape[0]] = self._counts
+        counts = grow(backend, self._counts, csr.num_vertices, 0)
         kernels = backend.kernels("dynstore.algorithms.community", "changes")
         self.edge_visits = kernels.update_triangles(csr, delta, counts, budget)
         self._counts = counts

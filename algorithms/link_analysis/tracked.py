@@ -98,7 +98,7 @@ class PagerankAnswer(Answer):
         return self._residuals is not None
 
     def recompute(self, warm: bool = False) -> None:
-        start = (self._first_ranks() if warm else self._equal_ranks()).astype(self._dtype)
+        start = (self._first_ranks() if warm else self._equal_ranks()).astype(self._dtype, copy=False)
         targets = None if self._targets is None else self._targets.astype(self._dtype)
         ranks, rounds, error = iterate(self.G, None, self._alpha, targets, start, self._max_rounds, self._tol)
         if np.isfinite(error):  # infinite weights make the ranks NaN
@@ -167,7 +167,7 @@ class PagerankAnswer(Answer):
         return done
 
     def arrays(self) -> tuple[Array]:
-        return (self._divided(self._ranks).astype(self._dtype),)
+        return (self._ranks.copy() if self._are_divided else self._divided(self._ranks).astype(self._dtype),)
 
     def frame(self) -> Any:
         return pagerank_frame(self.G, *self.arrays())
@@ -183,17 +183,25 @@ class PagerankAnswer(Answer):
         same = ranks is not None and self._epoch == self.G.ids.epoch
         return ranks if same and 0 < ranks.shape[0] <= self.G.number_of_vertices() else None
 
+    @property
+    def _are_divided(self) -> bool:
+        """Whether the ranks sum to 1, as the function has computed them; a sum would wait for the device."""
+        return self._residuals is None
+
     def _first_ranks(self) -> Array:
-        """Return the last ranks with those of new vertices, or equal ones, summing to 1."""
-        last, ranks = self._last_ranks(), self._equal_ranks()
+        """Return the last ranks with those of new vertices, or equal ones, summing to 1; not to be written."""
+        last, num_vertices = self._last_ranks(), self.G.number_of_vertices()
         if last is None:
-            return ranks
-        ranks[: last.shape[0]] = self._divided(last)
-        return self._divided(ranks)
+            return self._equal_ranks()
+        ranks, num_new = last if self._are_divided else self._divided(last), num_vertices - last.shape[0]
+        if num_new:
+            ranks = grow(self.G.backend, ranks, num_vertices, 1.0 / num_vertices)
+            ranks /= 1.0 + num_new / num_vertices
+        return ranks
 
     def _equal_ranks(self) -> Array:
         num_vertices = self.G.number_of_vertices()
-        return self.G.backend.xp.full(num_vertices, 1.0 / max(num_vertices, 1))
+        return self.G.backend.xp.full(num_vertices, 1.0 / max(num_vertices, 1), self._dtype)
 
     def _divided(self, ranks: Array) -> Array:
         """Return ranks that sum to 1; a residual that was pushed too far may have left some just below 0."""

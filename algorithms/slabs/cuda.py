@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dynstore.algorithms.community.cuda.arcs import count_arc_triangles
 from dynstore.algorithms.community.cuda.orientation import rank_vertices, sort_arcs
-from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, iterate_ranks, k_advance_split_rows
+from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, Step, iterate_ranks, k_advance_split_rows
 from dynstore.algorithms.rows.cuda.common import d_find_row, fill
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_count_lower, d_lane, d_shuffle, d_sum_lanes
 from dynstore.stores.slab_hash.cuda.probe import d_find_bucket, d_probe_chains, d_read_word
 from dynstore.stores.slab_hash.slabs import BUCKETS, DEGREE, END, FIRST, HEAD_WORDS
@@ -295,11 +296,12 @@ def pagerank(
     ends = xp.cumsum(table.column(BUCKETS)[:num_vertices], dtype=np.int64)
     num_chains, all_rows = int(ends[-1]), xp.arange(num_vertices, dtype=table.slabs.dtype)
     summed = (all_rows, backend.asarray(np.array([num_vertices])))
-    chains = (table.slabs, table.heads, table.words, table.keys, all_rows, ends, num_chains)
+    chains = Packed(table.slabs, table.heads, table.words, table.keys, all_rows, ends, num_chains)
 
-    def advance(shares: Array, step: tuple[Any, ...]) -> None:
-        history, iteration, sums = step[0], step[1], step[-1]
-        k_pull_chains.launch_warps(-(-num_chains // WARP_CHAINS), *chains, shares, history, iteration, tol, sums)
-        k_advance_split_rows.launch_strided(num_vertices, *summed, *step)
+    def advance(step: Step) -> None:
+        iteration, tol, _ = step.numbers
+        num_warps = -(-num_chains // WARP_CHAINS)
+        k_pull_chains.launch_warps(num_warps, chains, step.shares, step.history, iteration, tol, step.sums)
+        k_advance_split_rows.launch_strided(num_vertices, *summed, *step.last_arguments)
 
     return iterate_ranks(backend, advance, summed, out_weights, alpha, personalization, start, max_iter, tol)

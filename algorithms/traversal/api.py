@@ -31,7 +31,8 @@ def bfs(
 ) -> Frame:
     """Find how many edges each vertex is away from the nearest start vertex.
 
-    Undirected graphs are searched in both directions (top-down and bottom-up), directed ones top-down.
+    Undirected graphs are searched in both directions (top-down and bottom-up), directed ones top-down; on CUDA also
+    small ones.
 
     Parameters
     ----------

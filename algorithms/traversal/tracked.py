@@ -20,7 +20,12 @@ __all__ = ["BfsAnswer", "InEdges", "PathAnswer", "SsspAnswer", "grow"]
 
 
 def grow(backend: Backend, array: Array, size: int, value: Any) -> Array:
-    """Return a copy of ``array`` with ``size`` entries; new ones are ``value``."""
+    """Return ``array``, or where it is shorter a copy with ``size`` entries; new ones are ``value``.
+
+    An attempt writes to the state that it starts from: if it is given up or fails, the answer is computed anew.
+    """
+    if array.shape[0] == size:
+        return array
     longer = backend.empty(size, array.dtype)
     longer[: array.shape[0]] = array
     longer[array.shape[0] :] = value
@@ -125,7 +130,10 @@ class BfsAnswer(PathAnswer):
         self.edge_visits = self.G.snapshot().num_edges
 
     def arrays(self) -> tuple[Array, Array | None]:
-        return self._distances.copy(), self._predecessors.copy() if self._parents else None
+        if not self._parents:
+            return self._distances.copy(), None
+        distances, predecessors = self.G.backend.copies(self._distances, self._predecessors)
+        return distances, predecessors
 
     def frame(self) -> Any:
         return bfs_frame(self.G, *self.arrays())
@@ -154,7 +162,8 @@ class SsspAnswer(PathAnswer):
             self._tied = kernels.has_ties(self.G.snapshot(), self._distances)
 
     def arrays(self) -> tuple[Array, Array]:
-        return self._distances.copy(), self._predecessors.copy()
+        distances, predecessors = self.G.backend.copies(self._distances, self._predecessors)
+        return distances, predecessors
 
     def frame(self) -> Any:
         return sssp_frame(self.G, *self.arrays())

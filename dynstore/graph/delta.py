@@ -147,7 +147,7 @@ def read_change(
     """
     batch = batch.known()
     if isinstance(batch, UnsortedBatch):
-        src, dst = (column.copy() for column in batch.columns) if kept else batch.columns
+        src, dst = store.backend.copies(*batch.columns) if kept else batch.columns
         return Change(src, dst, *store.look_up(src, dst), inserting, False, batch.mirrored)
     edges = batch.materialized()
     found = store.look_up(edges.src, edges.dst) if located is None else store.read_located(located)
@@ -162,7 +162,9 @@ def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
         parts = changes
         if not all(change.mirrored for change in changes):
             parts = [part for change in changes for part in _directions(change)]
-        src, dst = (backend.xp.concatenate([getattr(part, end) for part in parts]) for end in ("src", "dst"))
+        src, dst = parts[0].src, parts[0].dst
+        if len(parts) > 1:
+            src, dst = (backend.xp.concatenate([getattr(part, end) for part in parts]) for end in ("src", "dst"))
         pairs = src, dst = sort_pairs(backend, src, dst, parts[0].mirrored)
         before = backend.empty(src.shape[0], np.bool_)
         weights = None if store.weight_dtype is None else backend.empty(src.shape[0], store.weight_dtype)

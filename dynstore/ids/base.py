@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.arguments import listed
+from dynstore.backend import get_backend
 from dynstore.errors import InputError, LimitError
 from dynstore.input.columns import Bounds, EdgeColumns, read_edges, read_ids
 
@@ -163,6 +164,11 @@ class VertexIds(ABC):
             One of these ids, or None.
         """
 
+    def find_on_host(self, caller: str, ids: Any, num_vertices: int) -> tuple[np.ndarray, Any]:
+        """Do the same as :meth:`find`, with the numbers on the host."""
+        numbers, stranger = self.find(caller, ids, num_vertices)
+        return self.backend.to_host(numbers), stranger
+
     @abstractmethod
     def of(self, numbers: Array, num_vertices: int) -> Array:
         """Return the ids of vertices; a negative number stands for none: -1, or None among strings."""
@@ -278,10 +284,19 @@ class DenseIds(VertexIds):
         raise InputError("reorder: the graph's ids are its rows' own numbers; make it with renumber=True")
 
     def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
-        numbers, highest = read_ids(caller, self.backend, ids, INT64)
+        return self._find_by(self.backend, caller, ids, num_vertices)
+
+    def find_on_host(self, caller: str, ids: Any, num_vertices: int) -> tuple[np.ndarray, Any]:
+        if not isinstance(ids, int | np.integer | list | np.ndarray):
+            return super().find_on_host(caller, ids, num_vertices)
+        return self._find_by(get_backend("cpu"), caller, ids, num_vertices)  # no copy to the device and back
+
+    @staticmethod
+    def _find_by(backend: Backend, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
+        numbers, highest = read_ids(caller, backend, ids, INT64)
         if highest < num_vertices:
             return numbers, None
-        return self.backend.xp.where(numbers < num_vertices, numbers, -1), highest
+        return backend.xp.where(numbers < num_vertices, numbers, -1), highest
 
     def of(self, numbers: Array, num_vertices: int) -> Array:
         return numbers

@@ -232,21 +232,20 @@ class Store(ABC):
 
     def find(self, src: Array, dst: Array) -> Array:
         """Return the slot of each edge, -1 where it is absent; int64, shape (B,)."""
-        positions, states = self._locate(self.slots, src, dst)
-        return self.backend.xp.where(states == PRESENT, positions, -1)
+        slots: Array = self._search.find_slots(self.backend, self.slots, src, dst)
+        return slots
 
     def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
         """Return whether each edge is there, bool, shape (B,), and its weight, 0 if absent; None if unweighted."""
-        return self._read_found(*self._locate(self.slots, src, dst))
+        found: tuple[Array, Array | None] = self._search.look_up_edges(self.backend, self.slots, src, dst)
+        return found
 
     def read_located(self, located: SearchResult) -> tuple[Array, Array | None]:
         """Return the same as :meth:`look_up` for edges that a plan has located; call it before the commit."""
-        return self._read_found(located.positions, located.states)
-
-    def _read_found(self, positions: Array, states: Array) -> tuple[Array, Array | None]:
         if self.slots.weights is None:
-            return states == PRESENT, None
-        found: tuple[Array, Array] = self._search.read_found(self.backend, self.slots.weights, positions, states)
+            return located.states == PRESENT, None
+        stored, places = self.slots.weights, (located.positions, located.states)
+        found: tuple[Array, Array] = self._search.read_found(self.backend, stored, *places)
         return found
 
     def row(self, number: int) -> Array:

@@ -112,6 +112,32 @@ def test_a_slow_first_time_is_forgotten() -> None:
     assert stream.paths[2:] == ["incremental"] * 20
 
 
+def test_a_slow_first_warm_start_is_forgotten() -> None:
+    stream = Replay()
+    stream.step({"recomputed": ANEW})
+    stream.step({"warm": 50.0, "recomputed": ANEW})
+    for _ in range(20):
+        stream.step({"warm": 0.3, "recomputed": ANEW})
+    assert stream.paths[2:].count("warm") >= 18
+
+
+@pytest.mark.parametrize("path", ["warm", "incremental"])
+def test_a_slow_first_time_stops_no_later_trials(path: Path) -> None:
+    """It may include the compilation of kernels; other numbers of changes are tried all the same."""
+    stream = Replay()
+    stream.step({"recomputed": ANEW})
+    work = Work(("recomputed", path), 100, False, 1000, True, False)
+    choice = stream.costs.choose(work)
+    assert choice.path == path
+    stream.costs.note(work, path, 500.0)
+    stream.costs.note_result(choice, 500.0, True)
+    for _ in range(20):
+        stream.step({path: 0.5, "recomputed": ANEW}, changes=100)
+    for _ in range(15):  # by the cost of a change with so few, it should take long
+        stream.step({path: 0.5, "recomputed": ANEW}, changes=10_000)
+    assert stream.paths[-4:] == [path] * 4
+
+
 def test_what_is_fast_for_other_sizes_is_taken_at_once() -> None:
     """Although a loss must be made up for first where nothing is known."""
     stream = replay({"incremental": 0.01, "recomputed": ANEW}, 10, changes=100)

@@ -202,7 +202,7 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array, budget: Budget) -
 
     For each changed edge the neighbours in the shorter row of its ends are searched in the longer one, as in Makkar,
     Bader and Green, "Exact and Parallel Triangle Counting in Dynamic Graphs", HiPC 2017; warps share the slots of all
-    these rows evenly. At most five launches, two scans and one read-back. The host's ``update_triangles`` explains how
+    these rows evenly. At most five launches, two scans and two read-backs. The host's ``update_triangles`` explains how
     a triangle with several changed edges is counted once.
 
     Parameters and result are those of the host's ``update_triangles``.
@@ -211,18 +211,17 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array, budget: Budget) -
     if size == 0:
         return 0
     changes = (delta.src, delta.dst, delta.slots, delta.before)
-    marked = backend.zeros((csr.num_slots >> 5) + 1, np.uint32)
+    words, numbers = ((csr.num_slots >> 5) + 1, np.uint32), (size, np.int64)
+    marked, shorter, work, scan, of_u, of_v, other = backend.empty_arena(words, *(numbers,) * 6, zeroed=1)
     if delta.may_insert:
         k_mark_inserted.launch(size, delta.slots, delta.before, marked)
-    shorter, work = backend.empty(size, np.int64), backend.empty(size, np.int64)
     k_open_rows.launch(size, csr.offsets, *changes, shorter, work)
-    scan = other = xp.cumsum(work)
+    xp.cumsum(work, out=scan)
     if delta.may_delete:
-        of_u, of_v = backend.empty(size, np.int64), backend.empty(size, np.int64)
         k_open_changes.launch(size, *changes, of_u, of_v, work)
-        other = xp.cumsum(work)
-    totals = backend.to_host(xp.concatenate((scan[-1:], other[-1:]))).tolist()
-    visits = int(sum(totals[: 1 + delta.may_delete]))
+        xp.cumsum(work, out=other)
+    totals = [int(sums[-1]) for sums in (scan, other)[: 1 + delta.may_delete]]
+    visits = sum(totals)
     budget.note(visits)
     state = (csr.offsets, csr.indices, csr.valid, *changes, marked)
     tiles, steps = count_tiles(totals[0])

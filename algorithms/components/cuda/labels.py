@@ -249,9 +249,10 @@ def label_components(out: GapCSR, symmetric: bool = False) -> Array:
     k_hook_rows.launch(out.num_vertices, *edges, parents)
     flatten_trees(parents)
     k_unite_neighbours.launch(out.num_vertices, *edges, parents)
-    outside = backend.empty(-(-out.num_vertices // WARP), np.uint32)
     num_chunks = -(-out.num_slots // CHUNK_SLOTS)
-    mixed = backend.zeros(num_chunks + 1, np.uint8)
+    mixed, outside = backend.empty_arena(
+        (num_chunks + 1, np.uint8), (-(-out.num_vertices // WARP), np.uint32), zeroed=1
+    )
     k_mark_outside.launch_strided(out.num_vertices, out.offsets, out.sources, parents, outside, mixed)
     unsigned = np.dtype(f"u{out.indices.dtype.itemsize}")  # shorter addresses
     ends = (out.sources.view(unsigned), out.indices.view(unsigned))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.algorithms.rows.cuda.rows import LOW_BITS, d_add_block
-from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.compiler import SIMULATED, THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ __all__ = [
     "CHANGE",
     "Progress",
     "Ranks",
+    "Step",
     "Surfer",
     "d_add_totals",
     "d_advance_rank",
@@ -29,8 +31,12 @@ __all__ = [
     "k_advance_split_rows",
 ]
 
-# Iterations started before the host checks whether one has converged; later ones then write nothing.
-WATCHED_ITERATIONS, OTHER_ITERATIONS = 8, 64
+# Iterations started before the host checks whether one has converged; later ones then write nothing. With a tolerance:
+# this share of those so far, and at least so many. A check takes about as long as five iterations that write nothing.
+WATCHED_SHARE, WATCHED_ITERATIONS = 0.5, 8
+OTHER_ITERATIONS = 64
+# Iterations that one record has room for.
+RECORDED_ITERATIONS = 16 if SIMULATED else 1024
 # Without a tolerance only the last iterations write ranks: the change is taken between two of them.
 KEPT_ITERATIONS = 2
 BOARD_SIZE = THREADS // WARP
@@ -217,9 +223,36 @@ def k_advance_split_rows(
     d_add_totals(dangling, changes, board, progress)
 
 
+class Step(NamedTuple):
+    """What the kernels of an iteration get; most of it is packed once for all iterations.
+
+    Attributes
+    ----------
+    shares : array, shape (V + 1,)
+    history : array
+        See :class:`Progress`.
+    numbers : (iteration, tol, alpha)
+    surfer_and_ranks : Packed
+        ``uniform`` and ``targets`` of :class:`Surfer`, then :class:`Ranks`.
+    sums : array
+        Of the latter.
+    """
+
+    shares: Array
+    history: Array
+    numbers: tuple[int, float, float]
+    surfer_and_ranks: Packed
+    sums: Array
+
+    @property
+    def last_arguments(self) -> tuple[Any, ...]:
+        """The last arguments of kernels that advance ranks, from ``history`` on."""
+        return self.history, *self.numbers, self.surfer_and_ranks
+
+
 def iterate_ranks(
     backend: Backend,
-    advance: Callable[[Array, tuple[Any, ...]], None],
+    advance: Callable[[Step], None],
     summed: tuple[Array, Array],
     out_weights: Array,
     alpha: float,
@@ -228,47 +261,44 @@ def iterate_ranks(
     max_iter: int,
     tol: float,
 ) -> tuple[Array, int, float]:
-    """Iterate PageRank with ``advance(shares, step)``, which launches the kernels of an iteration.
+    """Iterate PageRank with ``advance(step)``, which launches the kernels of an iteration.
 
     ``summed``: the first arguments of :func:`k_advance_split_rows`.
     """
-    num_vertices = start.shape[0]
-    ranks, sums = backend.empty(num_vertices, start.dtype), backend.empty(num_vertices, np.float64)
-    shares, next_shares = (backend.empty(num_vertices + 1, start.dtype) for _ in range(2))  # the last entry stays 0
-    uniform = int(personalization is None)
+    num_vertices, dtype = start.shape[0], start.dtype
+    ranks = backend.empty(num_vertices, dtype)
+    history, sums, *both_shares = backend.empty_arena(
+        (2 * (min(RECORDED_ITERATIONS, max_iter) + 1), np.float64), (num_vertices, np.float64),
+        (num_vertices + 1, dtype), (num_vertices + 1, dtype), zeroed=1,
+    )  # fmt: skip
+    k_begin_ranks.launch_strided(num_vertices, start, out_weights, *summed, ranks, *both_shares, sums, history)
     # A placeholder for what the kernels do not read; no kernel writes it.
     targets = start if personalization is None else personalization
-    block = WATCHED_ITERATIONS if tol > 0 else OTHER_ITERATIONS
-    last, iterations, error = None, 0, np.inf
+    packed = {
+        (turn, keeps): Packed(
+            int(personalization is None), targets, out_weights, ranks if keeps else ranks[:0], both_shares[turn], sums
+        )
+        for turn in range(2)
+        for keeps in (False, True)
+    }
+    iterations, error = 0, np.inf
     while iterations < max_iter and not error < tol:
-        block = min(block, max_iter - iterations)
-        history = backend.zeros(2 * (block + 1), np.float64)
-        if last is None:
-            arrays = (ranks, shares, next_shares, sums)
-            k_begin_ranks.launch_strided(num_vertices, start, out_weights, *summed, *arrays, history)
-        else:
-            history[:2] = last[-2:]
-        for iteration in range(block):
+        begin = iterations % RECORDED_ITERATIONS
+        if begin == 0 < iterations:
+            before, history = history, backend.zeros(history.shape[0], np.float64)
+            history[:2] = before[-2:]
+        block = max(WATCHED_ITERATIONS, int(WATCHED_SHARE * iterations)) if tol > 0 else OTHER_ITERATIONS
+        end = min(begin + block, begin + max_iter - iterations, RECORDED_ITERATIONS)
+        for place in range(begin, end):
+            turn = iterations % 2
             # The change is needed if there is a tolerance, or after the last iteration.
-            is_asked = tol > 0 or iterations + iteration + KEPT_ITERATIONS >= max_iter
-            step = (
-                history,
-                iteration,
-                float(tol),
-                float(alpha),
-                uniform,
-                targets,
-                out_weights,
-                ranks if is_asked else ranks[:0],
-                next_shares,
-                sums,
-            )
-            advance(shares, step)
-            shares, next_shares = next_shares, shares
-        changes = backend.to_host(history)[2 + CHANGE :: 2]
+            keeps = tol > 0 or iterations + KEPT_ITERATIONS >= max_iter
+            numbers = place, float(tol), float(alpha)
+            advance(Step(both_shares[turn], history, numbers, packed[1 - turn, keeps], sums))
+            iterations += 1
+        changes = backend.to_host(history[2 * begin + 2 : 2 * end + 2])[CHANGE::2]
         converged = np.flatnonzero(changes < tol)
-        done = int(converged[0]) + 1 if converged.shape[0] else block
+        done = int(converged[0]) + 1 if converged.shape[0] else end - begin
         error = float(changes[done - 1])
-        iterations += done
-        last = history
+        iterations += done - (end - begin)
     return ranks, iterations, error

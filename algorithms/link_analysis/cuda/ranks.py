@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dynstore.algorithms.link_analysis.cuda.iterations import (
     CHANGE,
     Progress,
     Ranks,
+    Step,
     Surfer,
     d_add_totals,
     d_advance_rank,
@@ -35,6 +36,7 @@ from dynstore.algorithms.rows.cuda.rows import (
 )
 from dynstore.cuda.block import BOARD, d_sum_block
 from dynstore.cuda.compiler import SIMULATED, THREADS, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_sum_lanes
 
 if TYPE_CHECKING:
@@ -277,16 +279,15 @@ def pagerank(
     if num_vertices == 0:
         return start.copy(), 0, 0.0
     cut, num_warps = CutRows(into), count_warps(into)
-    edges = (into.offsets, into.indices, into.valid)
     summed, kept = (cut.split, cut.pieces[2]), backend.empty(1, np.int32)
     k_choose_kept.launch(1, into.indices, KEPT_BYTES // start.dtype.itemsize, kept)
+    weights = () if into.weights is None else (into.weights,)
+    pull = k_pull_weighted_ranks if weights else k_pull_ranks
+    pieces = Packed(into.offsets, into.indices, into.valid, *weights, *cut.pieces, cut.spans, kept)
+    split = Packed(*summed)
 
-    def advance(shares: Array, step: tuple[Any, ...]) -> None:
-        pieces = (*cut.pieces, cut.spans, kept, shares)
-        if into.weights is None:
-            k_pull_ranks.launch_warps(num_warps, *edges, *pieces, *step)
-        else:
-            k_pull_weighted_ranks.launch_warps(num_warps, *edges, into.weights, *pieces, *step)
-        k_advance_split_rows.launch_strided(cut.max_split, *summed, *step)
+    def advance(step: Step) -> None:
+        pull.launch_warps(num_warps, pieces, step.shares, *step.last_arguments)
+        k_advance_split_rows.launch_strided(cut.max_split, split, *step.last_arguments)
 
     return iterate_ranks(backend, advance, summed, out_weights, alpha, personalization, start, max_iter, tol)

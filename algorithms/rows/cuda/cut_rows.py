@@ -12,7 +12,7 @@ from dynstore.algorithms.rows.cuda.rows import (
     PIECE_SLOTS,
     SHORT_SLOTS,
     SPLIT_SPAN,
-    make_lists,
+    list_parts,
 )
 from dynstore.cuda.block import BOARD, d_scan_tile, d_sum_block
 from dynstore.cuda.compiler import MAX_RESIDENT_BLOCKS, SIMULATED, WARP, cuda, device, kernel
@@ -209,12 +209,11 @@ class CutRows:
     """
 
     def __init__(self, csr: GapCSR) -> None:
-        backend = csr.backend
-        long_rows, rows, begins = make_lists(backend, csr)
         self.max_split = min(csr.num_vertices, csr.num_slots // (PIECE_SLOTS - WARP))
-        self.split, places = (backend.empty(self.max_split, rows.dtype) for _ in range(2))
-        self.spans = backend.empty(rows.shape[0], np.int32)
-        control = backend.zeros(BLOCK_SUMS + MAX_RESIDENT_BLOCKS, np.int64)
-        lists = (rows, begins, self.spans, self.split, places)
-        k_cut_rows.launch_resident(-(-csr.num_vertices // COUNTED_ROWS), csr.offsets, long_rows, *lists, control)
+        lists, split = list_parts(csr), (self.max_split, csr.offsets.dtype)
+        control, long_rows, rows, begins, self.spans, self.split, places = csr.backend.empty_arena(
+            (BLOCK_SUMS + MAX_RESIDENT_BLOCKS, np.int64), *lists, (lists[1][0], np.int32), split, split, zeroed=1
+        )
+        written = (rows, begins, self.spans, self.split, places)
+        k_cut_rows.launch_resident(-(-csr.num_vertices // COUNTED_ROWS), csr.offsets, long_rows, *written, control)
         self.pieces = (rows, begins, control)

@@ -18,7 +18,7 @@ from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle, d_sum_lanes
 
 if TYPE_CHECKING:
-    from dynstore.backend import Backend
+    from dynstore.backend import Backend, Part
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
@@ -48,6 +48,7 @@ __all__ = [
     "d_read_bits",
     "d_read_words",
     "d_take_slots",
+    "list_parts",
     "make_lists",
 ]
 
@@ -326,12 +327,17 @@ def d_list_words(offsets, new, word, stride, board, lists, place):
     return vertices, slots
 
 
-def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
-    """Allocate lists for all short rows, and for the rows and first slots of all pieces, of ``copies`` copies."""
+def list_parts(csr: GapCSR, copies: int = 1) -> tuple[Part, ...]:
+    """Return sizes of lists for all short rows, and for rows and first slots of all pieces, of ``copies`` copies."""
     # A row has a second piece only if it has more than a piece's slots less 31.
     pieces = min(csr.num_vertices, csr.num_slots // SHORT_SLOTS) + 2 * (csr.num_slots >> PIECE_BITS) + 1
-    sizes = (copies * csr.num_vertices, copies * pieces, copies * pieces)
-    short, rows, begins = (backend.empty(size, csr.offsets.dtype) for size in sizes)
+    dtype = csr.offsets.dtype
+    return (copies * csr.num_vertices, dtype), (copies * pieces, dtype), (copies * pieces, dtype)
+
+
+def make_lists(backend: Backend, csr: GapCSR, copies: int = 1) -> tuple[Array, Array, Array]:
+    """Allocate the lists of :func:`list_parts`."""
+    short, rows, begins = backend.empty_arena(*list_parts(csr, copies))
     return short, rows, begins
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.rows.cuda.common import d_has_bit, fill
+from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.algorithms.rows.cuda.row_lists import (
     Parts,
     Side,
@@ -35,19 +35,12 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["get_lengths", "get_unreached", "has_ties", "k_refit"]
+__all__ = ["get_unreached", "has_ties", "k_refit"]
 
 # Words of ``control`` behind REFIT: arrivals, the lengths of both lists of parts: rows to look for parents in,
 # and rows to offer as parents.
 ARRIVALS, PULLED_PARTS, PUSHED_PARTS = REFIT, REFIT + 1, REFIT + 2
 PULLED, PUSHED = 0, 1
-
-
-def get_lengths(csr: GapCSR, distances: Array) -> tuple[Array, int]:
-    """Return lengths and their stride: the edge in slot ``p`` is ``lengths[p * stride]`` long."""
-    if distances.dtype.kind == "i":
-        return fill(csr.backend, 1, distances.dtype, 1), 0
-    return csr.weights, 1
 
 
 def get_unreached(distances: Array) -> Any:
@@ -165,7 +158,6 @@ def k_find_ties(sources, indices, valid, lengths, unreached, distances, tied):
 def has_ties(out: GapCSR, distances: Array) -> bool:
     """Whether an edge of length 0 joins two vertices of equal distance: parents then need not be nearer."""
     tied = out.backend.zeros(1, np.int32)
-    lengths, _ = get_lengths(out, distances)
-    unreached = get_unreached(distances)
-    k_find_ties.launch_strided(out.num_slots, out.sources, out.indices, out.valid, lengths, unreached, distances, tied)
+    edges, unreached = (out.sources, out.indices, out.valid, out.weights), get_unreached(distances)
+    k_find_ties.launch_strided(out.num_slots, *edges, unreached, distances, tied)
     return bool(tied[0])

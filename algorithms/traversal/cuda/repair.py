@@ -13,9 +13,10 @@ import numpy as np
 
 from dynstore.algorithms.rows.cuda.row_lists import ROUND_THREADS, count_parts
 from dynstore.algorithms.traversal.cuda.invalidation import k_find_suspects, k_invalidate
-from dynstore.algorithms.traversal.cuda.parents import get_lengths, get_unreached, has_ties, k_refit
+from dynstore.algorithms.traversal.cuda.parents import get_unreached, has_ties, k_refit
 from dynstore.algorithms.traversal.cuda.relaxation import k_relax
 from dynstore.algorithms.traversal.cuda.rounds import CONTROL_SIZE, SPENT, SUSPECTS, TIED, TOUCHED, VISITS
+from dynstore.cuda.launch import Packed
 
 if TYPE_CHECKING:
     from dynstore.algorithms.costs import Budget
@@ -39,17 +40,22 @@ class _Steps:
             num_parts = max(num_parts, count_parts(into))
         arrays = out.backend.empty_arena(
             (CONTROL_SIZE, np.int64), (num_vertices, dtype), (num_vertices, np.int32), (num_vertices, np.int32),
-            (2 * num_vertices, dtype), (num_vertices, dtype), (3 * num_parts, dtype), (3 * num_parts, dtype), zeroed=4,
+            (2 * num_vertices, dtype), (num_vertices, dtype), (3 * num_parts, dtype), (3 * num_parts, dtype),
+            (1, distances.dtype), zeroed=4,
         )  # fmt: skip
-        self.control, self.best, self.queued, self.turns, self.suspects, self.touched, *self.parts = arrays
-        lengths, stride = get_lengths(out, distances)
-        in_lengths = lengths if stride == 0 or into is out else get_lengths(into, distances)[0]
+        self.control, self.best, self.queued, self.turns, self.suspects, self.touched, *parts, one = arrays
+        # The edge in slot ``p`` is ``lengths[p * stride]`` long.
+        in_lengths, lengths, stride = into.weights, out.weights, 1
+        if distances.dtype.kind == "i":
+            one.fill(1)
+            in_lengths, lengths, stride = one, one, 0
         self.lengths = (lengths, stride)
         self.both_ways, self.most = int(both_ways), most
-        self.graph = (
+        self.graph = Packed(
             into.offsets, into.indices, into.valid, in_lengths,
             out.offsets, out.indices, out.valid, lengths, stride, self.both_ways,
         )  # fmt: skip
+        self.parts = Packed(*parts, self.control)
         self.no_vertex, self.unreached = int(np.iinfo(dtype).max), get_unreached(distances)
         self.no_change = (self.touched[:0], self.touched[:0], self.control[:0])
 
@@ -64,20 +70,20 @@ class _Steps:
         same = (self.predecessors, 0) if groups is None else (groups, 1)
         limits = (self.no_vertex, self.unreached, self.most)
         state = (self.distances, self.predecessors, self.best, self.queued, self.suspects, self.touched)
-        k_invalidate.launch_resident(ROUND_THREADS, *self.graph, *same, *limits, *state, *self.parts, self.control)
+        k_invalidate.launch_resident(ROUND_THREADS, self.graph, *same, *limits, *state, self.parts)
 
     def relax(self, sources: Array, delta: Delta | None, limit: Any) -> None:
         """Reach touched vertices, which are lost, and list those that come nearer."""
         changes = self.no_change if delta is None else (delta.src, delta.dst, delta.slots)
         limits = (self.unreached, self.distances.dtype.type(limit).item(), self.most)
-        state = (self.distances, self.turns, self.touched, *self.parts, self.control)
-        k_relax.launch_resident(ROUND_THREADS, *self.graph, sources, *changes, *limits, *state)
+        state = (self.distances, self.turns, self.touched, self.parts)
+        k_relax.launch_resident(ROUND_THREADS, self.graph, sources, *changes, *limits, *state)
 
     def refit(self, delta: Delta | None) -> None:
         """Find the parents of touched vertices, and offer them as parents."""
         changes = self.no_change if delta is None else (delta.src, delta.dst, delta.slots)
-        state = (self.distances, self.predecessors, self.best, self.touched, *self.parts, self.control)
-        k_refit.launch_resident(ROUND_THREADS, *self.graph, *changes, self.no_vertex, self.unreached, *state)
+        state = (self.distances, self.predecessors, self.best, self.touched, self.parts)
+        k_refit.launch_resident(ROUND_THREADS, self.graph, *changes, self.no_vertex, self.unreached, *state)
 
     def list_touched(self, vertices: Array) -> None:
         """Begin with a list of distinct vertices whose distance has changed."""

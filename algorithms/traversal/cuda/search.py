@@ -20,10 +20,11 @@ from dynstore.algorithms.rows.cuda.rows import (
     d_num_pieces,
     d_open_piece,
     d_read_bits,
-    make_lists,
+    list_parts,
 )
 from dynstore.algorithms.traversal.cuda.shortest_paths import sssp
 from dynstore.cuda.compiler import SIMULATED, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -37,8 +38,13 @@ __all__ = ["bfs", "sssp"]
 ALPHA = 14
 BETA = 24
 SWEEP_SHARE = 8
+# A graph with fewer slots is searched top-down alone: pushing all of them takes less time than the steps' launches. The
+# kernel for bottom-up steps is launched all the same, so that a warm-up on a small graph has it compiled.
+MIN_PULLED_SLOTS = 0 if SIMULATED else 1 << 24
 # Slots that a lane searches alone in a bottom-up step before its warp helps; at most 32.
 LONE_SLOTS = 2 if SIMULATED else 32
+# Slots that each lane of it then reads at once: web graphs have long rows side by side, in which a level finds nothing.
+HELPED_SLOTS = 2 if SIMULATED else 8
 # Levels started before the host checks whether there was another: as many as so far, within these bounds.
 MIN_LEVELS, MAX_LEVELS = 4, 16
 # What the device records of a step, in a ring of rows: the frontier's vertices and slots, the lengths of its lists,
@@ -155,9 +161,12 @@ def k_push_frontier(
 def d_find_parent(offsets, indices, valid, frontier, slot, end):
     """Return the first neighbour in [slot, end) that is in the bitmap ``frontier``, -1 for none; all 32 lanes call.
 
-    If a lane finds none in its first slots, the whole warp searches the rest.
+    If a lane finds none in its first slots, the whole warp searches the rest. There are no branches between its loads,
+    so that they overlap: a gap and the last slot can be read like any other.
     """
     lane = d_lane()
+    candidates = cuda.local.array(HELPED_SLOTS, indices.dtype)
+    found = cuda.local.array(HELPED_SLOTS, np.bool_)
     parent = -1
     alone = min(end, slot + LONE_SLOTS)
     bits = d_read_bits(valid, slot, alone)
@@ -175,22 +184,29 @@ def d_find_parent(offsets, indices, valid, frontier, slot, end):
         hits = np.int64(0)
         candidate = -1
         while base < stop and hits == 0:
-            candidate = -1
-            if base + lane < stop and d_has_bit(valid, base + lane):
-                candidate = int(indices[base + lane])
-            hits = np.int64(d_ballot(candidate >= 0 and d_has_bit(frontier, candidate)))
-            base += 32
+            for k in range(HELPED_SLOTS):
+                place = base + 32 * k + lane
+                there = min(place, stop - 1)
+                candidates[k] = indices[np.uint64(there)]
+                found[k] = (place < stop) & d_has_bit(valid, there)
+            for k in range(HELPED_SLOTS):
+                found[k] &= d_has_bit(frontier, candidates[k])
+            for k in range(HELPED_SLOTS):
+                if hits == 0:  # the same in all lanes
+                    hits = np.int64(d_ballot(found[k]))
+                    candidate = int(candidates[k])
+            base += 32 * HELPED_SLOTS
         if hits != 0:
-            found = d_shuffle(candidate, d_lowest_bit(hits))
+            nearest = d_shuffle(candidate, d_lowest_bit(hits))
             if lane == owner:
-                parent = found
+                parent = nearest
     return parent
 
 
 @kernel
 def k_pull_parents(
     in_offsets, in_indices, in_valid, offsets, notes, step, level, visited, reached, frontier, fresh, distances,
-    predecessors, keep_parents,
+    predecessors, keep_parents, can_pull,
 ):  # fmt: skip
     """Bottom-up: warps stride over words of vertices; unvisited ones take their first parent in ``frontier``.
 
@@ -200,7 +216,7 @@ def k_pull_parents(
     board = cuda.shared.array(RESERVE_BOARD, np.int64)
     num_vertices = distances.shape[0]
     # Both are the same in all threads.
-    if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, 1):
+    if notes[d_note(step) + SIZE] == 0 or not d_is_bottom_up(notes, step, num_vertices, can_pull):
         return
     lane = d_lane()
     size = 0
@@ -274,7 +290,7 @@ def k_list_frontier(offsets, notes, step, level, can_pull, visited, reached, fre
 def bfs(
     out: GapCSR, into: GapCSR | None, sources: np.ndarray, depth_limit: int, want_predecessors: bool
 ) -> tuple[Array, Array | None]:
-    """Search breadth first from all ``sources`` at once; switch directions if ``into`` is given.
+    """Search breadth first from all ``sources`` at once; switch directions in a large graph if ``into`` is given.
 
     Direction-optimising BFS of Beamer, Asanović and Patterson, "Direction-Optimizing Breadth-First Search",
     SC'12, sections 3 and 4. Top-down steps treat rows by length, in the spirit of Merrill, Garland and Grimshaw,
@@ -290,21 +306,28 @@ def bfs(
     unreached = int(np.iinfo(dtype).max)
     starts = backend.asarray(sources, dtype=np.int64)
     distances = fill(backend, num_vertices, dtype, unreached)
+    words = (-(-num_vertices // 32), np.uint32)
+    notes, visited, reached, *fronts, predecessors, short, rows, begins = backend.empty_arena(
+        (RING * FIELDS, np.int64), *(words,) * 4, (num_vertices if want_predecessors else 1, dtype),
+        *list_parts(out), zeroed=3,
+    )  # fmt: skip
     # During the search "no parent" is the largest number, so that a minimum finds the smallest parent.
-    predecessors = fill(backend, num_vertices if want_predecessors else 1, dtype, unreached)
-    num_words = -(-num_vertices // 32)
-    bitmaps = backend.zeros(2 * num_words, np.uint32)
-    visited, reached = bitmaps[:num_words], bitmaps[num_words:]
-    frontier, fresh = (backend.empty(num_words, np.uint32) for _ in range(2))
-    notes = backend.zeros(RING * FIELDS, np.int64)
-    edges, lists = (out.offsets, out.indices, out.valid), make_lists(backend, out)
-    keep, can_pull = int(want_predecessors), int(into is not None)
+    predecessors.fill(unreached)
+    keep, lists = int(want_predecessors), (short, rows, begins)
+    can_pull = int(into is not None and out.num_slots >= MIN_PULLED_SLOTS)
     seen = visited if want_predecessors else reached
+    # What is the same in all levels is packed once; the bitmaps of the frontier and of new vertices change places.
+    edges, ends = Packed(out.offsets, out.indices, out.valid, *lists, notes), Packed(out.offsets, notes)
+    pushed = Packed(num_vertices, can_pull, seen, reached, predecessors, keep)
+    pulled, listed = [], []
+    for turn in range(2):
+        frontier, fresh = fronts[turn], fronts[1 - turn]
+        pulled.append(Packed(visited, reached, frontier, fresh, distances, predecessors, keep, can_pull))
+        listed.append(Packed(can_pull, visited, reached, fresh, distances, *lists))
+    into_edges = None if into is None else Packed(into.offsets, into.indices, into.valid, out.offsets, notes)
 
     def end_step(step: int, level: int) -> None:
-        k_list_frontier.launch_strided(
-            num_vertices, out.offsets, notes, step, level, can_pull, visited, reached, fresh, distances, *lists
-        )
+        k_list_frontier.launch_strided(num_vertices, ends, step, level, listed[level % 2])
 
     k_start_search.launch(starts.shape[0], starts, out.num_slots, reached, notes)
     end_step(1, 0)
@@ -313,14 +336,9 @@ def bfs(
         for _ in range(min(max(MIN_LEVELS, min(level, MAX_LEVELS)), depth_limit - level)):
             level += 1
             step = level + 1
-            frontier, fresh = fresh, frontier
-            k_push_frontier.launch_warps(
-                num_warps, *edges, *lists, notes, step, num_vertices, can_pull, seen, reached, predecessors, keep
-            )
-            if into is not None:
-                in_edges = (into.offsets, into.indices, into.valid)
-                state = (notes, step, level, visited, reached, frontier, fresh, distances, predecessors, keep)
-                k_pull_parents.launch_strided(num_vertices, *in_edges, out.offsets, *state)
+            k_push_frontier.launch_warps(num_warps, edges, step, pushed)
+            if into_edges is not None:
+                k_pull_parents.launch_strided(num_vertices, into_edges, step, level, pulled[level % 2])
             end_step(step, level)
         if backend.to_host(notes)[(level + 2) % RING * FIELDS + SIZE] == 0:
             break

@@ -22,10 +22,11 @@ from dynstore.algorithms.rows.cuda.rows import (
     d_open_piece,
     d_read_bits,
     d_take_slots,
-    make_lists,
+    list_parts,
 )
 from dynstore.algorithms.traversal.cuda.zero_edges import place_over_ties
 from dynstore.cuda.compiler import THREADS, WARP, cuda, device, kernel
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_ballot, d_lane, d_shuffle
 
 if TYPE_CHECKING:
@@ -320,34 +321,23 @@ def sssp(out: GapCSR, source: int, cutoff: float) -> tuple[Array, Array]:
     scale = DELTA_WEIGHTS * num_vertices / max(out.num_edges, 1)
     distances = fill(backend, num_vertices, dtype, unreached)
     keys = distances.view(np.dtype(f"i{dtype.itemsize}"))
-    pending = backend.zeros(-(-num_vertices // 32), np.uint32)
-    state = backend.zeros(NOTES, np.int64)
+    state, pending, *lists = backend.empty_arena(
+        (NOTES, np.int64), (-(-num_vertices // 32), np.uint32), *list_parts(out), zeroed=2
+    )
     lengths, notes = state[:RING], state[RING:].view(np.float64)
-    lists = make_lists(backend, out)
     stride = max(1, out.num_slots // (32 * WEIGHT_SAMPLE))
     k_sample_weights.launch_warps(-(-out.num_slots // (32 * stride)), out.valid, weights, stride, notes)
     k_start_paths.launch(1, source, distances, pending, notes)
-    k_list_near.launch_strided(num_vertices, out.offsets, lengths, notes, 1, scale, distances, pending, *lists)
+    # What is the same in all steps is packed once.
+    edges, keyed = Packed(out.offsets, out.indices, out.valid, weights, *lists, lengths), Packed(keys, pending)
+    ends, listed = Packed(out.offsets, lengths, notes), Packed(distances, pending, *lists)
+    k_list_near.launch_strided(num_vertices, ends, 1, scale, listed)
     step, num_warps = 1, count_warps(out)
     while True:
         for _ in range(max(MIN_STEPS, min(step, MAX_STEPS))):
             step += 1
-            k_relax_frontier.launch_warps(
-                num_warps,
-                out.offsets,
-                out.indices,
-                out.valid,
-                weights,
-                *lists,
-                lengths,
-                step,
-                limit,
-                keys,
-                pending,
-            )
-            k_list_near.launch_strided(
-                num_vertices, out.offsets, lengths, notes, step, scale, distances, pending, *lists
-            )
+            k_relax_frontier.launch_warps(num_warps, edges, step, limit, keyed)
+            k_list_near.launch_strided(num_vertices, ends, step, scale, listed)
         seen = backend.to_host(state)
         place = (step + 1) % RING
         if seen[place] == 0 and seen[RING:].view(np.float64)[2 * place + LEAST] == np.inf:

@@ -321,6 +321,9 @@ def test_graphs_of_both_kinds_meet_where_networkx_allows_it() -> None:
         both = nx.compose(G, H)
     assert plain(both) == plain(nx.compose(nx.Graph(G), H))
     assert isinstance(both, adapter.Graph)
+    with nx.config(fallback_to_nx=True):
+        for pair in ((G, H), (H, G)):
+            assert plain(nx.compose(*pair)) == plain(nx.compose(*map(nx.Graph, pair)))
 
 
 def test_what_networkx_lacks_is_still_missing() -> None:

@@ -122,10 +122,15 @@ def test_pagerank_does_not_depend_on_what_memory_holds(case: tuple[Any, ...], mo
     check_pagerank(STAR, case, weighted=True)
 
 
+@pytest.mark.parametrize("recorded", [100, 6, 4])
 @pytest.mark.parametrize("max_iter", [1, 2, 4, 5, 6, 8, 9])
-def test_without_a_tolerance_the_last_iterations_write_ranks(max_iter: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever of several blocks of iterations they are in; the error is the change between them."""
-    monkeypatch.setattr(BACKEND.kernels("dynstore.algorithms.link_analysis", "iterations"), "OTHER_ITERATIONS", 4)
+def test_without_a_tolerance_the_last_iterations_write_ranks(
+    max_iter: int, recorded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever of several blocks of iterations and records they are in; the error is the change between them."""
+    iterations_module = BACKEND.kernels("dynstore.algorithms.link_analysis", "iterations")
+    monkeypatch.setattr(iterations_module, "OTHER_ITERATIONS", 4)
+    monkeypatch.setattr(iterations_module, "RECORDED_ITERATIONS", recorded)
     problem = Problem(STAR, CASES[0], STAR.weights)
     device, reference = kernels("link_analysis", "ranks")
     sums, host_sums = device.sum_out_weights(problem.out), reference.sum_out_weights(problem.host_out)
@@ -159,9 +164,14 @@ def test_pagerank_converges_to_networkx(personal: bool) -> None:
     np.testing.assert_allclose(host(ranks), [expected[v] for v in range(number)], atol=1e-4)
 
 
+@pytest.mark.parametrize("recorded", [100, 16, 5])
 @pytest.mark.parametrize("tol", [0.3, 1e-3, 1e-5])
-def test_pagerank_stops_at_the_first_iteration_that_converges(tol: float) -> None:
-    """Though the host starts some iterations before it looks at the first."""
+def test_pagerank_stops_at_the_first_iteration_that_converges(
+    tol: float, recorded: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though the host starts some iterations before it looks at the first, and may need several records."""
+    module = BACKEND.kernels("dynstore.algorithms.link_analysis", "iterations")
+    monkeypatch.setattr(module, "RECORDED_ITERATIONS", recorded)
     edges = (RANDOM, HUB)[tol < 1e-3]
     problem = Problem(edges, CASES[0], edges.weights)
     device, _ = kernels("link_analysis", "ranks")

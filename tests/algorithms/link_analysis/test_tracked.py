@@ -76,6 +76,25 @@ def test_weights_whose_sum_is_no_number(backend_name: str) -> None:
     compare(monitor.result(), dynstore.pagerank(graph, tol=1e-7), pagerank=2e-4)
 
 
+@pytest.mark.parametrize("tracked_before", [False, True], ids=["recomputed", "incremental"])
+def test_a_warm_start_after_new_vertices(backend_name: str, tracked_before: bool) -> None:
+    """It starts from ranks that sum to 1, whether the last ones do so or are kept in another scale."""
+    graph = dynstore.DynamicGraph(directed=False, device=backend_name)
+    graph.insert_edges(([0, 0, 0, 1, 3], [1, 2, 3, 2, 4]))
+    monitor = graph.track("pagerank", tol=1e-6)
+    if tracked_before:
+        graph.insert_edges(([2], [4]))
+        monitor.refresh()
+        graph.insert_edges(([1], [3]))
+        monitor.refresh()
+        assert monitor.path == "incremental"
+    graph.insert_edges(([4, 5, 9], [5, 6, 0]))
+    answer = monitor._answer
+    assert float(answer._first_ranks().sum()) == pytest.approx(1.0, abs=1e-6)
+    answer.recompute(warm=True)
+    compare(answer.frame(), dynstore.pagerank(graph, tol=1e-6, max_iter=500), pagerank=2e-5)
+
+
 @pytest.mark.parametrize("directed", [True, False])
 def test_stars_and_paths_converge(backend_name: str, directed: bool) -> None:
     """Least squares alone would take back each push from the hub."""

@@ -71,9 +71,9 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     bottom_up: list[bool] = []
     launch = device.k_list_frontier.launch_strided
 
-    def noted(num_threads: int, offsets: Any, notes: Any, step: int, *args: Any) -> None:
-        launch(num_threads, offsets, notes, step, *args)
-        row = host(notes)[step % device.RING * device.FIELDS :]
+    def noted(num_threads: int, ends: Any, step: int, *args: Any) -> None:
+        launch(num_threads, ends, step, *args)
+        row = host(ends.arrays[1])[step % device.RING * device.FIELDS :]
         if row[device.SIZE]:  # there was a frontier
             bottom_up.append(bool(row[device.BOTTOM_UP]))
 
@@ -82,6 +82,29 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert True in bottom_up
     assert bottom_up[-1] is False
     assert len(bottom_up) == 7  # the start, and six levels
+
+
+@pytest.mark.parametrize("place", [0, 3, 40, 64, 65, 130, 170, 171])
+def test_bottom_up_a_parent_is_found_anywhere_in_long_rows(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two neighbouring vertices have long rows, in which only the vertex at ``place`` is reached; another has none."""
+    device, _ = kernels("traversal", "search")
+    monkeypatch.setattr(device, "d_is_bottom_up", lambda notes, step, num_vertices, can_pull: step > 1 and can_pull)
+    rim = range(10, 182)
+    hubs = [(hub, v) for hub in (3, 4, 5) for v in rim]
+    edges = listed("hubs", [*hubs, (0, 200), (200, 10 + place), (200, 3)], 210)
+    check_bfs(Problem(edges, CASES[1]), [0], True)
+    check_bfs(Problem(edges, CASES[1]), [10 + place, 11], True)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_small_graph_is_searched_top_down_alone(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, (device, _) = Problem(RANDOM, CASES[1]), kernels("traversal", "search")
+    searched: list[int] = []
+    find_parent = device.d_find_parent
+    monkeypatch.setattr(device, "d_find_parent", lambda *a: (searched.append(1), find_parent(*a))[1])
+    monkeypatch.setattr(device, "MIN_PULLED_SLOTS", problem.out.num_slots + more)
+    check_bfs(problem, [0], True)
+    assert bool(searched) == (more == 0)
 
 
 def test_bfs_of_more_levels_than_are_started_at_once() -> None:

@@ -258,7 +258,7 @@ def test_an_export_has_updates_planned_and_a_log_has_not(device, launches):
     log = graph.follow()
     launches.clear()
     graph.insert_edges(batch)
-    assert (launches[0], launches[-1]) == ("k_locate_edges", "k_insert_lists")
+    assert (launches[0], launches[-1]) == ("k_look_up_edges", "k_insert_lists")
     assert "k_find_bounds" not in launches
     assert len(log.changes) == 1
 

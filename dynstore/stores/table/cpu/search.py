@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["locate_edges", "read_found"]
+__all__ = ["find_slots", "locate_edges", "look_up_edges", "read_found"]
 
 
 # Keys searched side by side, so that their cache misses overlap; ranges up to SHORT are counted instead of halved.
@@ -83,6 +83,19 @@ def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) ->
     states = backend.empty(src.shape[0], np.uint8)
     _locate(slots.offsets, slots.dst, slots.valid, src, dst, positions, states)
     return positions, states
+
+
+def find_slots(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> Array:
+    """Return the slot of each edge, -1 where it is absent; int64, shape (B,)."""
+    positions, states = locate_edges(backend, slots, src, dst)
+    positions[states != PRESENT] = -1
+    return positions
+
+
+def look_up_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array | None]:
+    """Return whether each edge is there, bool, and its weight, 0 if absent; None if the slots have no weights."""
+    positions, states = locate_edges(backend, slots, src, dst)
+    return (states == PRESENT, None) if slots.weights is None else read_found(backend, slots.weights, positions, states)
 
 
 def read_found(backend: Backend, stored: Array, positions: Array, states: Array) -> tuple[Array, Array]:

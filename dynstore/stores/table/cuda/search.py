@@ -24,7 +24,9 @@ __all__ = [
     "d_find_lower_bound",
     "d_find_two_edges",
     "d_test_bit",
+    "find_slots",
     "locate_edges",
+    "look_up_edges",
     "read_found",
 ]
 
@@ -168,6 +170,27 @@ def k_locate_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, positi
 
 
 @kernel
+def k_find_slots(offsets, dst, valid, num_vertices, edge_src, edge_dst, slots):
+    """One thread owns one edge: its slot, -1 if it is absent."""
+    i = cuda.grid(1)
+    if i < edge_src.shape[0]:
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, np.int64(edge_src[i]), edge_dst[i])
+        slots[i] = position if state == PRESENT else np.int64(-1)
+
+
+@kernel
+def k_look_up_edges(offsets, dst, valid, num_vertices, edge_src, edge_dst, stored, weighted, there, weights):
+    """One thread owns one edge: whether it is there and, if ``weighted``, its weight, 0 if absent."""
+    i = cuda.grid(1)
+    if i < edge_src.shape[0]:
+        position, state = d_find_edge(offsets, dst, valid, num_vertices, np.int64(edge_src[i]), edge_dst[i])
+        is_there = state == PRESENT
+        there[i] = is_there
+        if weighted:
+            weights[i] = stored[position] if is_there else weights.dtype.type(0)
+
+
+@kernel
 def k_read_found(positions, states, stored, there, weights):
     """One thread owns one located edge: whether it is there, and its weight, 0 if absent."""
     i = cuda.grid(1)
@@ -183,6 +206,23 @@ def locate_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) ->
     positions, states = backend.empty_arena((count, np.int64), (count, np.uint8))
     k_locate_edges.launch(count, slots.offsets, slots.dst, slots.valid, slots.num_vertices, src, dst, positions, states)
     return positions, states
+
+
+def find_slots(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> Array:
+    """Return the slot of each edge, -1 where it is absent; int64, shape (B,)."""
+    found = backend.empty(src.shape[0], np.int64)
+    k_find_slots.launch(src.shape[0], slots.offsets, slots.dst, slots.valid, slots.num_vertices, src, dst, found)
+    return found
+
+
+def look_up_edges(backend: Backend, slots: SlotArrays, src: Array, dst: Array) -> tuple[Array, Array | None]:
+    """Do what the host's ``look_up_edges`` does."""
+    count, weighted = src.shape[0], slots.weights is not None
+    stored: Array = backend.nothing(np.float32) if slots.weights is None else slots.weights
+    there, weights = backend.empty_arena((count, np.bool_), (count if weighted else 0, stored.dtype))
+    table = (slots.offsets, slots.dst, slots.valid, slots.num_vertices)
+    k_look_up_edges.launch(count, *table, src, dst, stored, int(weighted), there, weights)
+    return there, weights if weighted else None
 
 
 def read_found(backend: Backend, stored: Array, positions: Array, states: Array) -> tuple[Array, Array]:
