@@ -7,6 +7,7 @@ for ``test_cugraph_gpu.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -256,7 +257,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     # Graph's methods look the implementation up where they were defined.
     graph_classes = modules["cugraph.structure.graph_classes"]
     graph_classes.simpleGraphImpl = modules["cugraph.structure.graph_implementation.simpleGraph"].simpleGraphImpl
-    stream = SimpleNamespace(synchronize=lambda: None)
+    stream = SimpleNamespace(synchronize=lambda: None, id=0)
     cupy = SimpleNamespace(
         **{
             name: getattr(np, name)
@@ -279,7 +280,9 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             )
         },
         asnumpy=np.asarray,
-        cuda=SimpleNamespace(get_current_stream=lambda: stream, Device=lambda: stream),
+        cuda=SimpleNamespace(
+            get_current_stream=lambda: stream, Device=lambda: stream, Stream=SimpleNamespace(null=nullcontext())
+        ),
     )
     cugraph = ModuleType("cugraph")
     cugraph.Graph = graph_classes.Graph  # type: ignore[attr-defined]
