@@ -50,7 +50,7 @@ ptx: $(PTX_STAMP) ## Compile all CUDA kernels without a GPU; compare their PTX w
 	$(PTX_VENV)/bin/python tests/ptx/gate.py write $(PTX_VENV)/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py compare tests/ptx/digests.json $(PTX_VENV)/digests.json
 
-wheels: ## Build the wheels of dynstore and of its library for cuGraph; PYTHON needs RAPIDS, Cython and a C++ compiler
+wheels: ## Build wheels of dynstore and of its library for cuGraph; PYTHON needs RAPIDS and Cython
 	$(PYTHON) -m dynstore.adapters.cugraph.borrowed.wheel --out dist
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
