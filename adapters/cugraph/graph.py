@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.live_graph import live_graph_type
 from dynstore.adapters.cugraph.live_views import Columns
 from dynstore.adapters.cugraph.methods import set_methods
@@ -49,7 +48,6 @@ def as_cugraph(
     if not isinstance(G, DynamicGraph):
         raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
     cugraph = require(CALLER, "cugraph")
-    load_bridge()  # now, so that the first algorithm need not wait for the build
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)
     live.show(G, Columns(source, destination, weight if G.is_weighted() else None))

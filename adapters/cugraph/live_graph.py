@@ -50,8 +50,9 @@ class LiveGraph(LiveViews):
         """Show ``G`` from now on.
 
         ``store_transposed`` is the user's choice, or None. With None cuGraph, which compares with True and False, does
-        not warn; both orientations are there.
+        not warn; both orientations are there. The library that lends graphs is loaded now, not by the first algorithm.
         """
+        load_bridge()
         self._dynamic, self._columns = G, columns
         self.store_transposed = store_transposed
         self.properties.weighted = G.is_weighted()

@@ -64,7 +64,8 @@ def load_bridge() -> Bridge:
     if problem is None:
         try:
             borrowed_graph = open_library(library)
-            problem = problem_of(borrowed_graph)
+            # What has passed in a process of its own needs no test in each process, where it would cost the first call.
+            problem = None if _has_passed(site) else problem_of(borrowed_graph)
         except Exception as error:  # whatever the error is, SGGraph still works
             problem = f"{type(error).__name__}: {error}"
     if problem is not None:

@@ -228,15 +228,15 @@ class LentGraph(SimpleNamespace):
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The stand-ins, found by dynstore's adapters, and the drop-in module as ``drop_in``."""
-    from dynstore.adapters.cugraph import graph
+    from dynstore.adapters.cugraph import live_graph
 
     state, found = _install(monkeypatch), _forget_cugraph()
     state.drop_in = drop_in
-    graph.live_graph_type.cache_clear()
+    live_graph.live_graph_type.cache_clear()
     yield state
     _forget_cugraph()
     vars(drop_in).update(found)
-    graph.live_graph_type.cache_clear()
+    live_graph.live_graph_type.cache_clear()
 
 
 def _forget_cugraph() -> dict[str, Any]:
@@ -246,7 +246,7 @@ def _forget_cugraph() -> dict[str, Any]:
 
 def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     from dynstore.adapters import libraries
-    from dynstore.adapters.cugraph import build, direct, graph, live_graph
+    from dynstore.adapters.cugraph import build, direct, live_graph
     from dynstore.adapters.cugraph.borrowed.loading import Bridge
 
     modules: dict[str, Any] = {}
@@ -319,7 +319,6 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     bridge = Bridge(LentGraph, "a stand-in")
     state = SimpleNamespace(cugraph=cugraph, bridge=bridge, graph_classes=graph_classes, modules=found)
     monkeypatch.setattr(live_graph, "load_bridge", lambda: state.bridge)
-    monkeypatch.setattr(graph, "load_bridge", lambda: state.bridge)
     monkeypatch.setattr(direct, "load_bridge", lambda: Bridge(None, "the stand-ins of cuGraph's functions are asked"))
     monkeypatch.setattr(build, "cuda_problem", lambda: None)
     real_graph = build.DynamicGraph
