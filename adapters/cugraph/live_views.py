@@ -70,6 +70,8 @@ class LiveViews:
     _columns: Columns
     _properties: Any
     _sorted_nodes: tuple[Any, Any] | None = None
+    # The places of strings in their order, by number.
+    _ranks: tuple[Any, Array] | None = None
     # The lists that the views of a version have made, by name.
     _adjacencies: tuple[int, dict[str, Any]] | None = None
 
@@ -101,11 +103,13 @@ class LiveViews:
 
     def _comes_first(self, src: Array, dst: Array) -> Array:
         """Return for each pair of numbers whether the first one's string is not behind the second one's."""
-        cupy = require(CALLER, "cupy")
-        numbers = cupy.arange(self.dynamic_graph.number_of_vertices(), dtype=src.dtype)
-        order = cupy.asarray(self._named(numbers).argsort())
-        ranks = cupy.empty_like(order)
-        ranks[order] = cupy.arange(order.shape[0], dtype=order.dtype)
+        cupy, ids = require(CALLER, "cupy"), shown_ids(self.dynamic_graph)
+        if self._ranks is None or self._ranks[0] is not ids:
+            order = cupy.asarray(self._named(ids.number_map).argsort())
+            ranks = cupy.empty_like(order)
+            ranks[order] = cupy.arange(order.shape[0], dtype=order.dtype)
+            self._ranks = ids, ranks
+        ranks = self._ranks[1]
         return ranks[src] <= ranks[dst]
 
     def _named(self, numbers: Array) -> Any:

@@ -6,7 +6,7 @@ They are set on the object, since its type has to be exactly ``cugraph.Graph``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import ref
 
 from dynstore.adapters.cugraph.build import fill_graph, start_graph
@@ -41,11 +41,12 @@ def set_methods(graph: Any, reason: str | None = None) -> None:
     ``insert_edges`` and ``delete_edges`` already.
     """
     live = isinstance(graph._Impl, LiveGraph)
+    state = State(graph.graph_properties.directed, graph._Impl is not None, reason)
     for name in METHODS:
         if live and name in UPDATES:
             graph.__dict__.pop(name, None)
         else:
-            setattr(graph, name, Method(graph, graph.graph_properties, name, reason))
+            setattr(graph, name, Method(graph, name, state))
 
 
 def refuse_updates(result: Any, reason: str) -> None:
@@ -60,23 +61,31 @@ def refuse_updates(result: Any, reason: str) -> None:
         set_methods(result, reason)
 
 
+class State(NamedTuple):
+    """What a graph was when its methods were set: whether directed and filled, and why its edges cannot be changed."""
+
+    directed: bool
+    filled: bool
+    reason: str | None
+
+
 class Method:
     """A method of one graph, which it does not keep alive; a copy or pickle of the graph has methods of its own."""
 
-    def __init__(self, graph: Any, properties: Any, name: str, reason: str | None) -> None:
-        self._graph, self._class = ref(graph), type(graph)
-        self._properties, self._name, self._reason = properties, name, reason
+    def __init__(self, graph: Any, name: str, state: State) -> None:
+        self._graph, self._class, self._name, self._state = ref(graph), type(graph), name, state
         self.__doc__ = getattr(type(graph), name, METHODS[name]).__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; of a graph that is gone, as after ``Graph().insert_edges``, nothing but errors is seen."""
+        """Call the method; of a graph that is gone, as in ``Graph().insert_edges(...)``, one like it is used."""
         graph = self._graph()
         if graph is None:
-            graph = self._class(directed=self._properties.directed)
-        return METHODS[self._name](graph, self._reason, *args, **kwargs)
+            graph = self._class(directed=self._state.directed)
+            graph._Impl = object() if self._state.filled else None
+        return METHODS[self._name](graph, self._state.reason, *args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Method, (self._graph(), self._properties, self._name, self._reason)
+        return Method, (self._graph(), self._name, self._state)
 
 
 def _forget_deleted(graph: Any) -> None:

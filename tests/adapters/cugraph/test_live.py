@@ -326,7 +326,7 @@ def test_integers_have_a_map_to_themselves(rapids: SimpleNamespace) -> None:
 
 
 def test_undirected_strings_come_in_order(rapids: SimpleNamespace) -> None:
-    """Numbers fall with the degree; cuGraph numbers strings in their order, so its rows are in that of the strings."""
+    """Numbers fall with the degree, but rows are in the order of the strings."""
     graph = dynstore.DynamicGraph(device="cpu", directed=False, renumber=True)
     graph.insert_edges((["c", "c", "c"], ["a", "b", "d"]))
     live = as_cugraph(graph)

@@ -88,6 +88,8 @@ def test_methods_can_be_called_on_a_graph_without_a_name(rapids: SimpleNamespace
         rapids.drop_in.Graph().insert_edges(([-1], [2]))
     as_cugraph(graph).clear()
     assert graph.number_of_edges() == 1
+    with pytest.raises(RuntimeError, match="already initialized"):
+        filled(rapids).from_cudf_edgelist(FRAME, "a", "b")
 
 
 # ---------------------------------------------------------------------- started empty
