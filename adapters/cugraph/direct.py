@@ -64,7 +64,7 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
         return NotImplemented
     cupy, graph = require(CALLER, "cupy"), lend_graph(G, False, "bfs")
     with cupy.cuda.Stream.null:  # for which cuGraph's stream waits, whatever the caller's stream is
-        sources = cupy.full(1, start, dtype=dtype)
+        sources = cupy.asarray(np.array([start], dtype=dtype))  # a copy: no kernel to compile or load
     distances, predecessors, vertices = require(CALLER, "pylibcugraph").bfs(
         handle=_handle(),
         graph=graph,

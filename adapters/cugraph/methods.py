@@ -17,7 +17,7 @@ from dynstore.errors import InputError
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["new_graph", "refuse_updates", "set_methods"]
+__all__ = ["Method", "State", "new_graph", "refuse_updates", "set_methods"]
 
 CALLER = "cugraph.Graph"
 
