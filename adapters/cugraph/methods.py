@@ -88,21 +88,32 @@ class Method:
         return Method, (self._graph(), self._name, self._state)
 
 
-def _forget_deleted(graph: Any) -> None:
-    """Empty a live graph whose edge list was deleted: cuGraph, too, fills such a graph again."""
-    if isinstance(graph._Impl, LiveGraph) and graph._Impl.edgelist is None:
+def _fill(graph: Any, fill: Callable[[], str | None]) -> None:
+    """Fill a graph, which may be a live one whose edge list was deleted, as in cuGraph; if that fails, it is as it was.
+
+    ``fill`` returns why the graph cannot be changed then, or None.
+    """
+    before = graph._Impl
+    if isinstance(before, LiveGraph) and before.edgelist is None:
         graph._Impl = None
+    try:
+        reason = fill()
+    except BaseException:
+        graph._Impl = before
+        raise
+    set_methods(graph, reason)
 
 
 def _from_cudf_edgelist(graph: Any, reason: str | None, /, input_df: Any, *args: Any, **kwargs: Any) -> None:
-    _forget_deleted(graph)
-    set_methods(graph, fill_graph(graph, input_df, args, kwargs))
+    _fill(graph, lambda: fill_graph(graph, input_df, args, kwargs))
 
 
 def _from_cudf_adjlist(graph: Any, reason: str | None, /, *args: Any, **kwargs: Any) -> None:
-    _forget_deleted(graph)
-    type(graph).from_cudf_adjlist(graph, *args, **kwargs)
-    set_methods(graph, "an adjacency list may repeat edges; from_cudf_edgelist makes a graph that can be changed")
+    def fill() -> str:
+        type(graph).from_cudf_adjlist(graph, *args, **kwargs)
+        return "an adjacency list may repeat edges; from_cudf_edgelist makes a graph that can be changed"
+
+    _fill(graph, fill)
 
 
 def _clear(graph: Any, reason: str | None, /) -> None:

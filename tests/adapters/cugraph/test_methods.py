@@ -69,6 +69,22 @@ def test_a_graph_of_as_cugraph_is_filled_again_without_its_first_store(rapids: S
     assert gone() is None
 
 
+def test_a_filling_that_fails_leaves_the_graph_as_it_was(rapids: SimpleNamespace) -> None:
+    G = rapids.drop_in.Graph(directed=True)
+    with pytest.raises(TypeError, match="colour"):
+        G.from_cudf_edgelist(FRAME, "a", "b", colour="red")
+    assert G._Impl is None
+    G.from_cudf_edgelist(FRAME, "a", "b")
+    assert G.insert_edges(([1], [2])).inserted == 1
+    G.delete_edge_list()
+    for fill, given in ((G.from_cudf_edgelist, {"colour": "red"}), (G.from_cudf_adjlist, {"colour": "red"})):
+        with pytest.raises(TypeError):
+            fill(FRAME, "a", "b", **given)
+        assert G.number_of_edges() == 3
+    G.insert_edges(([2], [3]))
+    assert G.number_of_edges() == 4
+
+
 def test_copies_of_a_live_graph_have_methods_of_their_own(rapids: SimpleNamespace) -> None:
     G = filled(rapids)
     twin = copy.deepcopy(G)
