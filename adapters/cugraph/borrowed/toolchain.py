@@ -128,7 +128,7 @@ def _say(missing: list[tuple[str, str]]) -> list[str]:
 def cuda_major(site: Path) -> str:
     """Return the major version of CUDA that cuGraph in a folder was built for, such as "13"; "" if it cannot be found.
 
-    It is in the name of the CUDA runtime that libcugraph_c loads.
+    It is in the name of the CUDA runtime that libcugraph_c loads, or of the package.
     """
     for folder in _library_dirs(site):
         library = folder / "libcugraph_c.so"
@@ -138,7 +138,8 @@ def cuda_major(site: Path) -> str:
                 if place >= 0:
                     name = data[place + len(RUNTIME) : place + len(RUNTIME) + 4]
                     return name.partition(b"\0")[0].partition(b".")[0].decode("ascii", "replace")
-    return ""
+    named = sorted(site.glob("pylibcugraph_cu*-*.dist-info"))
+    return named[0].name.partition("_cu")[2].partition("-")[0] if named else ""
 
 
 def _prefixes() -> list[Path]:

@@ -192,6 +192,8 @@ def test_all_that_is_missing_is_one_error(site: Path, monkeypatch: pytest.Monkey
 
 def test_the_cuda_of_cugraph_is_in_its_library(site: Path) -> None:
     assert cuda_major(site) == "", "an empty file"
+    (site / "pylibcugraph_cu13-26.10.0.dist-info").mkdir()
+    assert cuda_major(site) == "13"
     library = site / "libcugraph" / "lib64" / "libcugraph_c.so"
     library.write_bytes(b"\0libraft.so\0libcudart.so.12\0GLIBC")
     assert cuda_major(site) == "12"
