@@ -17,7 +17,7 @@ PTX_STAMP := $(PTX_VENV)/.stamp
 CHECKED := dynstore algorithms adapters benchmarks tests examples docs
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-thorough test-gpu mutations lint docs ptx clean
+.PHONY: help demo test test-thorough test-gpu mutations lint docs ptx wheels clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ docs: $(DOCS_STAMP) ## Build the documentation as a site in build/docs; warnings
 ptx: $(PTX_STAMP) ## Compile all CUDA kernels without a GPU; compare their PTX with tests/ptx/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py write $(PTX_VENV)/digests.json
 	$(PTX_VENV)/bin/python tests/ptx/gate.py compare tests/ptx/digests.json $(PTX_VENV)/digests.json
+
+wheels: ## Build wheels of dynstore and of its library for cuGraph; PYTHON needs RAPIDS and Cython
+	$(PYTHON) -m dynstore.adapters.cugraph.borrowed.wheel --out dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 clean: ## Remove .venv, .venv-ptx and everything built or cached
 	rm -rf $(VENV) $(PTX_VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis demo.json demo.html

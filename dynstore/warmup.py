@@ -1,11 +1,12 @@
 """Compiling all kernels of the default path ahead, so that no first call waits for them: ``python -m dynstore warmup``.
 
-The kernels are found by using them: graphs of the default store, of every kind, are updated and asked. The compiled
+The kernels are found by using them: graphs of the default store, of every kind, are updated and read. The compiled
 ones are kept on disk by Numba (host) and by ``dynstore.cuda.kernel_cache`` (CUDA). So a second run only loads them.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -68,11 +69,55 @@ def warmup_steps(device: str = "auto") -> Iterator[Step]:
             yield Step(f"algorithms: {kind}", partial(_count, make, _Example.compute))
             yield Step(f"tracked answers: {kind}", partial(_count, make, _Example.track))
             yield Step(f"windows: {kind}", partial(_count, make, _Example.slide))
+    if backend.name == "cuda" and importlib.util.find_spec("cugraph") is not None:
+        yield from _drop_in_steps(BUILT["cuda"])
 
 
 def _count(make: Callable[[], _Example], use: Callable[[_Example], None]) -> int:
     before = compilations.count
     use(make())
+    return compilations.count - before
+
+
+def _drop_in_steps(built: int) -> Iterator[Step]:
+    """Yield the steps of the drop-in for cuGraph, whose library is built and tested in the first one.
+
+    CuPy compiles kernels for them, too, and keeps them in its own folder.
+    """
+    for directed, weighted, dtype in product((True, False), (False, True), ("int32", "int64")):
+        kind = f"{'directed' if directed else 'undirected'}, {'weighted' if weighted else 'unweighted'}, {dtype} ids"
+        yield Step(f"cuGraph's drop-in: {kind}", partial(_use_drop_in, directed, weighted, dtype, built))
+
+
+def _use_drop_in(directed: bool, weighted: bool, dtype: str, built: int) -> int:
+    """Fill a graph of the drop-in, update it, and call what cuGraph is most used for on it."""
+    cugraph, cudf = importlib.import_module("dynstore.adapters.cugraph"), importlib.import_module("cudf")
+    before, rng = compilations.count, np.random.default_rng(0)
+
+    def frame(size: int) -> Any:
+        # Ids with gaps between them, so that they are not row numbers.
+        ends = 3 * rng.integers(0, max(size // EDGES_PER_VERTEX, 2), (2, size)).astype(dtype)
+        columns = {"source": ends[0], "destination": ends[1]}
+        return cudf.DataFrame({**columns, "weight": rng.random(size, dtype=np.float32)} if weighted else columns)
+
+    edges = frame(built)
+    start = int(edges["source"].iloc[0])
+    G = cugraph.Graph(directed=directed)
+    G.from_cudf_edgelist(edges, edge_attr="weight" if weighted else None)
+    for size in (1, max(built // 100, 2)):
+        G.insert_edges(frame(size))
+        G.delete_edges(edges[:size])
+        cugraph.bfs(G, start)
+        if weighted:
+            cugraph.sssp(G, start)
+        cugraph.pagerank(G, fail_on_nonconvergence=False)
+        if not directed:
+            cugraph.weakly_connected_components(G)
+            cugraph.louvain(G)
+        G.degree()
+        G.view_edge_list()
+        G.view_adj_list()
+        G.nodes()
     return compilations.count - before
 
 

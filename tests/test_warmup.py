@@ -7,10 +7,16 @@ import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dynstore import warmup
 from dynstore.warmup import warmup_steps
+from tests.adapters.cugraph.stand_ins import rapids
+
+__all__ = ["rapids"]  # a fixture
 
 ROOT = Path(__file__).resolve().parents[1]
 # What a user might do first, not as the warm-up does it.
@@ -47,8 +53,8 @@ def python(*arguments: str, cache: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_second_run_and_a_first_program_compile_nothing(tmp_path: Path) -> None:
-    warmup = ("-m", "dynstore", "warmup", "--device", "cpu")
-    first = python(*warmup, cache=tmp_path)
+    command = ("-m", "dynstore", "warmup", "--device", "cpu")
+    first = python(*command, cache=tmp_path)
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
     assert len(kept) > 40
     assert first.stderr == ""
@@ -56,7 +62,7 @@ def test_a_second_run_and_a_first_program_compile_nothing(tmp_path: Path) -> Non
     assert lines[0].startswith("updates and queries: directed, unweighted, vertex numbers: ")
     assert int(lines[-1].split()[0]) >= len(kept)
 
-    again = python(*warmup, cache=tmp_path)
+    again = python(*command, cache=tmp_path)
     assert again.stdout.splitlines()[-1].startswith("0 kernels compiled in ")
     program = python("-c", PROGRAM, cache=tmp_path)
     assert (program.stdout, program.stderr) == ("0\n", "")
@@ -70,6 +76,25 @@ def test_the_kernels_for_cuda_are_used_too() -> None:
     pytest.importorskip("greenlet", reason="the simulator needs greenlet")
     for step in islice(warmup_steps("cuda-sim"), 3):
         assert step.run() == 0  # the simulator compiles nothing
+
+
+def test_the_drop_in_is_filled_updated_and_used(rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """cuGraph's functions are stand-ins here; they run on a GPU in ``dynstore warmup``."""
+    called: list[tuple[str, bool, int]] = []
+
+    def note(name: str) -> Any:
+        return lambda G, *args, **options: called.append((name, G.is_directed(), G.number_of_edges()))
+
+    for name in ("bfs", "sssp", "pagerank", "weakly_connected_components", "louvain"):
+        monkeypatch.setattr(rapids.cugraph, name, note(name), raising=False)
+    monkeypatch.setitem(sys.modules, "cudf", rapids.modules["cudf"])
+    steps = list(warmup._drop_in_steps(200))
+    assert len({step.name for step in steps}) == len(steps) == 8
+    for step in steps:
+        step.run()
+    assert {name for name, directed, _ in called if directed} == {"bfs", "sssp", "pagerank"}
+    assert {name for name, *_ in called} == {"bfs", "sssp", "pagerank", "weakly_connected_components", "louvain"}
+    assert min(number for *_, number in called) > 100
 
 
 def test_the_steps_cover_each_kind_of_graph() -> None:

@@ -19,10 +19,10 @@ import inspect
 import sys
 from typing import Any
 
-from dynstore.adapters.cugraph.build import new_graph, refuse_updates
 from dynstore.adapters.cugraph.direct import behind, call_directly, is_offered
 from dynstore.adapters.cugraph.engines import Declined, chosen_engine, note_reason, set_engine
 from dynstore.adapters.cugraph.graph import as_cugraph
+from dynstore.adapters.cugraph.methods import new_graph, refuse_updates
 from dynstore.adapters.cugraph.own import has_own_kernels, run_own
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
@@ -38,6 +38,8 @@ def __getattr__(name: str) -> Any:
     real = require(CALLER, "cugraph")
     if name == "Graph":
         value = _make_graph_class(real.Graph)
+    elif name == "hypergraph":
+        value = _wrap_hypergraph(real.hypergraph, real.Graph)
     elif name in _BUILDERS:
         value = _wrap_builder(getattr(real, name), *_BUILDERS[name])
     else:
@@ -66,8 +68,7 @@ def _wrap_function(function: Any, real_graph: Any) -> Any:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         result = function(*map(translate, args), **{key: translate(value) for key, value in kwargs.items()})
-        if type(result) is real_graph and not hasattr(result, "insert_edges"):
-            refuse_updates(result, f"{function.__name__} has made it")
+        refuse_updates(result, f"{function.__name__} has made it")
         return result
 
     return wrapped
@@ -110,6 +111,9 @@ _BUILDERS = {
     "from_cudf_edgelist": ("from_cudf_edgelist", "cudf"),
     "from_pandas_edgelist": ("from_pandas_edgelist", "pandas"),
     "from_edgelist": (None, None),
+    "from_numpy_array": ("from_numpy_array", ""),
+    "from_numpy_matrix": ("from_numpy_matrix", ""),
+    "from_pandas_adjacency": ("from_pandas_adjacency", "pandas"),
 }
 
 
@@ -124,13 +128,29 @@ def _wrap_builder(function: Any, method: str | None, library: str | None) -> Any
             given = dict(signature.bind(*args, **kwargs).arguments)
         except TypeError:
             return wrapped(*args, **kwargs)  # cuGraph raises its own error
-        frame, using = given.pop("df"), given.pop("create_using", None)
+        frame, using = given.pop(next(iter(signature.parameters))), given.pop("create_using", None)
         graph = _empty_like(using)
         name = method or {"cudf": "from_cudf_edgelist", "pandas": "from_pandas_edgelist"}.get(_library_of(frame))
         if graph is None or name is None or library not in (None, _library_of(frame)):
             return wrapped(*args, **kwargs)
+        if "vertices" in given and name == "from_numpy_array":
+            given["nodes"] = given.pop("vertices")  # the method's name for them
         getattr(graph, name)(frame, **given)
         return graph
+
+    return build
+
+
+def _wrap_hypergraph(function: Any, real_graph: Any) -> Any:
+    """Let ``hypergraph`` make its graph as this module's ``Graph`` does, if it is to be a plain one."""
+    signature, wrapped = inspect.signature(function), _wrap_function(function, real_graph)
+
+    @functools.wraps(function)
+    def build(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        if given.arguments.get("graph_class", real_graph) in (real_graph, sys.modules[__name__].__dict__.get("Graph")):
+            given.arguments["graph_class"] = new_graph
+        return wrapped(*given.args, **given.kwargs)
 
     return build
 

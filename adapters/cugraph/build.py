@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
-from weakref import ref
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.cugraph.graph import live_graph_type
+from dynstore.adapters.cugraph.live_graph import live_graph_type
 from dynstore.adapters.cugraph.live_views import Columns
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.backend import cuda_problem
 from dynstore.errors import InputError, type_name
 from dynstore.graph import DynamicGraph
+from dynstore.input.forms import find_weight, open_edges, split_columns
 
-__all__ = ["new_graph", "reason_for_cugraph", "refuse_updates"]
+if TYPE_CHECKING:
+    from dynstore.typing import OnDuplicate, UpdateReport
+
+__all__ = ["fill_graph", "reason_for_cugraph", "start_graph"]
 
 CALLER = "cugraph.Graph"
-UPDATES = ("insert_edges", "delete_edges")
 DEFAULTS = {
     "source": "source",
     "destination": "destination",
@@ -33,49 +35,14 @@ DEFAULTS = {
 }
 
 
-def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
-    """Return an empty ``cugraph.Graph`` whose ``from_cudf_edgelist`` fills a DynamicGraph.
+def fill_graph(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str | None:
+    """Do what ``graph.from_cudf_edgelist(input_df, *args, **kwargs)`` does, with a DynamicGraph if that can hold them.
 
-    Its type is exactly ``cugraph.Graph``; the method is set on the object. Input that a DynamicGraph cannot hold
-    (several columns as one id, edge ids and types, negative ids, ...) goes to cuGraph's own method;
-    ``dynstore.explain`` says why.
+    Returns
+    -------
+    str or None
+        Why it is cuGraph's own graph that was filled; None if it is a DynamicGraph.
     """
-    real = require(CALLER, "cugraph").Graph
-    graph = real(m_graph, directed)
-    refuse_updates(graph, None)
-    if m_graph is None:
-
-        def from_cudf_edgelist(input_df: Any, *args: Any, **kwargs: Any) -> None:
-            _fill(graph, input_df, args, kwargs)
-            # Break the cycle once there are edges, so that memory is freed with the graph. cuGraph's method refuses
-            # further edges.
-            graph.__dict__.pop("from_cudf_edgelist", None)
-
-        from_cudf_edgelist.__doc__ = real.from_cudf_edgelist.__doc__
-        graph.from_cudf_edgelist = from_cudf_edgelist
-    return graph
-
-
-def refuse_updates(graph: Any, reason: str | None) -> None:
-    """Give a graph that is cuGraph's own an ``insert_edges`` and a ``delete_edges`` that raise, and say why.
-
-    ``reason``: None for a graph that may yet be filled.
-    """
-    known = ref(graph)  # no cycle, so that memory is freed with the graph
-    for name in UPDATES:
-
-        def refuse(*args: Any, name: str = name, **kwargs: Any) -> NoReturn:
-            why = reason
-            if why is None:
-                is_empty = getattr(known(), "_Impl", None) is None
-                why = "it has no edges yet" if is_empty else "it was filled in another way"
-                why += "; from_cudf_edgelist and from_pandas_edgelist make a graph that can be changed"
-            raise InputError(f"{name}: this graph is cuGraph's own, which cannot be changed: {why}")
-
-        setattr(graph, name, refuse)
-
-
-def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     given = {**dict(zip(DEFAULTS, args, strict=False)), **kwargs}
     options = {**DEFAULTS, **given}
     directed = graph.graph_properties.directed
@@ -90,8 +57,37 @@ def _fill(graph: Any, input_df: Any, args: tuple[Any, ...], kwargs: dict[str, An
             reason = str(error)
     if reason is not None:
         type(graph).from_cudf_edgelist(graph, input_df, *args, **kwargs)
-        refuse_updates(graph, reason)
         note_call(graph, Call("from_cudf_edgelist", "rebuilt", None, "the frame, by cuGraph", 0, reason))
+    return reason
+
+
+def start_graph(
+    graph: Any,
+    edges: Any,
+    names: tuple[str, str, str | None],
+    on_duplicate: OnDuplicate,
+    default_weight: float | None,
+) -> UpdateReport:
+    """Do the first ``insert_edges`` on a graph that is empty; types are those of the batch, as for a frame of edges."""
+    if cuda_problem() is not None:
+        raise InputError(f"insert_edges: this graph cannot hold edges: {cuda_problem()}")
+    edges = open_edges("insert_edges", edges)
+    names = (*names[:2], find_weight(edges, names))
+    columns = split_columns("insert_edges", edges, names)
+    dtypes = [str(getattr(column, "dtype", "int64")) for _, column in columns]
+    weighted = len(columns) == 3 or default_weight is not None
+    G = DynamicGraph(
+        directed=graph.graph_properties.directed,
+        weighted=weighted,
+        device="cuda",
+        vertex_dtype="int64" if "int64" in dtypes[:2] else "int32",
+        weight_dtype="float64" if dtypes[2:] in (["int64"], ["float64"]) else "float32",
+        renumber=True,
+    )
+    report = G.insert_edges(edges, *names, on_duplicate, default_weight)
+    whole = np.dtype(dtypes[2]) if dtypes[2:] in (["int32"], ["int64"]) else None
+    _set_live(graph, G, Columns(*names[:2], (names[2] or "weight") if weighted else None, whole), None)
+    return report
 
 
 def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -> str | None:
@@ -106,7 +102,7 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
         The arguments of ``from_cudf_edgelist``.
     """
     cudf = require(CALLER, "cudf")
-    ends = options["source"], options["destination"]
+    ends = [_one_name(options[end]) for end in ("source", "destination")]
     weight = options["edge_attr"] if options["weight"] is None else options["weight"]
     if isinstance(weight, list | tuple) and len(weight) == 1:
         weight = weight[0]
@@ -134,6 +130,11 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
     return _reason_of_ids([input_df[end] for end in ends], bool(options["renumber"]))
 
 
+def _one_name(names: Any) -> Any:
+    """Return the name in a list of one, which cuGraph takes as well."""
+    return names[0] if isinstance(names, list) and len(names) == 1 else names
+
+
 def _reason_of_ids(ends: list[Any], renumber: bool) -> str | None:
     integers = all(str(end.dtype) in ("int32", "int64") for end in ends)
     strings = all(str(end.dtype) in ("object", "str", "string") for end in ends)
@@ -145,7 +146,7 @@ def _reason_of_ids(ends: list[Any], renumber: bool) -> str | None:
 
 
 def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) -> None:
-    source, destination = options["source"], options["destination"]
+    source, destination = _one_name(options["source"]), _one_name(options["destination"])
     weight = options["edge_attr"] if options["weight"] is None else options["weight"]
     weight = weight[0] if isinstance(weight, list | tuple) else weight
     columns = [input_df[source], input_df[destination]]
@@ -166,11 +167,14 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
     G.insert_edges(tuple(columns))
     if options["vertices"] is not None:
         G.insert_vertices(options["vertices"])
-    for name in UPDATES:
-        graph.__dict__.pop(name, None)
-    live = live_graph_type()(graph.graph_properties)
     whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
-    live.show(G, Columns(source, destination, weight, whole), options["store_transposed"])
+    _set_live(graph, G, Columns(source, destination, weight, whole), options["store_transposed"])
+    graph._Impl.source_columns, graph._Impl.destination_columns = options["source"], options["destination"]
+
+
+def _set_live(graph: Any, G: DynamicGraph, columns: Columns, store_transposed: bool | None) -> None:
+    live = live_graph_type()(graph.graph_properties)
+    live.show(G, columns, store_transposed)
     graph._Impl = live
 
 

@@ -63,10 +63,13 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
     dtype = shown_ids(G).number_map.dtype
     if not 0 <= start <= np.iinfo(dtype).max:
         return NotImplemented
+    cupy, graph = require(CALLER, "cupy"), lend_graph(G, False, "bfs")
+    with cupy.cuda.Stream.null:  # for which cuGraph's stream waits, whatever the caller's stream is
+        sources = cupy.asarray(np.array([start], dtype=dtype))  # a copy: no kernel to compile or load
     distances, predecessors, vertices = require(CALLER, "pylibcugraph").bfs(
         handle=_handle(),
-        graph=lend_graph(G, False, "bfs"),
-        sources=require(CALLER, "cupy").full(1, start, dtype=dtype),
+        graph=graph,
+        sources=sources,
         direction_optimizing=False,
         depth_limit=-1 if depth_limit is None else int(depth_limit),
         compute_predecessors=True,
@@ -139,10 +142,12 @@ def _frame(**columns: Any) -> Any:
 
 
 def _handle() -> Any:
-    """Return this thread's handle."""
-    if not hasattr(_own, "handle"):
-        _own.handle = require(CALLER, "pylibcugraph").ResourceHandle()
-    return _own.handle
+    """Return this thread's handle for the current device."""
+    device = require(CALLER, "cupy").cuda.Device().id
+    handles = _own.__dict__.setdefault("handles", {})
+    if device not in handles:
+        handles[device] = require(CALLER, "pylibcugraph").ResourceHandle()
+    return handles[device]
 
 
 # A plain call passes no other parameters than these.

@@ -6,17 +6,16 @@ the store. cuGraph's algorithms read that object's ``_plc_graph``, the C++ graph
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from dynstore.adapters.cugraph.borrowed.loading import load_bridge
-from dynstore.adapters.cugraph.live_graph import LiveGraph
+from dynstore.adapters.cugraph.live_graph import live_graph_type
 from dynstore.adapters.cugraph.live_views import Columns
+from dynstore.adapters.cugraph.methods import set_methods
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputTypeError, type_name
 from dynstore.graph import DynamicGraph
 
-__all__ = ["as_cugraph", "live_graph_type"]
+__all__ = ["as_cugraph"]
 
 CALLER = "as_cugraph"
 
@@ -49,16 +48,9 @@ def as_cugraph(
     if not isinstance(G, DynamicGraph):
         raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
     cugraph = require(CALLER, "cugraph")
-    load_bridge()  # now, so that the first algorithm need not wait for the build
     graph = cugraph.Graph(directed=G.is_directed())
     live = live_graph_type()(graph.graph_properties)
     live.show(G, Columns(source, destination, weight if G.is_weighted() else None))
     graph._Impl = live
+    set_methods(graph)
     return graph
-
-
-@lru_cache(maxsize=1)
-def live_graph_type() -> Any:
-    """Return the implementation class: :class:`LiveGraph` over the class that every ``cugraph.Graph`` has."""
-    module = require(CALLER, "cugraph.structure.graph_implementation.simpleGraph")
-    return type("LiveGraphImpl", (LiveGraph, module.simpleGraphImpl), {"__module__": __name__})

@@ -6,13 +6,17 @@ current version on request: the graph for pylibcugraph and the attributes here, 
 
 from __future__ import annotations
 
+import sys
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.callers import Caller
-from dynstore.adapters.cugraph.live_views import Columns, LiveEdgeList, LiveViews, expand_rows
+from dynstore.adapters.cugraph.edge_lists import LightFrame, LiveEdgeList, column_types, is_read_by_cugraph
+from dynstore.adapters.cugraph.integer_map import map_to_themselves
+from dynstore.adapters.cugraph.live_views import Columns, LiveViews, expand_rows
 from dynstore.adapters.cugraph.number_maps import make_number_map
 from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
@@ -23,7 +27,7 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveGraph", "build_graph", "lend_graph"]
+__all__ = ["LiveGraph", "build_graph", "lend_graph", "live_graph_type"]
 
 CALLER = "cugraph.Graph"
 
@@ -34,7 +38,9 @@ class LiveGraph(LiveViews):
     _dynamic: DynamicGraph | None = None
     _properties: Any
     _columns = Columns("source", "destination", None)
-    _edges: tuple[int, LiveEdgeList] | None = None
+    _edges: LiveEdgeList | None = None
+    # The version whose edge list was deleted.
+    _deleted: int | None = None
     _rebuilt: tuple[int, dict[bool, Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
     # The graph just returned to hasattr(), for the getattr() that follows.
@@ -44,8 +50,9 @@ class LiveGraph(LiveViews):
         """Show ``G`` from now on.
 
         ``store_transposed`` is the user's choice, or None. With None cuGraph, which compares with True and False, does
-        not warn; both orientations are there.
+        not warn; both orientations are there. The library that lends graphs is loaded now, not by the first algorithm.
         """
+        load_bridge()
         self._dynamic, self._columns = G, columns
         self.store_transposed = store_transposed
         self.properties.weighted = G.is_weighted()
@@ -151,11 +158,11 @@ class LiveGraph(LiveViews):
 
     @property
     def edgelist(self) -> Any:
-        if self._dynamic is None:
+        if self._dynamic is None or self._deleted == self._dynamic.version:
             return None
-        if self._edges is None or self._edges[0] != self._dynamic.version:
-            self._edges = self._dynamic.version, LiveEdgeList(packed_rows(self._dynamic), self._columns)
-        return self._edges[1]
+        if self._edges is None:
+            self._edges = LiveEdgeList(self._dynamic, self._columns)
+        return self._edges
 
     @edgelist.setter
     def edgelist(self, value: None) -> None:
@@ -163,7 +170,14 @@ class LiveGraph(LiveViews):
 
     @property
     def input_df(self) -> Any:
-        return None if self._dynamic is None else self.view_edge_list()
+        """The edges as :meth:`from_cudf_edgelist` got them: under the user's names, undirected ones once."""
+        G = self._dynamic
+        if G is None:
+            return None
+        if is_read_by_cugraph(sys._getframe(1)):
+            types = column_types(G, self._columns)
+            return LightFrame(types, G.number_of_edges(), lambda: self._edge_frame(self._columns.weight))
+        return self._edge_frame(self._columns.weight)
 
     @input_df.setter
     def input_df(self, value: None) -> None:
@@ -171,12 +185,13 @@ class LiveGraph(LiveViews):
 
     @property
     def renumber_map(self) -> Any:
-        """cuGraph's own map between strings and numbers; None for integers."""
-        ids = None if self._dynamic is None else shown_ids(self._dynamic)
-        if ids is None or ids.strings is None:
+        """cuGraph's own map between ids and the numbers that it uses inside; None if ids are used as they are."""
+        if self._dynamic is None or not self._dynamic.is_renumbered():
             return None
+        ids = shown_ids(self._dynamic)
         if self._translation is None or self._translation[0] is not ids:
-            self._translation = ids, make_number_map(ids, self._columns)
+            make = map_to_themselves if ids.strings is None else make_number_map
+            self._translation = ids, make(ids, self._columns)
         return self._translation[1]
 
     @renumber_map.setter
@@ -224,16 +239,15 @@ class LiveGraph(LiveViews):
         other.show(twin, self._columns)
 
     def delete_edge_list(self) -> None:
-        """Release the store: this becomes an empty graph of cuGraph's own, as after cuGraph's method."""
-        own = next(cls for cls in type(self).__mro__ if cls.__name__ == "simpleGraphImpl")
-        self._dynamic = self._edges = self._rebuilt = self._translation = self._offered = self._adjacencies = None
-        properties = self._properties
-        self.__class__ = own
-        self.properties = properties
-        self.edgelist = None
-        self.input_df = None
-        self.renumber_map = None
-        self.adjlist = None
+        """Release what was made of the edges, as cuGraph does; the graph stays, and can be filled again or updated."""
+        self._edges, self._deleted = None, self.dynamic_graph.version
+
+
+@lru_cache(maxsize=1)
+def live_graph_type() -> Any:
+    """Return the implementation class: :class:`LiveGraph` over the class that every ``cugraph.Graph`` has."""
+    module = require(CALLER, "cugraph.structure.graph_implementation.simpleGraph")
+    return type("LiveGraphImpl", (LiveGraph, module.simpleGraphImpl), {"__module__": __name__})
 
 
 def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:

@@ -13,15 +13,19 @@ from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
 from dynstore.adapters.cugraph.shown import shown_ids
 from dynstore.adapters.libraries import require
-from dynstore.errors import InputError
+from dynstore.errors import InputError, LimitError
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["Columns", "LiveEdgeList", "LiveViews", "expand_rows"]
+__all__ = ["Columns", "LiveViews", "expand_rows"]
 
 CALLER = "cugraph.Graph"
+# The type in which cuGraph shows strings.
+STRING = "string"
+# The rows of an adjacency list: cuGraph counts them in int32.
+MAX_ROWS = np.iinfo(np.int32).max
 
 
 class Columns(NamedTuple):
@@ -47,31 +51,6 @@ def expand_rows(rows: PackedRows) -> Array:
     return rows_of_edges(require(CALLER, "cupy"), rows.offsets, rows.indices.shape[0])
 
 
-class LiveEdgeList:
-    """The edge list of one version under the names of cuGraph's classes; the frame is made on request."""
-
-    def __init__(self, rows: PackedRows, names: Columns) -> None:
-        self._rows, self._names = rows, names
-        self.weights = rows.weights is not None
-        self._frame: Any = None
-
-    @property
-    def edgelist_df(self) -> Any:
-        """A cuDF frame ``src, dst[, weights]`` of all edges stored: undirected ones in both directions."""
-        if self._frame is None:
-            rows, number_map = self._rows, self._rows.ids.number_map
-            columns = {"src": number_map[expand_rows(rows)], "dst": number_map[rows.indices]}
-            if rows.weights is not None:
-                columns["weights"] = self._names.show_weights(rows.weights)
-            self._frame = require(CALLER, "cudf").DataFrame(columns)
-        return self._frame
-
-    @edgelist_df.setter
-    def edgelist_df(self, frame: Any) -> None:
-        """Show another frame until the next version; as in cuGraph, the graph itself does not change."""
-        self._frame = frame
-
-
 def _kept_list(name: str) -> property:
     """Return a property: what a view has made of this version, as an object of cuGraph's; None before.
 
@@ -93,6 +72,8 @@ class LiveViews:
     _columns: Columns
     _properties: Any
     _sorted_nodes: tuple[Any, Any] | None = None
+    # The places of strings in their order, by number.
+    _ranks: tuple[Any, Array] | None = None
     # The lists that the views of a version have made, by name.
     _adjacencies: tuple[int, dict[str, Any]] | None = None
 
@@ -103,15 +84,17 @@ class LiveViews:
 
     def view_edge_list(self) -> Any:
         """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
+        # cuGraph's name where it does not show the user's frame, whatever the user's name is
+        is_own = self.dynamic_graph.is_directed() and shown_ids(self.dynamic_graph).strings is None
+        return self._edge_frame(self._columns.weight if is_own else None)
+
+    def _edge_frame(self, weight_name: str | None) -> Any:
         G = self.dynamic_graph
         cudf, rows = require(CALLER, "cudf"), packed_rows(G)
         src, dst, weights = expand_rows(rows), rows.indices, rows.weights
         src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
-        weight_name = self._columns.weight
-        if not G.is_directed() or rows.ids.strings is not None:
-            weight_name = "weight"  # cuGraph's name here, whatever the user's name is
         if not G.is_directed():
-            once = src <= dst
+            once = src <= dst if rows.ids.strings is None else self._comes_first(src, dst)
             src, dst = src[once], dst[once]
             weights = None if weights is None else weights[once]
         self._properties.edge_count = int(src.shape[0])
@@ -120,13 +103,24 @@ class LiveViews:
             columns[weight_name or "weight"] = self._columns.show_weights(weights)
         return cudf.DataFrame(columns)
 
+    def _comes_first(self, src: Array, dst: Array) -> Array:
+        """Return for each pair of numbers whether the first one's string is not behind the second one's."""
+        cupy, ids = require(CALLER, "cupy"), shown_ids(self.dynamic_graph)
+        if self._ranks is None or self._ranks[0] is not ids:
+            order = cupy.asarray(self._named(ids.number_map).argsort())
+            ranks = cupy.empty_like(order)
+            ranks[order] = cupy.arange(order.shape[0], dtype=order.dtype)
+            self._ranks = ids, ranks
+        ranks = self._ranks[1]
+        return ranks[src] <= ranks[dst]
+
     def _named(self, numbers: Array) -> Any:
         """Return a column of ids; numbers that stand for strings are translated."""
         strings = shown_ids(self.dynamic_graph).strings
         if strings is None:
             return numbers
         cudf = require(CALLER, "cudf")
-        return cudf.Series(strings).take(cudf.Series(numbers)).reset_index(drop=True)
+        return cudf.Series(strings).take(cudf.Series(numbers)).reset_index(drop=True).astype(STRING)
 
     def view_adj_list(self) -> tuple[Any, Any, Any]:
         """Return offsets, indices and weights (or None) as Series; int32, as in cuGraph, if that is enough.
@@ -151,23 +145,31 @@ class LiveViews:
     def _show(self, name: str, kind: str, transposed: bool) -> tuple[Any, Any, Any]:
         """Return a kept list's columns, made on request; cuGraph's functions may change them and change them back."""
         kept = self._kept_adjacencies()
-        if name not in kept:
-            kept[name] = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
-        return kept[name].offsets, kept[name].indices, kept[name].weights
+        made = kept.get(name)
+        if made is None:
+            made = kept[name] = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
+        return made.offsets, made.indices, made.weights
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
         cudf, cupy = require(CALLER, "cudf"), require(CALLER, "cupy")
         offsets, indices, weights = rows.offsets, rows.indices, rows.weights
+        number_map = rows.ids.number_map
+        num_rows = int(number_map.max()) + 1 if number_map.shape[0] else 0
+        if num_rows > MAX_ROWS:
+            raise LimitError(
+                f"view_adj_list: the highest id is {num_rows - 1}, and the list has a row for each id up to it; wanted "
+                f"ids below {MAX_ROWS}. view_edge_list() takes any ids"
+            )
+        dtype = np.dtype(np.int32 if max(int(indices.shape[0]), num_rows) < MAX_ROWS else np.int64)
         if rows.ids.renumbered:
-            number_map = rows.ids.number_map
             majors, minors = number_map[expand_rows(rows)], number_map[indices]
             order = cupy.lexsort(cupy.stack((minors, majors)))
-            majors, indices = majors[order], minors[order]
+            indices = minors[order]
             weights = None if weights is None else weights[order]
-            borders = cupy.arange(int(number_map.max()) + 2 if number_map.shape[0] else 1)
-            offsets = cupy.searchsorted(majors, borders, side="left")
-        largest = max(int(indices.shape[0]), int(offsets.shape[0]))
-        dtype = np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+            degrees = offsets[1:] - offsets[:-1]
+            offsets = cupy.zeros(num_rows + 1, dtype=dtype)
+            offsets[number_map.astype(np.int64) + 1] = degrees
+            cupy.cumsum(offsets, out=offsets)
         return (
             cudf.Series(offsets.astype(dtype)),
             cudf.Series(indices.astype(dtype)),
@@ -191,7 +193,7 @@ class LiveViews:
         cudf, ids = require(CALLER, "cudf"), shown_ids(self.dynamic_graph)
         if self._sorted_nodes is None or self._sorted_nodes[0] is not ids:
             if ids.strings is not None:
-                nodes = cudf.Series(ids.strings).sort_values(ignore_index=True)
+                nodes = cudf.Series(ids.strings).astype(STRING).sort_values(ignore_index=True)
             else:
                 cupy = require(CALLER, "cupy")
                 nodes = cudf.Series(cupy.sort(ids.number_map) if ids.renumbered else ids.number_map.copy())
@@ -239,7 +241,7 @@ class LiveViews:
         cudf, G = require(CALLER, "cudf"), self.dynamic_graph
         vertex, ids = self._vertex(n), shown_ids(G)
         if ids.strings is not None:
-            return cudf.Series([] if vertex is None else list(G.neighbors(vertex)), dtype="str")
+            return cudf.Series([] if vertex is None else list(G.neighbors(vertex)), dtype=STRING)
         if vertex is None:
             return cudf.Series([], dtype=ids.number_map.dtype)
         return cudf.Series(require(CALLER, "cupy").array(G.neighbors(vertex), dtype=ids.number_map.dtype))

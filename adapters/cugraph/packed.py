@@ -11,7 +11,6 @@ from dynstore.adapters.cugraph.row_order import (
     hubs_astray,
     measure_rows,
     order_by_degree,
-    segment_end,
     segments_of,
 )
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
@@ -39,7 +38,7 @@ class PackedRows:
     weights : CuPy array, shape (E,), or None
     ids : ShownIds
     segments : tuple of two ints, or None
-        Rows before them mostly have at least 1024 (32) edges; None if rows are not ordered by degree.
+        Rows behind them have less than 1024 (32) edges; None if rows are not ordered by degree.
     copied : str
         What was copied for it.
     copied_bytes : int
@@ -101,11 +100,10 @@ def _make_rows(G: DynamicGraph, transposed: bool) -> PackedRows:
     if ids.number_map.dtype != offsets.dtype:
         offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
         copied += f", widened to {offsets.dtype} for the ids"
-    num_vertices, num_edges = int(offsets.shape[0]) - 1, int(indices.shape[0])
-    segments = segments_of(long_rows, num_vertices)
-    if hubs_astray(long_rows, segments, num_edges):
+    segments = segments_of(long_rows)
+    if hubs_astray(long_rows, segments, int(indices.shape[0])):
         offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
-        segments = segment_end(long_rows.wide, num_vertices), segment_end(long_rows.medium, num_vertices)
+        segments = long_rows.wide, long_rows.medium
         copied += ", then sorted anew in order of degree"
     # cuGraph works on its own stream, which waits only for default streams.
     cupy.cuda.get_current_stream().synchronize()

@@ -11,16 +11,15 @@ from dynstore.adapters.cugraph.shown import ShownIds
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
-__all__ = ["LongRows", "hubs_astray", "measure_rows", "order_by_degree", "rows_of_edges", "segment_end", "segments_of"]
+__all__ = ["LongRows", "hubs_astray", "measure_rows", "order_by_degree", "rows_of_edges", "segments_of"]
 
 # The degrees at which cuGraph's kernels change from a block per vertex to a warp, and from a warp to a thread.
 WIDE, MEDIUM = 1024, 32
-# A segment is longer than its number of rows by this slack, so that few are left out after the order has drifted ...
-SLACK_SHARE, SLACK_ROWS = 8, 8
-# ... and if it holds less than this share of them, rows count as unordered.
-ORDERED_SHARE = 0.5
-# Rows are sorted anew if rows for a block that are behind their segment hold more than this share of all edges.
-STRAY_SHARE = 1 / 64
+# A segment may be this many times as long as its number of rows, and this many rows longer: beyond that, rows count as
+# unordered.
+MAX_STRETCH, SLACK_ROWS = 4, 64
+# Unordered rows are sorted anew if rows for a block hold more than this share of all edges.
+WIDE_SHARE = 1 / 64
 
 
 class LongRows(NamedTuple):
@@ -30,18 +29,17 @@ class LongRows(NamedTuple):
     ----------
     wide, medium : int
         Their numbers.
-    held_wide, held_medium : int
-        Those before the end of their segment.
-    wide_edges, stray_edges : int
-        Edges of rows for a block: of all, and of those behind the end of the segment.
+    wide_end, medium_end : int
+        The place behind the last of them; 0 if there is none.
+    wide_edges : int
+        Edges of rows for a block.
     """
 
     wide: int
     medium: int
-    held_wide: int
-    held_medium: int
+    wide_end: int
+    medium_end: int
     wide_edges: int
-    stray_edges: int
 
 
 def measure_rows(offsets: np.ndarray) -> LongRows:
@@ -52,46 +50,37 @@ def measure_rows(offsets: np.ndarray) -> LongRows:
     offsets : array, shape (V + 1,)
     """
     degrees = np.diff(offsets)
-    wide, medium = degrees >= WIDE, degrees >= MEDIUM
-    counts = int(wide.sum()), int(medium.sum())
-    ends = [segment_end(count, degrees.shape[0]) for count in counts]
-    return LongRows(
-        *counts,
-        int(wide[: ends[0]].sum()),
-        int(medium[: ends[1]].sum()),
-        int(degrees[wide].sum()),
-        int(degrees[ends[0] :][wide[ends[0] :]].sum()),
-    )
+    wide, medium = np.flatnonzero(degrees >= WIDE), np.flatnonzero(degrees >= MEDIUM)
+    ends = [int(rows[-1]) + 1 if rows.shape[0] else 0 for rows in (wide, medium)]
+    return LongRows(wide.shape[0], medium.shape[0], ends[0], ends[1], int(degrees[wide].sum()))
 
 
-def segment_end(count: int, num_rows: int) -> int:
-    """Return the end of a segment for ``count`` rows."""
-    return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count else 0
+def segments_of(rows: LongRows) -> tuple[int, int] | None:
+    """Return the ends of the segments of rows with at least 1024 and 32 edges, if rows are about in order of degree.
 
-
-def segments_of(rows: LongRows, num_rows: int) -> tuple[int, int] | None:
-    """Return the ends of the segments of rows with at least 1024 and 32 edges, if rows are ordered by falling degree.
-
-    The order need not be perfect: cuGraph's kernels loop over a row's actual degree. A row in the wrong segment gets
-    too many or too few threads, but the same result.
+    A segment ends behind the last row that is at its threshold: cuGraph relies on all rows behind it to be below the
+    threshold. It may hold shorter rows: they get too many threads, but the same result.
 
     Returns
     -------
     (wide, medium) or None
-        None if less than half of the long rows come before an end, or no row has 32 edges.
+        None if a segment would be much longer than its number of long rows, or no row has 32 edges.
     """
-    if rows.medium == 0 or rows.held_wide < ORDERED_SHARE * rows.wide or rows.held_medium < ORDERED_SHARE * rows.medium:
+    if rows.medium == 0:
         return None
-    return segment_end(rows.wide, num_rows), segment_end(rows.medium, num_rows)
+    pairs = (rows.wide_end, rows.wide), (rows.medium_end, rows.medium)
+    if any(end > MAX_STRETCH * count + SLACK_ROWS for end, count in pairs):
+        return None
+    return rows.wide_end, rows.medium_end
 
 
 def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int) -> bool:
-    """Return whether rows of 1024 edges and more behind the widest segment hold too many edges.
+    """Return whether rows of 1024 edges and more hold too many edges for rows without segments.
 
     cuGraph gives such a row one thread. That is slow, and sums so many float32 one after the other that PageRank may
     never reach its tolerance.
     """
-    return (rows.wide_edges if segments is None else rows.stray_edges) > STRAY_SHARE * num_edges
+    return segments is None and rows.wide_edges > WIDE_SHARE * num_edges
 
 
 def order_by_degree(

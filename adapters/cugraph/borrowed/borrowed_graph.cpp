@@ -13,6 +13,8 @@
 #include <rmm/device_uvector.hpp>
 #include <rmm/mr/callback_memory_resource.hpp>
 
+#include <malloc.h>
+
 #include <cstddef>
 #include <limits>
 #include <memory>
@@ -24,8 +26,8 @@
 namespace dynstore {
 namespace {
 
-// What cugraph_graph_t points to inside libcugraph_c (RAPIDS 26.10). No header that ships says so: that it still holds is
-// what the self-test tests.
+// What cugraph_graph_t points to inside libcugraph_c (RAPIDS 26.10). No header that ships says so: problem_of_layout
+// compares it with a graph that libcugraph_c has made.
 struct c_graph_t {
   cugraph_data_type_id_t vertex_type;
   cugraph_data_type_id_t edge_type;
@@ -134,7 +136,41 @@ cugraph_graph_t* lend(csr_t const& csr)
   }
 }
 
+template <typename vertex_t, bool is_transposed>
+std::int64_t number_of_vertices(void* graph)
+{
+  return static_cast<cugraph::graph_t<vertex_t, vertex_t, is_transposed, false>*>(graph)->number_of_vertices();
+}
+
 }  // namespace
+
+char const* problem_of_layout(cugraph_graph_t const* made,
+                              cugraph_data_type_id_t vertex_type,
+                              cugraph_data_type_id_t weight_type,
+                              bool is_weighted,
+                              bool is_transposed)
+{
+  // First its size, so that nothing behind its end is read; the allocator rounds sizes up to 16 bytes.
+  auto const size = malloc_usable_size(const_cast<cugraph_graph_t*>(made));
+  if (size < sizeof(c_graph_t) || size >= sizeof(c_graph_t) + 16) { return "cugraph_graph_t has another size"; }
+  auto const& graph = *reinterpret_cast<c_graph_t const*>(made);
+  if (graph.vertex_type != vertex_type || (is_weighted && graph.weight_type != weight_type)) {
+    return "types are in another place";
+  }
+  if (graph.store_transposed != is_transposed || graph.multi_gpu) { return "flags are in another place"; }
+  if (graph.graph == nullptr || graph.number_map == nullptr) { return "the graph is in another place"; }
+  if ((graph.edge_weights != nullptr) != is_weighted) { return "weights are in another place"; }
+  if (graph.edge_ids != nullptr || graph.edge_types != nullptr || graph.edge_start_times != nullptr ||
+      graph.edge_end_times != nullptr) {
+    return "ids, types or times of edges are in another place";
+  }
+  auto const is_int32 = vertex_type == INT32;
+  auto const count    = is_transposed ? (is_int32 ? number_of_vertices<std::int32_t, true>(graph.graph)
+                                                  : number_of_vertices<std::int64_t, true>(graph.graph))
+                                      : (is_int32 ? number_of_vertices<std::int32_t, false>(graph.graph)
+                                                  : number_of_vertices<std::int64_t, false>(graph.graph));
+  return count == 2 ? nullptr : "the C++ graph has another layout";
+}
 
 cugraph_graph_t* lend_graph(csr_t const& csr)
 {

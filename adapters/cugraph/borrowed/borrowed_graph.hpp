@@ -1,6 +1,7 @@
 // Lending device memory to cuGraph: see borrowed_graph.cpp.
 #pragma once
 
+#include <cugraph_c/array.h>
 #include <cugraph_c/graph.h>
 #include <cugraph_c/types.h>
 
@@ -21,9 +22,24 @@ struct csr_t {
   bool is_weighted;
   bool is_symmetric;                     // every edge stands in both rows
   bool is_transposed;                    // rows are destinations
-  std::int64_t end_of_wide;              // rows before it are mostly of degree 1024 and more; -1: no order by degree
-  std::int64_t end_of_medium;            // rows before it are mostly of degree 32 and more
+  std::int64_t end_of_wide;              // rows from it on are below degree 1024; -1: no order by degree
+  std::int64_t end_of_medium;            // rows from it on are below degree 32
 };
+
+// Compare a graph of one edge that the C API has made with what this library believes of its layout. Returns what
+// differs, or NULL.
+char const* problem_of_layout(cugraph_graph_t const* made,
+                              cugraph_data_type_id_t vertex_type,
+                              cugraph_data_type_id_t weight_type,
+                              bool is_weighted,
+                              bool is_transposed);
+
+// Let a graph object of pylibcugraph have a view of its weights, if its class has a place for one.
+template <typename object_t>
+void set_weights_view(object_t* object, cugraph_type_erased_device_array_view_t* view)
+{
+  if constexpr (requires { object->weights_view_ptr; }) { object->weights_view_ptr = view; }
+}
 
 // Make a graph of the C API over the memory, without a copy. To be freed by cugraph_graph_free, which leaves the
 // memory alone. Throws std::invalid_argument.

@@ -5,6 +5,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from pylibcugraph._cugraph_c.array cimport (
     cugraph_type_erased_device_array_view_create,
     cugraph_type_erased_device_array_view_free,
+    cugraph_type_erased_device_array_view_t,
 )
 from pylibcugraph._cugraph_c.graph cimport cugraph_graph_free, cugraph_graph_t
 from pylibcugraph._cugraph_c.types cimport cugraph_data_type_id_t
@@ -28,6 +29,9 @@ cdef extern from "borrowed_graph.hpp" namespace "dynstore":
         int64_t end_of_medium
 
     cugraph_graph_t* lend_graph(const csr_t& csr) except +
+    const char* problem_of_layout(const cugraph_graph_t* made, cugraph_data_type_id_t vertex_type,
+                                  cugraph_data_type_id_t weight_type, bint is_weighted, bint is_transposed)
+    void set_weights_view(_GPUGraph graph, cugraph_type_erased_device_array_view_t* view)
 
 
 _TYPES = {
@@ -67,10 +71,11 @@ cdef class BorrowedGraph(_GPUGraph):
     transposed : bool
         Rows are destinations.
     end_of_wide, end_of_medium : int
-        Rows before them have mostly 1024 (32) edges and more; -1 where rows are in no order.
+        Rows from them on have less than 1024 (32) edges; -1 where rows are in no order.
     """
 
     cdef object _lender
+    cdef cugraph_type_erased_device_array_view_t* _weights_view
 
     def __cinit__(self, offsets, indices, weights, number_map, *, bint symmetric, bint transposed,
                   int64_t end_of_wide=-1, int64_t end_of_medium=-1):
@@ -101,11 +106,33 @@ cdef class BorrowedGraph(_GPUGraph):
         self.c_graph_ptr = lend_graph(csr)
         if csr.is_weighted:
             # Some functions ask whether there is a view of the weights to know whether there are weights.
-            self.weights_view_ptr = cugraph_type_erased_device_array_view_create(
+            self._weights_view = cugraph_type_erased_device_array_view_create(
                 <void*>csr.weights, <size_t>csr.number_of_edges, csr.weight_type)
+            set_weights_view(self, self._weights_view)
 
     def __dealloc__(self):
         if self.c_graph_ptr is not NULL:
             cugraph_graph_free(self.c_graph_ptr)
-        if self.weights_view_ptr is not NULL:
-            cugraph_type_erased_device_array_view_free(self.weights_view_ptr)
+        if self._weights_view is not NULL:
+            cugraph_type_erased_device_array_view_free(self._weights_view)
+
+    @staticmethod
+    def problem_of_layout(_GPUGraph made, str vertex_type, str weight_type, bint is_weighted, bint is_transposed):
+        """Compare a graph of one edge, made by pylibcugraph, with the layout that this library expects.
+
+        Parameters
+        ----------
+        made : SGGraph
+        vertex_type, weight_type : str
+            The types it was made with, as ``typestr``: "<i4", "<i8", "<f4" or "<f8".
+        is_weighted, is_transposed : bool
+
+        Returns
+        -------
+        str or None
+            What differs.
+        """
+        cdef const char* problem = problem_of_layout(
+            made.c_graph_ptr, <cugraph_data_type_id_t><int>_TYPES[vertex_type],
+            <cugraph_data_type_id_t><int>_TYPES[weight_type], is_weighted, is_transposed)
+        return None if problem is NULL else problem.decode("ascii")

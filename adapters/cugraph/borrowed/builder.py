@@ -1,4 +1,6 @@
-"""Building the library and keeping it: ``CACHE/borrowed/rapids-26.10-abi3-x86_64-DIGEST/borrowed_graph.abi3.so``.
+"""Building the library and keeping it: ``CACHE/borrowed/rapids-26.10-cu13-abi3-x86_64-DIGEST/borrowed_graph.abi3.so``.
+
+The package ``dynstore-borrowed`` brings the library built, in a folder of the same name (:mod:`.wheel`).
 
 Processes that build at the same time use separate folders; each moves its result into place when it is done.
 """
@@ -14,17 +16,24 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from dynstore.adapters.cugraph.borrowed.toolchain import Toolchain, find_toolchain, rapids_version
+from dynstore.adapters.cugraph.borrowed.toolchain import (
+    Toolchain,
+    cuda_major,
+    find_toolchain,
+    rapids_version,
+    search_places,
+)
 from dynstore.caches import cache_folder
 from dynstore.errors import DynstoreError
 
-__all__ = ["BuildError", "build", "build_commands", "cache_key", "library_path"]
+__all__ = ["BuildError", "build", "build_commands", "cache_key", "compile_library", "find_library", "library_path"]
 
 SOURCES = ("borrowed_graph.pyx", "borrowed_graph.cpp", "borrowed_graph.hpp")
 FLAGS = ("-std=c++20", "-O2", "-fPIC", "-shared", "-DPy_LIMITED_API=0x030b0000", "-DCYTHON_LIMITED_API=1")
 CYTHON_FLAGS = ("--cplus", "-3", "--module-name", "borrowed_graph")
 LIBRARY = "borrowed_graph.abi3.so"
 FAILED = "failed.txt"
+PACKAGE = "dynstore_borrowed"  # that brings libraries, each in a folder called by its key
 TIMEOUT_S = 600
 SHOWN_LINES = 3
 _HERE = Path(__file__).resolve().parent
@@ -34,11 +43,11 @@ class BuildError(DynstoreError):
     """The library could not be built; the message says why."""
 
 
-def cache_key(version: str) -> str:
-    """Return the name of the folder of a RAPIDS version's library, such as "rapids-26.10-abi3-x86_64-1a2b3c4d5e6f".
+def cache_key(version: str, cuda: str = "") -> str:
+    """Return the name of the folder of a library, such as "rapids-26.10-cu13-abi3-x86_64-1a2b3c4d5e6f".
 
-    It changes with everything that the library depends on: the minor release (part of C++ names), Python's ABI, the
-    processor, our sources and flags.
+    It changes with everything that the library depends on: the minor release (part of C++ names), the major version of
+    CUDA, Python's ABI, the processor, our sources and flags.
     """
     minor = ".".join(version.split(".")[:2])
     # The stable ABI works for every Python from 3.11 on, except builds without the interpreter lock.
@@ -46,12 +55,19 @@ def cache_key(version: str) -> str:
     digest = hashlib.sha256("\0".join((*CYTHON_FLAGS, *FLAGS)).encode())
     for name in SOURCES:
         digest.update((_HERE / name).read_bytes())
-    return f"rapids-{minor}-{abi}-{platform.machine()}-{digest.hexdigest()[:12]}"
+    return f"rapids-{minor}-cu{cuda}-{abi}-{platform.machine()}-{digest.hexdigest()[:12]}"
 
 
 def library_path(site: Path) -> Path:
-    """Return the path of the library for the RAPIDS in ``site``, whether it is built or not."""
-    return cache_folder() / "borrowed" / cache_key(rapids_version(site)) / LIBRARY
+    """Return the path in the cache of the library for the RAPIDS in ``site``, whether it is built or not."""
+    return cache_folder() / "borrowed" / cache_key(rapids_version(site), cuda_major(site)) / LIBRARY
+
+
+def find_library(site: Path) -> Path | None:
+    """Return the library for the RAPIDS in ``site``, from the cache or from an installed package; None without one."""
+    own = library_path(site)
+    installed = [place / PACKAGE / own.parent.name / LIBRARY for place in search_places(site)]
+    return next((path for path in (own, *installed) if path.is_file()), None)
 
 
 def build_commands(toolchain: Toolchain, work: Path) -> list[list[str]]:
@@ -67,7 +83,7 @@ def build_commands(toolchain: Toolchain, work: Path) -> list[list[str]]:
 
 
 def build(site: Path) -> Path:
-    """Return the library for the RAPIDS in ``site``, built if it is not there yet (half a minute).
+    """Return the library for the RAPIDS in ``site``, built if there is none yet (half a minute).
 
     Raises
     ------
@@ -76,9 +92,9 @@ def build(site: Path) -> Path:
     BuildError
         If building fails; it is tried again only after the compiler or the headers' folders change.
     """
-    target = library_path(site)
-    if target.is_file():
-        return target
+    library, target = find_library(site), library_path(site)
+    if library is not None:
+        return library
     toolchain = find_toolchain(site)
     note = target.with_name(FAILED)
     earlier = note.read_text(encoding="utf-8", errors="replace") if note.is_file() else ""
@@ -88,14 +104,23 @@ def build(site: Path) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as folder:
-            work = Path(folder)
-            for command in build_commands(toolchain, work):
-                _run(command, toolchain, note)
-            (work / LIBRARY).replace(target)
+            compile_library(toolchain, Path(folder), note).replace(target)
     except OSError as error:
         raise BuildError(f"the library cannot be written to {target.parent}: {error}") from error
     note.unlink(missing_ok=True)
     return target
+
+
+def compile_library(toolchain: Toolchain, work: Path, note: Path) -> Path:
+    """Build the library in the folder ``work``, and return its path; if that fails, write why to ``note``.
+
+    Raises
+    ------
+    BuildError
+    """
+    for command in build_commands(toolchain, work):
+        _run(command, toolchain, note)
+    return work / LIBRARY
 
 
 def _run(command: list[str], toolchain: Toolchain, note: Path) -> None:

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from dynstore.adapters.cugraph.borrowed.builder import FAILED, BuildError, build, library_path
+from dynstore.adapters.cugraph.borrowed.builder import FAILED, BuildError, build, find_library, library_path
 from dynstore.adapters.cugraph.borrowed.self_test import COULD_NOT_RUN, open_library, problem_of
 from dynstore.adapters.cugraph.borrowed.toolchain import RAPIDS_LINE, find_rapids, find_toolchain, rapids_version
 from dynstore.errors import MissingDependencyError
@@ -19,7 +19,9 @@ from dynstore.errors import MissingDependencyError
 __all__ = ["Bridge", "describe", "load_bridge"]
 
 SWITCH = "DYNSTORE_BORROWED"  # "off": never borrow
-PASSED = "passed.txt"
+PASSED, NOT_PASSED = "passed.txt", "not-passed.txt"
+# Before it, memory that is lent may be taken back by what lent it; and the only one that dynstore was tested with.
+OLDEST = TESTED = (26, 10)
 TEST_TIMEOUT_S = 300
 
 
@@ -51,8 +53,9 @@ def load_bridge() -> Bridge:
     site = find_rapids()
     if site is None:
         raise MissingDependencyError(f"cuGraph: pylibcugraph is not installed: {RAPIDS_LINE}")
-    if os.environ.get(SWITCH, "").lower() == "off":
-        return Bridge(None, f"{SWITCH}=off")
+    refusal = _refusal(site)
+    if refusal is not None:
+        return Bridge(None, refusal)
     try:
         library = build(site)
     except (BuildError, MissingDependencyError) as error:
@@ -61,19 +64,45 @@ def load_bridge() -> Bridge:
     if problem is None:
         try:
             borrowed_graph = open_library(library)
-            problem = problem_of(borrowed_graph)
+            # What has passed in a process of its own needs no test in each process, where it would cost the first call.
+            problem = None if _has_passed(site) else problem_of(borrowed_graph)
         except Exception as error:  # whatever the error is, SGGraph still works
             problem = f"{type(error).__name__}: {error}"
     if problem is not None:
         return Bridge(None, f"the library failed its self-test: {problem}")
-    return Bridge(borrowed_graph, f"built for RAPIDS {rapids_version(site)}: {library}")
+    return Bridge(borrowed_graph, f"built for RAPIDS {rapids_version(site)}{_doubt(site)}: {library}")
+
+
+def _refusal(site: Path) -> str | None:
+    """Return why nothing is borrowed, whatever can be built, or None."""
+    if os.environ.get(SWITCH, "").lower() == "off":
+        return f"{SWITCH}=off"
+    minor = _minor(site)
+    if minor is not None and minor < OLDEST:
+        return f"RAPIDS {rapids_version(site)} is older than {OLDEST[0]}.{OLDEST[1]:02}"
+    return None
+
+
+def _doubt(site: Path) -> str:
+    """Return a note on a release that only the self-test has seen."""
+    minor = _minor(site)
+    return "" if minor == TESTED else f" (dynstore's tests ran with {TESTED[0]}.{TESTED[1]:02} only)"
+
+
+def _minor(site: Path) -> tuple[int, int] | None:
+    """Return RAPIDS' release, such as (26, 10); None if it is unknown."""
+    major, _, rest = rapids_version(site).partition(".")
+    minor = rest.partition(".")[0]
+    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
 
 
 def _first_test(library: Path, site: Path) -> str | None:
-    """Test a library that is new to this exact RAPIDS, in a separate process, as it may crash."""
-    note, version = library.with_name(PASSED), rapids_version(site)
-    if note.is_file() and version in note.read_text(encoding="utf-8").split():
+    """Test a library that is new to this exact RAPIDS, in a separate process, as it may crash; keep what comes out."""
+    if _has_passed(site):
         return None
+    earlier = _earlier_failure(site)
+    if earlier is not None:
+        return earlier
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     command = [sys.executable, "-m", "dynstore.adapters.cugraph.borrowed.self_test", str(library)]
     try:
@@ -84,16 +113,42 @@ def _first_test(library: Path, site: Path) -> str | None:
         return f"{type(error).__name__}: {error}"
     if done.returncode == COULD_NOT_RUN:  # no second process can use this GPU: test in this process
         return None
-    if done.returncode != 0:
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
-        said = [line for line in done.stderr.splitlines() if line.strip()]
-        return f"{how}: {said[-1].strip() if said else 'no message'}"
+    version = rapids_version(site)
+    if done.returncode == 0:
+        _keep(site, PASSED, f"{version}\n", "a")
+        return None
+    how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+    said = [line for line in done.stderr.splitlines() if line.strip()]
+    problem = f"{how}: {said[-1].strip() if said else 'no message'}"
+    _keep(site, NOT_PASSED, f"{version}\n\n{problem}\n", "w")
+    return problem
+
+
+def _has_passed(site: Path) -> bool:
+    note = library_path(site).with_name(PASSED)
+    return note.is_file() and rapids_version(site) in note.read_text(encoding="utf-8").split()
+
+
+def _earlier_failure(site: Path) -> str | None:
+    """Return how the library failed its test with this exact RAPIDS, or None."""
+    note = library_path(site).with_name(NOT_PASSED)
+    if not note.is_file():
+        return None
+    version, _, problem = note.read_text(encoding="utf-8", errors="replace").partition("\n\n")
+    if version != rapids_version(site):
+        return None
+    return f"{problem.strip()} (as tested before; to test again, delete {note})"
+
+
+def _keep(site: Path, name: str, text: str, mode: Literal["a", "w"]) -> None:
+    """Keep a note beside the library's place in the cache, for later processes."""
+    note = library_path(site).with_name(name)
     try:
-        with note.open("a", encoding="utf-8") as file:
-            file.write(f"{version}\n")
+        note.parent.mkdir(parents=True, exist_ok=True)
+        with note.open(mode, encoding="utf-8") as file:
+            file.write(text)
     except OSError:
         pass  # the cache cannot be written: test again next time
-    return None
 
 
 def describe() -> str | None:
@@ -104,20 +159,20 @@ def describe() -> str | None:
     site = find_rapids()
     if site is None:
         return None
-    version = rapids_version(site)
-    if os.environ.get(SWITCH, "").lower() == "off":
-        return f"SGGraph, a rebuild for each version: {SWITCH}=off"
-    library = library_path(site)
-    if library.is_file():
-        note = library.with_name(PASSED)
-        passed = note.is_file() and version in note.read_text(encoding="utf-8").split()
-        state = "built and tested" if passed else "built, to be tested on first use"
-        return f"BorrowedGraph, no rebuild ({state} with RAPIDS {version}; {library})"
+    version, refusal, library = rapids_version(site), _refusal(site), find_library(site)
+    if refusal is not None:
+        return f"SGGraph, a rebuild for each version: {refusal}"
+    if library is not None:
+        failure = _earlier_failure(site)
+        if failure is not None:
+            return f"SGGraph, a rebuild for each version: the library failed its self-test: {failure}"
+        state = "built and tested" if _has_passed(site) else "built, to be tested on first use"
+        return f"BorrowedGraph, no rebuild ({state} with RAPIDS {version}{_doubt(site)}; {library})"
     try:
         toolchain = find_toolchain(site)
     except MissingDependencyError as error:
         return f"SGGraph, a rebuild for each version: {error}"
-    failed = library.with_name(FAILED)
+    failed = library_path(site).with_name(FAILED)
     if failed.is_file():
         head, _, reason = failed.read_text(encoding="utf-8", errors="replace").partition("\n\n")
         if head == toolchain.fingerprint():

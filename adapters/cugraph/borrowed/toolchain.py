@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import mmap
 import os
 import shutil
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from dynstore.errors import MissingDependencyError
 
-__all__ = ["Toolchain", "find_rapids", "find_toolchain", "rapids_version"]
+__all__ = ["Toolchain", "cuda_major", "find_rapids", "find_toolchain", "rapids_version", "search_places"]
 
 CALLER = "BorrowedGraph"
 RAPIDS_LINE = "pip install 'dynstore[rapids]'"
@@ -38,6 +39,7 @@ LIBRARIES = {
     "librmm.so": RAPIDS_LINE,
     "libcudart.so*": CUDA_LINE.format("nvidia-cuda-runtime"),
 }
+RUNTIME = b"libcudart.so."
 COMPILER_LINE = "apt install g++ (or conda install gxx), or set CXX"
 
 
@@ -83,32 +85,61 @@ def find_toolchain(site: Path) -> Toolchain:
     Raises
     ------
     MissingDependencyError
-        For the first thing that is missing, with the line to type.
+        With all that is missing, and the lines to type.
     """
-    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
-    if compiler is None or shutil.which(compiler) is None:
-        raise _missing("a C++ compiler", COMPILER_LINE)
+    missing: list[tuple[str, str]] = []
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++") or ""
+    if shutil.which(compiler) is None:
+        missing.append(("a C++ compiler", COMPILER_LINE))
     if importlib.util.find_spec("Cython") is None:
-        raise _missing("Cython", "pip install 'cython>=3.1'")
+        missing.append(("Cython", "pip install 'cython>=3.1'"))
     python_include = Path(sysconfig.get_path("include"))
     if not (python_include / "Python.h").is_file():
-        raise _missing("Python.h", f"apt install python{sys.version_info[0]}.{sys.version_info[1]}-dev")
+        missing.append(("Python.h", f"apt install python{sys.version_info[0]}.{sys.version_info[1]}-dev"))
     include_dirs = [folder for folder in _include_dirs(site) if folder.is_dir()]
     for header, line in HEADERS.items():
         if not any((folder / header).is_file() for folder in include_dirs):
-            raise _missing(f"the header {header}", line)
+            missing.append((f"the header {header}", line))
     library_dirs = [folder for folder in _library_dirs(site) if folder.is_dir()]
     libraries = []
     for pattern, line in LIBRARIES.items():
         found = [path for folder in library_dirs for path in sorted(folder.glob(pattern))]
-        if not found:
-            raise _missing(f"the library {pattern}", line)
-        libraries.append(found[0])
+        if found:
+            libraries.append(found[0])
+        else:
+            missing.append((f"the library {pattern}", line))
+    if missing:
+        raise MissingDependencyError(f"{CALLER}: {'. '.join(_say(missing))}")
     return Toolchain(compiler, tuple(include_dirs), tuple(libraries), python_include, site)
 
 
-def _missing(what: str, line: str) -> MissingDependencyError:
-    return MissingDependencyError(f"{CALLER}: {what} was not found; to get it: {line}")
+def _say(missing: list[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each line to type, with all that it brings."""
+    things: dict[str, list[str]] = {}
+    for what, line in missing:
+        things.setdefault(line, []).append(what)
+    sentences = []
+    for line, names in things.items():
+        verb, pronoun = ("was", "it") if len(names) == 1 else ("were", "them")
+        sentences.append(f"{', '.join(names)} {verb} not found; to get {pronoun}: {line}")
+    return sentences
+
+
+def cuda_major(site: Path) -> str:
+    """Return the major version of CUDA that cuGraph in a folder was built for, such as "13"; "" if it cannot be found.
+
+    It is in the name of the CUDA runtime that libcugraph_c loads, or of the package.
+    """
+    for folder in _library_dirs(site):
+        library = folder / "libcugraph_c.so"
+        if library.is_file() and library.stat().st_size:
+            with library.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                place = data.find(RUNTIME)
+                if place >= 0:
+                    name = data[place + len(RUNTIME) : place + len(RUNTIME) + 4]
+                    return name.partition(b"\0")[0].partition(b".")[0].decode("ascii", "replace")
+    named = sorted(site.glob("pylibcugraph_cu*-*.dist-info"))
+    return named[0].name.partition("_cu")[2].partition("-")[0] if named else ""
 
 
 def _prefixes() -> list[Path]:
@@ -117,17 +148,17 @@ def _prefixes() -> list[Path]:
     return [Path(prefix) for prefix in (*named, "/usr/local/cuda") if prefix]
 
 
-def _sites(site: Path) -> list[Path]:
+def search_places(site: Path) -> list[Path]:
     """Return the folders that packages are imported from: NVIDIA's may be apart from RAPIDS."""
     return list(dict.fromkeys([site, *(Path(entry) for entry in sys.path if entry)]))
 
 
 def _include_dirs(site: Path) -> list[Path]:
     packages = ("libcugraph", "libraft", "librmm", "rapids_logger")
-    folders = [place / package / "include" for package in packages for place in _sites(site)]
+    folders = [place / package / "include" for package in packages for place in search_places(site)]
     # CCCL of the release that RAPIDS was built with, before that of a CUDA toolkit
-    folders += [place / "libcugraph" / "include" / "rapids" for place in _sites(site)]
-    for place in _sites(site):
+    folders += [place / "libcugraph" / "include" / "rapids" for place in search_places(site)]
+    for place in search_places(site):
         folders += sorted((place / "nvidia").glob("*/include"))
     for prefix in _prefixes():
         folders += [prefix / "include" / "rapids", prefix / "include", prefix / "targets" / "x86_64-linux" / "include"]
@@ -135,8 +166,8 @@ def _include_dirs(site: Path) -> list[Path]:
 
 
 def _library_dirs(site: Path) -> list[Path]:
-    folders = [place / package / "lib64" for package in ("libcugraph", "librmm") for place in _sites(site)]
-    for place in _sites(site):
+    folders = [place / package / "lib64" for package in ("libcugraph", "librmm") for place in search_places(site)]
+    for place in search_places(site):
         folders += sorted((place / "nvidia").glob("*/lib"))
     for prefix in _prefixes():
         folders += [prefix / "lib64", prefix / "lib", prefix / "targets" / "x86_64-linux" / "lib"]

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.adapters.cugraph.row_order import MEDIUM, SLACK_ROWS, SLACK_SHARE, WIDE, LongRows
+from dynstore.adapters.cugraph.row_order import MEDIUM, WIDE, LongRows
 from dynstore.cuda.block import BOARD, d_scan_tile
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.grid import (
     CONTROL_SIZE,
     d_chunk,
+    d_leave_greatest,
     d_leave_sum,
     d_sum_blocks_before,
     d_sync_grid,
@@ -29,8 +30,8 @@ __all__ = ["Columns", "Words", "squeeze"]
 LEAF = 32
 # Four blocks fit on a multiprocessor: the number of reads in flight limits the kernel.
 MAX_REGISTERS = 64
-# Rows of the kernel's sums: the edges, then the fields of LongRows in order.
-EDGES, WIDE_ROWS, MEDIUM_ROWS, NUM_ROWS_MEASURED = 0, 1, 2, 6
+# The kernel's totals: the edges, then the fields of LongRows in order.
+EDGES, WIDE_ROWS, MEDIUM_ROWS, WIDE_END, MEDIUM_END, WIDE_EDGES, TOTALS_END = range(7)
 
 
 class Words(NamedTuple):
@@ -143,52 +144,34 @@ def d_rank_slot(words, slot):
 
 @device
 def d_pack_offsets(offsets, words, packed, control, board):
-    """Write the number of edges before each row; count the rows for a block and for a warp."""
+    """Write the number of edges before each row; measure the rows for a block and for a warp (:class:`LongRows`)."""
     first, end = d_chunk(np.int64(offsets.shape[0]))
-    wide, medium = np.int64(0), np.int64(0)
+    wide, medium, wide_edges = np.int64(0), np.int64(0), np.int64(0)
+    wide_end, medium_end = np.int64(0), np.int64(0)
     for i in range(first + cuda.threadIdx.x, end, cuda.blockDim.x):
         rank = d_rank_slot(words, np.int64(offsets[i]))
         packed[i] = rank
         if i + 1 < offsets.shape[0]:
             degree = d_rank_slot(words, np.int64(offsets[i + 1])) - rank
-            wide += degree >= WIDE
-            medium += degree >= MEDIUM
+            if degree >= MEDIUM:
+                medium += 1
+                medium_end = np.int64(i + 1)
+                if degree >= WIDE:
+                    wide += 1
+                    wide_end = np.int64(i + 1)
+                    wide_edges += degree
     d_leave_sum(control, WIDE_ROWS, wide, board)
     d_leave_sum(control, MEDIUM_ROWS, medium, board)
-
-
-@device
-def d_end_of(count, num_rows):
-    """Return the end of the segment for ``count`` rows; see ``row_order.segment_end``."""
-    return min(count + count // SLACK_SHARE + SLACK_ROWS, num_rows) if count > 0 else np.int64(0)
-
-
-@device
-def d_measure_rows(packed, control, board):
-    """Count the long rows before the ends of their segments, and the edges of rows for a block."""
-    num_rows = np.int64(packed.shape[0] - 1)
-    wide_end = d_end_of(control[WIDE_ROWS], num_rows)
-    medium_end = d_end_of(control[MEDIUM_ROWS], num_rows)
-    held_wide, held_medium, edges, stray = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    for i in range(cuda.grid(1), num_rows, cuda.gridsize(1)):
-        degree = np.int64(packed[i + 1]) - np.int64(packed[i])
-        if degree >= MEDIUM:
-            held_medium += i < medium_end
-            if degree >= WIDE:
-                held_wide += i < wide_end
-                edges += degree
-                stray += degree if i >= wide_end else np.int64(0)
-    d_leave_sum(control, WIDE_ROWS + 2, held_wide, board)
-    d_leave_sum(control, WIDE_ROWS + 3, held_medium, board)
-    d_leave_sum(control, WIDE_ROWS + 4, edges, board)
-    d_leave_sum(control, WIDE_ROWS + 5, stray, board)
+    d_leave_sum(control, WIDE_EDGES, wide_edges, board)
+    d_leave_greatest(control, WIDE_END, wide_end)
+    d_leave_greatest(control, MEDIUM_END, medium_end)
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_squeeze_rows(
     offsets, valid, num_words, indices, weights, weighted, before, packed, packed_indices, packed_weights, control
 ):
-    """Count the edges, move them, pack the offsets, measure the rows; a grid-wide wait after each phase."""
+    """Count the edges, move them, pack the offsets and measure the rows; a grid-wide wait between the phases."""
     board = cuda.shared.array(BOARD, np.int64)
     words, slots = Words(valid, num_words, before), Columns(indices, weights)
     d_count_words(words, control, board)
@@ -196,8 +179,6 @@ def k_squeeze_rows(
     d_squeeze_words(words, slots, Columns(packed_indices, packed_weights), weighted, control, board)
     d_sync_grid(control, 2)
     d_pack_offsets(offsets, words, packed, control, board)
-    d_sync_grid(control, 3)
-    d_measure_rows(packed, control, board)
 
 
 def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
@@ -230,9 +211,4 @@ def squeeze(csr: GapCSR) -> tuple[Array, Array, Array | None, LongRows]:
         indices[:0] if weights is None else weights,
         control,
     )
-    return (
-        offsets,
-        indices,
-        weights,
-        LongRows(*read_totals(backend, control)[WIDE_ROWS : WIDE_ROWS + NUM_ROWS_MEASURED]),
-    )
+    return offsets, indices, weights, LongRows(*read_totals(backend, control)[WIDE_ROWS:TOTALS_END])

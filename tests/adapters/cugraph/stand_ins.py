@@ -7,6 +7,7 @@ for ``test_cugraph_gpu.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -53,11 +54,33 @@ class Graph:
             raise RuntimeError("Graph already has values")
         self._Impl.edgelist = input_df
 
+    def from_cudf_adjlist(self, offset_col, index_col, value_col=None):
+        self._Impl = simpleGraphImpl(self.graph_properties)
+        self._Impl.adjlist = offset_col
+
+    def from_numpy_array(self, np_array, nodes=None):
+        import pandas
+
+        src, dst = np_array.nonzero()
+        frame = pandas.DataFrame({"src": src, "dst": dst, "weight": np_array[src, dst]})
+        if nodes is not None:
+            frame = frame.assign(src=nodes[src].values, dst=nodes[dst].values)
+        self.from_cudf_edgelist(frame, "src", "dst", edge_attr="weight", vertices=nodes)
+
     def from_pandas_edgelist(self, pdf, source="source", destination="destination", **options):
         self.from_cudf_edgelist(pdf, source, destination, **options)
 
     def is_directed(self):
         return self.graph_properties.directed
+
+    def clear(self):
+        self._Impl = None
+
+    def is_weighted(self):
+        return self.properties.weighted
+
+    def unrenumber(self, df, column_name):
+        return self.renumber_map.unrenumber(df, column_name)
 
     def to_directed(self):
         other = type(self)(directed=True)
@@ -120,9 +143,14 @@ class NumberMap:
     class SingleGPU:
         def __init__(self, df, src_col_names, dst_col_names, id_type, store_transposed):
             self.df = df
+            self.col_names = [str(i) for i in range(len(src_col_names))]
 
     def __init__(self, renumber_id_type, unrenumbered_id_type, is_renumbered):
         self.is_renumbered = is_renumbered
+
+    def unrenumber(self, df, column_name):
+        table = self.implementation.df.merge(df, right_on=column_name, left_on="id", how="right")
+        return table.drop(columns=["id", column_name], errors="ignore").rename(columns={"0": column_name})
 """,
     "cugraph.traversal.bfs": """
 def bfs(G, start=None):
@@ -144,10 +172,40 @@ def from_cudf_edgelist(df, source="source", destination="destination", edge_attr
                        renumber=True):
     return "cuGraph's own", create_using
 
-def from_numpy_array(A):
+def from_numpy_array(A, create_using=Graph, vertices=None):
     G = Graph()
     G._Impl = simpleGraphImpl(G.graph_properties)
     return G
+
+def from_numpy_matrix(A, create_using=Graph):
+    return from_numpy_array(A)
+
+def from_pandas_adjacency(df, create_using=Graph, vertices=None):
+    return from_numpy_array(df)
+
+def from_adjlist(offsets, indices, values=None, create_using=Graph):
+    G = Graph()
+    G.from_cudf_adjlist(offsets, indices, values)
+    return G
+""",
+    "cugraph.structure.hypergraph": """
+def hypergraph(values, columns=None, graph_class=Graph):
+    graph = graph_class()
+    graph.from_cudf_edgelist(values, source=[columns[0]], destination=[columns[1]], edge_attr=None, renumber=True)
+    return {"graph": graph, "kind": type(getattr(graph.edgelist, "edgelist_df", None)).__name__}
+""",
+    "cugraph.community.egonet": """
+def induced_subgraph(G, vertices):
+    made = Graph()
+    made._Impl = simpleGraphImpl(made.graph_properties)
+    return made, vertices
+
+def ego_graph(G, n):
+    frame = G.edgelist.edgelist_df
+    return frame.dtypes.iloc[0], frame["src"].dtype, "weights" in frame, len(frame), type(frame).__name__, frame
+
+def louvain(G):
+    return len(G.input_df), G.input_df.dtypes.iloc[0], type(G.input_df).__name__, G.input_df
 """,
 }
 
@@ -170,15 +228,15 @@ class LentGraph(SimpleNamespace):
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """The stand-ins, found by dynstore's adapters, and the drop-in module as ``drop_in``."""
-    from dynstore.adapters.cugraph import graph
+    from dynstore.adapters.cugraph import live_graph
 
     state, found = _install(monkeypatch), _forget_cugraph()
     state.drop_in = drop_in
-    graph.live_graph_type.cache_clear()
+    live_graph.live_graph_type.cache_clear()
     yield state
     _forget_cugraph()
     vars(drop_in).update(found)
-    graph.live_graph_type.cache_clear()
+    live_graph.live_graph_type.cache_clear()
 
 
 def _forget_cugraph() -> dict[str, Any]:
@@ -188,7 +246,7 @@ def _forget_cugraph() -> dict[str, Any]:
 
 def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     from dynstore.adapters import libraries
-    from dynstore.adapters.cugraph import build, direct, graph, live_graph
+    from dynstore.adapters.cugraph import build, direct, live_graph
     from dynstore.adapters.cugraph.borrowed.loading import Bridge
 
     modules: dict[str, Any] = {}
@@ -199,7 +257,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     # Graph's methods look the implementation up where they were defined.
     graph_classes = modules["cugraph.structure.graph_classes"]
     graph_classes.simpleGraphImpl = modules["cugraph.structure.graph_implementation.simpleGraph"].simpleGraphImpl
-    stream = SimpleNamespace(synchronize=lambda: None)
+    stream = SimpleNamespace(synchronize=lambda: None, id=0)
     cupy = SimpleNamespace(
         **{
             name: getattr(np, name)
@@ -216,12 +274,15 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
                     "searchsorted",
                     "sort",
                     "stack",
+                    "zeros",
                     "zeros_like",
                 ]
             )
         },
         asnumpy=np.asarray,
-        cuda=SimpleNamespace(get_current_stream=lambda: stream, Device=lambda: stream),
+        cuda=SimpleNamespace(
+            get_current_stream=lambda: stream, Device=lambda: stream, Stream=SimpleNamespace(null=nullcontext())
+        ),
     )
     cugraph = ModuleType("cugraph")
     cugraph.Graph = graph_classes.Graph  # type: ignore[attr-defined]
@@ -233,6 +294,13 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ("cugraph.cores.k_core", "k_core"),
         ("cugraph.structure.convert_matrix", "from_cudf_edgelist"),
         ("cugraph.structure.convert_matrix", "from_numpy_array"),
+        ("cugraph.structure.convert_matrix", "from_numpy_matrix"),
+        ("cugraph.structure.convert_matrix", "from_pandas_adjacency"),
+        ("cugraph.structure.convert_matrix", "from_adjlist"),
+        ("cugraph.structure.hypergraph", "hypergraph"),
+        ("cugraph.community.egonet", "induced_subgraph"),
+        ("cugraph.community.egonet", "ego_graph"),
+        ("cugraph.community.egonet", "louvain"),
     ):
         setattr(cugraph, function, getattr(modules[name], function))
     plc = SimpleNamespace(
@@ -251,7 +319,6 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     bridge = Bridge(LentGraph, "a stand-in")
     state = SimpleNamespace(cugraph=cugraph, bridge=bridge, graph_classes=graph_classes, modules=found)
     monkeypatch.setattr(live_graph, "load_bridge", lambda: state.bridge)
-    monkeypatch.setattr(graph, "load_bridge", lambda: state.bridge)
     monkeypatch.setattr(direct, "load_bridge", lambda: Bridge(None, "the stand-ins of cuGraph's functions are asked"))
     monkeypatch.setattr(build, "cuda_problem", lambda: None)
     real_graph = build.DynamicGraph

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import csv
 import platform
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from dynstore.adapters.cugraph.borrowed import builder, loading, self_test, toolchain
+import dynstore
+from dynstore.adapters.cugraph.borrowed import builder, loading, self_test, toolchain, wheel
 from dynstore.adapters.cugraph.borrowed.builder import BuildError, build, build_commands, cache_key, library_path
 from dynstore.adapters.cugraph.borrowed.loading import describe, load_bridge
-from dynstore.adapters.cugraph.borrowed.toolchain import HEADERS, LIBRARIES, find_toolchain, rapids_version
+from dynstore.adapters.cugraph.borrowed.toolchain import (
+    HEADERS,
+    LIBRARIES,
+    cuda_major,
+    find_toolchain,
+    rapids_version,
+)
+from dynstore.adapters.cugraph.borrowed.wheel import make_wheel
 from dynstore.benchmarks.machine import look_around
 from dynstore.errors import MissingDependencyError
 
@@ -50,7 +60,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(toolchain, "_prefixes", list)
-    monkeypatch.setattr(toolchain, "_sites", lambda site: [site])
+    monkeypatch.setattr(toolchain, "search_places", lambda site: [site])
     python_include = tmp_path / "python"
     python_include.mkdir()
     (python_include / "Python.h").touch()
@@ -85,8 +95,8 @@ def use_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str = "c
 
 
 def test_the_key_says_release_abi_and_processor() -> None:
-    release, minor, abi, machine, digest = cache_key("26.10.02").split("-")
-    assert (release, minor, machine) == ("rapids", "26.10", platform.machine())
+    release, minor, cuda, abi, machine, digest = cache_key("26.10.02", "13").split("-")
+    assert (release, minor, cuda, machine) == ("rapids", "26.10", "cu13", platform.machine())
     assert abi == ("abi3" if not sysconfig.get_config_var("Py_GIL_DISABLED") else f"cp3{sys.version_info[1]}t")
     assert len(digest) == 12
 
@@ -95,6 +105,7 @@ def test_the_key_changes_with_what_the_library_depends_on(monkeypatch: pytest.Mo
     key = cache_key("26.10.00")
     assert cache_key("26.10.01") == key, "one build serves a minor release"
     assert cache_key("26.12.00") != key
+    assert cache_key("26.10.00", "12") != cache_key("26.10.00", "13")
     with monkeypatch.context() as patch:
         patch.setattr(builder, "FLAGS", (*builder.FLAGS, "-g"))
         assert cache_key("26.10.00") != key
@@ -165,6 +176,30 @@ def test_a_missing_compiler_cython_or_python_header_gives_the_line_to_type(
             find_toolchain(site)
 
 
+def test_all_that_is_missing_is_one_error(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (*site.rglob("graph.hpp"), *site.rglob("curand.h"), *site.rglob("handle.hpp")):
+        path.unlink()
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(MissingDependencyError) as caught:
+        find_toolchain(site)
+    assert str(caught.value) == (
+        "BorrowedGraph: a C++ compiler was not found; to get it: apt install g++ (or conda install gxx), or set CXX. "
+        "the header cugraph/graph.hpp, the header raft/core/handle.hpp were not found; to get them: "
+        "pip install 'dynstore[rapids]'. the header curand.h was not found; to get it: "
+        "pip install nvidia-curand, or install the CUDA toolkit and set CUDA_HOME"
+    )
+
+
+def test_the_cuda_of_cugraph_is_in_its_library(site: Path) -> None:
+    assert cuda_major(site) == "", "an empty file"
+    (site / "pylibcugraph_cu13-26.10.0.dist-info").mkdir()
+    assert cuda_major(site) == "13"
+    library = site / "libcugraph" / "lib64" / "libcugraph_c.so"
+    library.write_bytes(b"\0libraft.so\0libcudart.so.12\0GLIBC")
+    assert cuda_major(site) == "12"
+    assert library_path(site).parent.name.startswith("rapids-26.10-cu12-")
+
+
 def test_nvidias_headers_may_lie_elsewhere_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "elsewhere" / "nvidia" / "cu13" / "include"
     folder.mkdir(parents=True)
@@ -208,7 +243,77 @@ def test_a_cache_that_cannot_be_written_is_a_reason(site: Path, monkeypatch: pyt
         build(site)
 
 
+def test_an_installed_package_brings_the_library(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = make_wheel(site, tmp_path / "dist")
+    assert made.name.startswith(f"dynstore_borrowed_cu-26.10.{dynstore.__version__}-cp311-abi3-linux_")
+    with zipfile.ZipFile(made) as archive:
+        names = archive.namelist()
+        record = next(name for name in names if name.endswith("RECORD"))
+        assert [row[0] for row in csv.reader(archive.read(record).decode().splitlines())] == names
+        archive.extractall(site)
+    monkeypatch.setattr(builder, "find_toolchain", lambda site: pytest.fail("looked for a compiler"))
+    library = build(site)
+    assert library.relative_to(site).parts == ("dynstore_borrowed", library_path(site).parent.name, builder.LIBRARY)
+    pass_the_test(monkeypatch, "pass")
+    assert load_bridge().borrowed_graph is Lender
+    assert str(library) in str(describe())
+    assert library_path(site).with_name(loading.PASSED).is_file(), "notes go to the cache"
+    (site / "pylibcugraph" / "VERSION").write_text("26.12.00\n")
+    assert builder.find_library(site) is None, "it is for one release"
+
+
+def test_a_wheel_that_cannot_be_made_says_all_that_is_missing(
+    site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(wheel, "find_rapids", lambda: None)
+    assert wheel.main(["--out", str(site / "dist")]) == 2
+    assert (
+        capsys.readouterr().err
+        == "make wheels: pylibcugraph was not found; to get it: pip install 'dynstore[rapids]'\n"
+    )
+    monkeypatch.setattr(wheel, "find_rapids", lambda: site)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    (site / "libcugraph" / "include" / "cugraph" / "graph.hpp").unlink()
+    assert wheel.main(["--out", str(site / "dist")]) == 2
+    message = capsys.readouterr().err
+    assert "a C++ compiler was not found" in message
+    assert "the header cugraph/graph.hpp was not found" in message
+    assert not (site / "dist").exists()
+
+
 # ---------------------------------------------------------------------- deciding
+
+
+@pytest.mark.parametrize(("version", "borrowed"), [("25.12.00", False), ("26.08.01", False), ("27.02.00", True)])
+def test_releases_before_the_oldest_are_refused_and_later_ones_noted(
+    site: Path, monkeypatch: pytest.MonkeyPatch, version: str, borrowed: bool
+) -> None:
+    (site / "pylibcugraph" / "VERSION").write_text(version)
+    build(site)
+    pass_the_test(monkeypatch, "pass")
+    bridge = load_bridge()
+    assert (bridge.borrowed_graph is Lender) == borrowed
+    note = (
+        f"RAPIDS {version} (dynstore's tests ran with 26.10 only)"
+        if borrowed
+        else f"RAPIDS {version} is older than 26.10"
+    )
+    assert note in bridge.reason
+    assert note in str(describe())
+
+
+def test_a_failed_test_is_remembered(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    build(site)
+    pass_the_test(monkeypatch, "import sys; sys.exit('weights are in another place')")
+    assert "weights are in another place" in load_bridge().reason
+    monkeypatch.setattr(loading.subprocess, "run", lambda *args, **options: pytest.fail("tested again"))
+    load_bridge.cache_clear()
+    note = library_path(site).with_name(loading.NOT_PASSED)
+    reason = f"self-test: exit code 1: weights are in another place (as tested before; to test again, delete {note})"
+    assert reason in load_bridge().reason
+    assert reason in str(describe())
+    (site / "pylibcugraph" / "VERSION").write_text("26.10.01\n")
+    assert "to be tested on first use" in str(describe())
 
 
 def test_switched_off(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +373,7 @@ def test_a_library_that_passes_is_used_and_tested_once_a_version(site: Path, mon
     assert str(library) in bridge.reason
     assert "built and tested" in str(describe())
     monkeypatch.setattr(loading.subprocess, "run", lambda *args, **options: pytest.fail("tested again"))
+    monkeypatch.setattr(loading, "problem_of", lambda lender: pytest.fail("tested again"))
     load_bridge.cache_clear()
     assert load_bridge().borrowed_graph is Lender
     (site / "pylibcugraph" / "VERSION").write_text("26.10.01\n")

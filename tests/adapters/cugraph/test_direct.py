@@ -109,3 +109,37 @@ def test_a_graph_made_with_the_usual_options_takes_pagerank_directly(straight: S
     cugraph.pagerank(live)
     ((name, given),) = straight.calls
     assert (name, given["graph"].transposed) == ("pagerank", True)
+
+
+def test_a_search_starts_on_the_null_stream_with_a_handle_of_the_thread_and_device(straight: SimpleNamespace) -> None:
+    cuda, streams = straight.modules["cupy"].cuda, []
+
+    class Null:
+        def __enter__(self) -> None:
+            streams.append("entered")
+
+        def __exit__(self, *error: object) -> None:
+            streams.append("left")
+
+    cuda.Stream = SimpleNamespace(null=Null())
+    straight.modules["pylibcugraph"].ResourceHandle = object
+    G = dynstore.DynamicGraph(device="cpu")
+    G.insert_edges(([0], [1]))
+
+    def handle() -> Any:
+        straight.drop_in.bfs(G, 0)
+        return straight.calls[-1][1]["handle"]
+
+    first = handle()
+    assert streams == ["entered", "left"]
+    assert handle() is first
+    cuda.Device = lambda: SimpleNamespace(id=1)
+    second = handle()
+    assert second is not first
+    cuda.Device = lambda: SimpleNamespace(id=0)
+    assert handle() is first
+    others: list[Any] = []
+    thread = threading.Thread(target=lambda: others.append(handle()))
+    thread.start()
+    thread.join()
+    assert others[0] not in (first, second)

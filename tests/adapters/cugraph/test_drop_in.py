@@ -15,7 +15,7 @@ import pytest
 import dynstore
 from dynstore.adapters.cugraph import build
 from dynstore.adapters.cugraph.build import DEFAULTS, reason_for_cugraph
-from dynstore.errors import InputError, MissingDependencyError
+from dynstore.errors import MissingDependencyError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 
 __all__ = ["rapids"]  # a fixture
@@ -101,7 +101,9 @@ def test_an_undirected_edge_gets_the_weight_that_cugraph_gives_it(rapids: Simple
 
 
 NOT_OURS: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "several columns": (FRAME, {"source": ["a"], "destination": ["b"]}, "more than one column"),
+    "several columns": (FRAME, {"source": ["a", "w"], "destination": ["b", "w"]}, "more than one column"),
+    "categories": (FRAME.astype({"a": "category", "b": "category"}), {}, "vertices are category"),
+    "short integers": (FRAME.astype({"a": np.int8, "b": np.int16}), {}, "vertices are int8 and int16"),
     "negative": (FRAME.assign(a=-1), {}, "negative"),
     "floats": (FRAME.assign(a=0.5), {}, "float64"),
     "unsigned": (FRAME.astype({"a": np.uint32}), {}, "uint32"),
@@ -131,26 +133,6 @@ def test_what_a_dynamic_graph_cannot_hold_is_cugraphs(rapids: SimpleNamespace, c
     call = dynstore.explain(G)
     assert (call.path, call.version) == ("rebuilt", None)
     assert reason in call.reason
-
-
-@pytest.mark.parametrize("method", ["insert_edges", "delete_edges"])
-def test_a_graph_that_is_cugraphs_own_says_why_it_cannot_be_changed(rapids: SimpleNamespace, method: str) -> None:
-    cugraph = rapids.drop_in
-    G = cugraph.Graph(directed=True)
-    own = f"{method}: this graph is cuGraph's own, which cannot be changed: "
-    with pytest.raises(
-        InputError, match=f"^{own}it has no edges yet; from_cudf_edgelist and from_pandas_edgelist make"
-    ):
-        getattr(G, method)([(1, 2)])
-    G._Impl = rapids.cugraph.Graph()  # as another method of cuGraph's fills it
-    with pytest.raises(InputError, match=f"^{own}it was filled in another way; from_cudf_edgelist"):
-        getattr(G, method)([(1, 2)])
-    G._Impl = None
-    G.from_cudf_edgelist(FRAME, source="a", destination="b", edge_id="w")
-    with pytest.raises(InputError, match=f"^{own}edge ids and types are cuGraph's alone$"):
-        getattr(G, method)([(1, 2)])
-    with pytest.raises(InputError, match=f"^{own}from_numpy_array has made it$"):
-        getattr(cugraph.from_numpy_array(np.eye(2)), method)([(1, 2)])
 
 
 def test_a_symmetric_frame_is_cugraphs_to_check() -> None:

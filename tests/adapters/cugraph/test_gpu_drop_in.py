@@ -80,8 +80,133 @@ def test_functions_that_make_graphs_make_live_ones(drop_in: Any) -> None:
     ):
         assert G.insert_edges(([7], [8])).inserted == 1
         assert drop_in.bfs(G, 5)["distance"].max() == 3
-    static = drop_in.from_cudf_edgelist(cudf.DataFrame(frame), ["a"], ["b"])
+    static = drop_in.from_cudf_edgelist(cudf.DataFrame(frame), ["a", "b"], ["b", "a"])
     assert "more than one column" in dynstore.explain(static).reason
+    for made in (static, drop_in.from_adjlist(cudf.Series([0, 1, 1]), cudf.Series([1])), drop_in.ego_graph(G, 6)):
+        with pytest.raises(dynstore.InputError, match="cannot be changed"):
+            made.insert_edges(([7], [8]))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_matrices_lists_and_hypergraphs_make_what_cugraph_makes(real: Any, drop_in: Any, directed: bool) -> None:
+    import cudf
+    import pandas as pd
+
+    matrix = np.array([[0.0, 2.0, 0.0], [2.0, 0.0, 3.0], [0.0, 3.0, 0.0]])
+    events = cudf.DataFrame({"user": ["ann", "bob", "ann"], "page": ["x", "x", "y"]})
+
+    def graphs(module: Any) -> list[Any]:
+        empty = {"create_using": module.Graph(directed=directed)}
+        listed = module.Graph(directed=directed)
+        listed.from_cudf_edgelist(cudf.DataFrame({"a": ["u", "v"], "b": ["v", "w"]}), ["a"], ["b"])
+        return [
+            module.from_numpy_array(matrix, **empty),
+            module.from_numpy_array(matrix, vertices=["x", "y", "z"], **empty),
+            module.from_numpy_matrix(np.asmatrix(matrix), **empty),
+            module.from_pandas_adjacency(pd.DataFrame(matrix, columns=[5, 6, 7], index=[5, 6, 7]), **empty),
+            listed,
+            module.hypergraph(events)["graph"],
+        ]
+
+    for mine, theirs in zip(graphs(drop_in), graphs(real), strict=True):
+        compare_frames(mine, theirs)
+        new = mine.nodes().to_pandas().tolist()[:2]
+        weights = ([1.0],) if mine.is_weighted() else ()
+        assert mine.insert_edges(([new[0]], [new[0]], *weights)).inserted == 1
+
+
+def compare_frames(mine: Any, theirs: Any) -> None:
+    """Compare what two graphs show of nodes and edges, with names and types.
+
+    The ends of undirected edges of strings are in the order of the strings; in cuGraph they are in that of its numbers,
+    which may be another one.
+    """
+    assert mine.nodes().to_pandas().tolist() == theirs.nodes().to_pandas().tolist()
+    assert mine.nodes().dtype == theirs.nodes().dtype
+    frames = [G.view_edge_list() for G in (mine, theirs)]
+    assert sorted(frames[0].columns) == sorted(frames[1].columns)
+    names = list(frames[1].columns)
+    assert frames[0][names].dtypes.tolist() == frames[1].dtypes.tolist()
+    rows = [sorted(frame[names].to_pandas().itertuples(index=False, name=None)) for frame in frames]
+    if not mine.is_directed() and mine.renumbered:
+        assert all(u <= v for u, v, *_ in rows[0])
+        rows[1] = sorted((*sorted(row[:2]), *row[2:]) for row in rows[1])
+    assert rows[0] == rows[1]
+
+
+@pytest.mark.parametrize(("directed", "weighted"), SHAPES)
+@pytest.mark.parametrize("kind", ["sparse", "strings"])
+def test_views_are_cugraphs_to_the_name_and_type(
+    real: Any, drop_in: Any, kind: str, directed: bool, weighted: bool
+) -> None:
+    import cudf
+
+    pairs = np.unique(np.sort(np.random.default_rng(7).integers(0, 40, (2, 150)), axis=0), axis=1)
+    ids = [KINDS[kind](column) for column in pairs]
+    frame = cudf.DataFrame({"from": ids[0], "to": ids[1]})
+    if weighted:
+        frame["cost"] = np.arange(pairs.shape[1], dtype=np.float32)
+    graphs = []
+    for module in (drop_in, real):
+        G = module.Graph(directed=directed)
+        G.from_cudf_edgelist(frame, "from", "to", edge_attr="cost" if weighted else None)
+        graphs.append(G)
+    compare_frames(*graphs)
+    mine, theirs = graphs
+    given = [G.input_df.to_pandas() for G in graphs]
+    assert list(given[0].columns) == list(given[1].columns)
+    assert len(given[0]) == len(given[1])
+    node = mine.nodes().to_pandas().tolist()[0]
+    assert mine.neighbors(node).dtype == theirs.neighbors(node).dtype
+    if kind == "sparse":
+        table = cudf.DataFrame({"vertex": mine.nodes(), "x": 1})
+        assert sorted(mine.unrenumber(table, "vertex")["vertex"].to_pandas()) == mine.nodes().to_pandas().tolist()
+        assert sorted(mine.lookup_internal_vertex_id(mine.nodes()).to_pandas()) == mine.nodes().to_pandas().tolist()
+        assert mine.view_adj_list()[0].dtype == np.int32
+
+
+def test_an_emptied_graph_is_filled_again(drop_in: Any) -> None:
+    import cudf
+
+    frame = cudf.DataFrame({"a": [5, 6], "b": [6, 7]})
+    G = drop_in.Graph(directed=True)
+    assert G.insert_edges(frame, "a", "b").inserted == 2
+    G.delete_edge_list()
+    assert abs(drop_in.pagerank(G)["pagerank"].sum() - 1) < 1e-5
+    for empty in (G.delete_edge_list, G.clear):
+        empty()
+        G.from_cudf_edgelist(frame[:1], "a", "b")
+        G.insert_edges(([6], [9]))
+        assert by_vertex(drop_in.bfs(G, 5), "distance") == {5: 0, 6: 1, 9: 2}
+
+
+def test_functions_that_read_types_make_no_frame_of_all_edges(
+    real: Any, drop_in: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import cudf
+
+    from dynstore.adapters.cugraph.edge_lists import LiveEdgeList
+
+    rng = np.random.default_rng(3)
+    frame = cudf.DataFrame(dict(zip(("a", "b"), 3 * rng.integers(0, 300, (2, 2000)), strict=True)))
+    frame["w"] = rng.random(2000)
+    G = drop_in.Graph()
+    G.from_cudf_edgelist(frame, "a", "b", edge_attr="w")
+    some = G.nodes()[:3]
+    monkeypatch.setattr(LiveEdgeList, "_frame", lambda self: pytest.fail("a frame of all edges was made"))
+    pairs = cudf.DataFrame({"first": some, "second": some[::-1].reset_index(drop=True)})
+    personal = cudf.DataFrame({"vertex": some, "values": np.full(3, 1 / 3)})
+    drop_in.pagerank(G, personalization=personal)
+    drop_in.jaccard(G, pairs)
+    drop_in.overlap(G, pairs)
+    drop_in.sorensen(G, pairs)
+    drop_in.ego_graph(G, int(some.iloc[0]))
+    drop_in.induced_subgraph(G, some)
+    drop_in.triangle_count(G, some.to_pandas().tolist())
+    drop_in.uniform_random_walks(G, some.to_pandas().tolist(), 4)
+    drop_in.homogeneous_neighbor_sample(G, some, [0, len(some)], [2, 2], with_replacement=False)
+    drop_in.betweenness_centrality(G, k=some.to_pandas().tolist())
+    G.degree([int(some.iloc[0])])
 
 
 def test_what_cugraph_refuses_is_refused_alike(real: Any, drop_in: Any) -> None:

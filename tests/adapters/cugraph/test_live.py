@@ -17,7 +17,7 @@ from dynstore.adapters.cugraph.borrowed.loading import Bridge
 from dynstore.adapters.cugraph.callers import Caller
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.cugraph.packed import packed_rows
-from dynstore.errors import InputError, InputTypeError, MissingDependencyError
+from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 
 __all__ = ["rapids"]  # a fixture
@@ -273,19 +273,86 @@ def test_to_directed_and_to_undirected_make_graphs_of_their_own(rapids: SimpleNa
     assert as_cugraph(named).to_undirected().neighbors("y").tolist() == ["x", "z"]
 
 
-def test_deleting_the_edge_list_lets_go_of_the_store(rapids: SimpleNamespace) -> None:
-    graph = dynstore.DynamicGraph(device="cpu")
-    graph.insert_edges(([0], [1]))
+@pytest.mark.parametrize("kind", KINDS)
+def test_cugraph_reads_types_without_a_frame_of_all_edges(
+    rapids: SimpleNamespace, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = Pair(kind, False, True)
+    pair.update()
+    live = as_cugraph(pair.graph, "from", "to", "cost")
+    wanted = live.edgelist.edgelist_df
+    assert type(wanted) is pd.DataFrame, "callers outside cuGraph get a frame"
+    pair.update()
+    made: list[int] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(rapids.modules["cudf"], "DataFrame", lambda *args, **options: made.append(1))
+        first, src, has_weights, length, name, frame = rapids.cugraph.ego_graph(live, 0)
+        num_rows, id_type, named, given = rapids.cugraph.louvain(live)
+    assert not made
+    assert name == named == "LightFrame"
+    whole = live.edgelist.edgelist_df
+    assert (first, src, has_weights, length) == (whole.dtypes.iloc[0], whole["src"].dtype, True, len(whole))
+    assert (num_rows, id_type) == (len(live.input_df), live.input_df.dtypes.iloc[0])
+    assert dict(frame.dtypes) == dict(whole.dtypes)
+    assert dict(given.dtypes) == dict(live.input_df.dtypes)
+    # What needs the rows gets them.
+    assert frame[["src", "dst"]].equals(whole[["src", "dst"]])
+    assert (frame["src"] == whole["src"]).all()
+    assert frame["src"].max() == whole["src"].max()
+    assert len(frame["weights"]) == len(whole)
+    assert frame["weights"][0] == whole["weights"][0]
+    assert frame.to_dict() == whole.to_dict()
+
+
+def test_the_edges_that_were_given_have_the_users_names(rapids: SimpleNamespace) -> None:
+    for kind in ("sparse", "strings"):
+        for directed in (True, False):
+            pair = Pair(kind, directed, True)
+            pair.update()
+            given = as_cugraph(pair.graph, "from", "to", "cost").input_df
+            assert sorted(pair.key(*row[:2]) + row[2:] for row in tuples(given, ["from", "to", "cost"])) == pair.once()
+
+
+def test_integers_have_a_map_to_themselves(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", renumber=True)
+    graph.insert_edges(([70, 50], [50, 90]))
     live = as_cugraph(graph)
-    gone = weakref.ref(graph)
-    live.delete_edge_list()
-    del graph
-    gc.collect()
-    assert gone() is None
-    assert live.edgelist is None
-    with pytest.raises(AttributeError):
-        _ = live._plc_graph
-    live.from_cudf_edgelist("a frame")  # as cuGraph allows after that
+    assert live.renumber_map.implementation.col_names == ["0"]
+    assert live.unrenumber(pd.DataFrame({"vertex": [90, 50], "x": [1, 2]}), "vertex")["vertex"].tolist() == [90, 50]
+    assert not live.renumbered
+    plain = dynstore.DynamicGraph(device="cpu")
+    plain.insert_edges(([7], [5]))
+    assert as_cugraph(plain).renumber_map is None, "as in cuGraph, for renumber=False"
+
+
+def test_undirected_strings_come_in_order(rapids: SimpleNamespace) -> None:
+    """Numbers fall with the degree, but rows are in the order of the strings."""
+    graph = dynstore.DynamicGraph(device="cpu", directed=False, renumber=True)
+    graph.insert_edges((["c", "c", "c"], ["a", "b", "d"]))
+    live = as_cugraph(graph)
+    assert tuples(live.view_edge_list(), ["source", "destination"]) == [("a", "c"), ("b", "c"), ("c", "d")]
+    for column in (live.view_edge_list()["source"], live.nodes(), live.neighbors("c"), live.neighbors("nobody")):
+        assert column.dtype == "string"
+
+
+def test_an_adjacency_list_of_far_ids_takes_one_number_a_row(
+    rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", renumber=True)
+    graph.insert_edges(([100_000, 3], [3, 100_000]))
+    cupy, made = rapids.modules["cupy"], []
+    arange = cupy.arange
+    monkeypatch.setattr(cupy, "arange", lambda *args, **options: made.append(args) or arange(*args, **options))
+    offsets, indices, _ = as_cugraph(graph).view_adj_list()
+    assert (len(offsets), offsets.dtype, indices.tolist()) == (100_002, np.int32, [100_000, 3])
+    assert offsets[3:5].tolist() == [0, 1]
+    assert offsets[100_000:].tolist() == [1, 2]
+    assert all(count <= 4 for (count, *_) in made)
+    graph.insert_edges(([7_000_000_000], [3]))
+    with pytest.raises(
+        LimitError, match=r"view_adj_list: the highest id is 7000000000, .* wanted ids below 2147483647"
+    ):
+        as_cugraph(graph).view_adj_list()
 
 
 def test_explain_tells_what_was_copied(rapids: SimpleNamespace) -> None:

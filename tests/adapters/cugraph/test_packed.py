@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,21 +70,28 @@ def test_long_rows_are_measured_on_the_gpu_as_on_the_host(device: str) -> None:
 @pytest.mark.parametrize(
     ("degrees", "wanted"),
     [
-        ([3000] * 16 + [1024] * 16 + [100] * 128 + [3] * 900, (32 + 4 + 8, 160 + 20 + 8)),
-        ([100] * 80 + [31] * 900, (0, 80 + 10 + 8)),
-        ([3] * 10 + [100] * 80 + [31] * 900, (0, 98)),  # most of them come before the end
-        ([3] * 60 + [100] * 80 + [31] * 900, None),
+        ([3000] * 16 + [1024] * 16 + [100] * 128 + [3] * 900, (32, 160)),
+        ([100] * 80 + [31] * 900, (0, 80)),
+        ([3] * 10 + [100] * 80 + [31] * 900, (0, 90)),
+        ([100] * 80 + [31] * 20 + [1024] + [40, 3, 32] + [31] * 900, None),  # a row for a block that has come late
+        ([1024] + [31] * 50 + [1024, 5], (52, 52)),
+        ([2000] * 30 + [100] * 30 + [3] * 200 + [32] + [3] * 900, (30, 261)),
+        ([2000] * 30 + [100] * 30 + [3] * 300 + [32] + [3] * 900, None),
         ([100] * 80 + [31] * 900 + [2000], None),  # the only row for a block comes last
-        ([2000, 5], (2, 2)),
+        ([2000, 5], (1, 1)),
         ([31] * 50, None),
         ([], None),
         ([0, 0], None),
     ],
 )
-def test_segments_end_a_little_behind_the_rows_for_a_block_and_a_warp(
+def test_segments_end_behind_the_last_row_for_a_block_or_a_warp(
     degrees: list[int], wanted: tuple[int, int] | None
 ) -> None:
-    assert segments_of(measure_rows(offsets_of(degrees)), len(degrees)) == wanted
+    segments = segments_of(measure_rows(offsets_of(degrees)))
+    assert segments == wanted
+    if segments is not None:
+        assert max(degrees[segments[0] :], default=0) < 1024
+        assert max(degrees[segments[1] :], default=0) < 32
 
 
 def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace) -> None:
@@ -93,7 +102,7 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
         (np.concatenate((hub[0], rng.integers(0, 1500, 500))), np.concatenate((hub[1], np.full(500, 7))))
     )
     rows = packed_rows(graph)
-    assert rows.segments == (9, 9)  # one row for a block, and slack
+    assert rows.segments == (1, 1)
     assert rows.ids.number_map[0] == 9_000
     assert packed_rows(graph, transposed=True).segments is not None
     assert packed_rows(graph) is rows is kept_rows(graph, False)
@@ -106,17 +115,16 @@ def test_a_bulk_build_of_a_renumbered_graph_has_segments(rapids: SimpleNamespace
     ("degrees", "astray"),
     [
         ([3000, 5, 5], False),
-        ([5] * 40 + [3000], True),  # the hub stands behind the slack of no rows
-        ([5] * 8 + [3000], True),
+        ([5] * 140 + [3000], True),
+        ([5] * 8 + [3000], False),  # a segment of nine rows
         ([900] * 300 + [1024], False),  # one in 264 edges
         ([31] * 50, False),
         ([], False),
     ],
 )
-def test_hubs_behind_the_rows_for_a_block_are_seen(degrees: list[int], astray: bool) -> None:
+def test_hubs_far_behind_shorter_rows_are_seen(degrees: list[int], astray: bool) -> None:
     rows = measure_rows(offsets_of(degrees))
-    segments = segments_of(rows, len(degrees))
-    assert hubs_astray(rows, segments, sum(degrees)) == (astray and (segments is None or segments[0] < len(degrees)))
+    assert hubs_astray(rows, segments_of(rows), sum(degrees)) == astray
 
 
 def test_rows_put_in_order_of_degree_hold_the_same_edges() -> None:
@@ -151,3 +159,23 @@ def test_a_graph_whose_hubs_came_late_is_lent_in_order_of_degree(rapids: SimpleN
     assert "order of degree" in rows.copied
     first = rows.ids.number_map[rows.indices[: rows.offsets[1]]]
     assert sorted(first.tolist()) == list(range(2000))
+
+
+def test_threads_that_need_a_version_at_once_pack_it_once(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu")
+    graph.insert_edges((np.arange(2000), np.arange(2000) + 1))
+    for step in range(20):
+        graph.insert_edges(([step], [step + 2]))
+        together, found = threading.Barrier(4), []
+
+        def pack(together: threading.Barrier = together, found: list[Any] = found) -> None:
+            together.wait()
+            found.append((packed_rows(graph), kept_rows(graph, False)))
+
+        threads = [threading.Thread(target=pack) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len({id(rows) for pair in found for rows in pair}) == 1
+        assert len(found) == 4
