@@ -72,6 +72,8 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     InputError
         Naming the column and the first bad row: a null, or what is neither integer nor string.
     """
+    if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iu":
+        return column
     if isinstance(column, str):
         column = [column]
     elif isinstance(column, int | np.integer) and not isinstance(column, bool):
@@ -84,8 +86,6 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
 
 def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
     """Read a column of strings, or of categories of any kind; None for all else."""
-    if type(column) is backend.xp.ndarray and column.dtype.kind in "iu":
-        return None
     if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
         column = column.to_arrow()
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory

@@ -163,33 +163,28 @@ class IntegerTable(IdTable):
     def plan_write(self, ids: Any, numbers: Array, count: int, replacing: bool) -> Callable[[], None]:
         backend, kernels = self.backend, self._kernels
         forgotten = self.buffer[numbers[numbers < self.count]] if replacing else ids[:0]
-        table, buffer = self.table, self.buffer
-        growing = not table.takes(ids.shape[0])
-        if growing:
-            table = HashTable.allocate(backend, self.count + int(ids.shape[0]))
-            everyone = backend.xp.arange(self.count, dtype=np.int64)
-            kernels.insert_keys(backend, table, self.buffer[: self.count], everyone)
-            self._enter(table, forgotten, ids, numbers)
-            table.filled = self.count + int(ids.shape[0])
+        table, buffer, filled = self.table, self.buffer, self.table.filled + int(ids.shape[0])
         if buffer.shape[0] < count:
             buffer = backend.empty(int(count * SPARE), np.int64)
             buffer[: self.count] = self.buffer[: self.count]
-        enter = None if growing else backend.prepare(self._enter, table, forgotten, ids, numbers)
-        write = backend.prepare(kernels.write_keys, backend, buffer, ids, numbers)
+        if not table.takes(ids.shape[0]):
+            filled = self.count + int(ids.shape[0])
+            table = HashTable.allocate(backend, filled)
+            everyone = backend.xp.arange(self.count, dtype=np.int64)
+            kernels.insert_keys(backend, table, buffer, self.buffer[: self.count], everyone)
+        enter = backend.prepare(self._enter, table, buffer, forgotten, ids, numbers)
 
         def commit() -> None:
-            if enter is not None:
-                enter()
-                table.filled += int(ids.shape[0])
-            write()
+            enter()
+            table.filled = filled
             self.table, self.buffer, self.count = table, buffer, count
 
         return commit
 
-    def _enter(self, table: HashTable, forgotten: Array, ids: Array, numbers: Array) -> None:
+    def _enter(self, table: HashTable, buffer: Array, forgotten: Array, ids: Array, numbers: Array) -> None:
         kernels = self._kernels
         kernels.remove_keys(self.backend, table, forgotten)
-        kernels.insert_keys(self.backend, table, ids, numbers)
+        kernels.insert_keys(self.backend, table, buffer, ids, numbers)
 
     def of(self, numbers: Array, holes: bool) -> Array:
         if not holes:
