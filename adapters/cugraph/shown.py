@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,15 +27,22 @@ class ShownIds:
     ----------
     number_map : CuPy array, shape (V,), int32 or int64
         The integer that cuGraph shows for each row: the id or, for strings, the row's number.
-    strings : numpy.ndarray of str, shape (V,), or None
+    names : cudf.Series or, for a graph on the host, numpy.ndarray, shape (V,), or None
         The strings that the numbers stand for.
     renumbered : bool
         Whether ``number_map`` differs from 0 .. V-1.
     """
 
     number_map: Array
-    strings: np.ndarray | None
+    names: Any
     renumbered: bool
+
+    @property
+    def strings(self) -> np.ndarray | None:
+        """The strings that the numbers stand for, copied to the host, shape (V,), or None."""
+        if self.names is None or isinstance(self.names, np.ndarray):
+            return self.names
+        return np.array(self.names.to_arrow().to_pylist(), dtype=object)
 
 
 def shown_ids(G: DynamicGraph) -> ShownIds:
@@ -47,9 +54,10 @@ def _read(G: DynamicGraph) -> ShownIds:
     cupy, num_vertices = require(CALLER, "cupy"), G.number_of_vertices()
     if not G.is_renumbered():
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
+    if G.ids.kind == "string":
+        names = G.ids.column(num_vertices, "cudf")
+        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), names, False)
     ids = G.vertex_ids()
-    if ids.dtype.kind not in "iu":
-        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), ids, False)
     # cuGraph needs ids and row numbers of one type; ids beyond int32 make both int64.
     highest = int(ids.max()) if num_vertices else 0
     dtype = G.vertex_dtype if highest < np.iinfo(np.int32).max else np.dtype(np.int64)

@@ -43,7 +43,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
     cudf.DataFrame
         With ``renumber=True``, the vertices of the frame with gaps are categories. Their codes are the store's numbers,
         without a copy if cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
-        converted). Only the ids, shape (V,), are copied, on the GPU; strings go there once until there are new ids.
+        converted). Only the ids, shape (V,), are copied, on the GPU.
         Without gaps the vertices are plain ids.
         With gaps, it is marked (in ``attrs``, which cuDF passes on) so that ``insert_edges`` skips the gaps, and keeps
         a pin. While it or anything that shares its columns lives, the graph's next update writes to other memory, which
@@ -70,7 +70,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"
         raise LimitError(f"to_cudf: {rows} rows; a cuDF column has at most {MAX_ROWS}{hint}")
     if compact or not rows:
-        frame: Any = make_frame(G.backend, G.edge_columns(), "cudf")
+        frame: Any = make_frame(G.backend, G.frame_columns("cudf"), "cudf")
         if not compact:
             frame.attrs[GAPS_MARK] = True
         return frame
@@ -92,8 +92,8 @@ def _category(cudf: Any, G: DynamicGraph) -> Any:
     """Return the type of columns whose codes are row numbers; the frame owns its ids."""
 
     def make() -> Any:
-        ids = G.vertex_ids()
-        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)  # strings are on the host
+        ids = G.ids.column(G.number_of_vertices(), "cudf")
+        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)
 
     return cudf.CategoricalDtype(categories=kept_ids(G, "cudf", make).copy(deep=True))
 
