@@ -61,9 +61,10 @@ def _texts_of(backend: Backend, column: Any, types: Any) -> Texts:
     first, data = offsets.offset() + column.offset(), column.data()
     address = offsets.data().ptr + first * dtype.itemsize
     places = backend.asarray(_Memory(column, address, column.size() + 1, dtype))
-    if data is None or not data.size:  # all are empty
+    if data is None:  # all are empty
         return Texts.of_offsets(backend, places, backend.nothing(np.uint8))
-    return Texts.of_offsets(backend, places, backend.asarray(_Memory(column, data.ptr, data.size, np.dtype(np.uint8))))
+    size = data.size if hasattr(data, "size") else data.nbytes  # spans have the one, gpumemoryview has the other
+    return Texts.of_offsets(backend, places, backend.asarray(_Memory(column, data.ptr, size, np.dtype(np.uint8))))
 
 
 def make_column(texts: Texts) -> Any:
