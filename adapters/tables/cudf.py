@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.adapters.libraries import require
 from dynstore.adapters.tables.columns import gapped_columns, kept_ids
-from dynstore.errors import InputError, LimitError
+from dynstore.errors import InputError, LimitError, MissingDependencyError
 from dynstore.input.forms import GAPS_MARK
 from dynstore.input.frames import make_frame
 
@@ -112,13 +112,32 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
         columns[name] = column
     frame = cudf.DataFrame.from_pylibcudf(pylibcudf.Table(list(columns.values())), {"columns": list(columns)})
     if category is not None:
-        create = require("to_cudf", "cudf.core.column").ColumnBase.create
-        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
-        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
-        frame = cudf.DataFrame._from_data(named | kept)
+        frame = _with_categories(cudf, frame, columns, category)
     if not _guard(frame):
         return frame.copy(deep=True)
     return frame
+
+
+def _with_categories(cudf: Any, frame: Any, columns: dict[str, Any], category: Any) -> Any:
+    """Return a frame of row numbers, made of ``columns``, as one of categories.
+
+    Only names that cuDF keeps to itself (those of 26.10) do that without a copy. Another cuDF copies.
+    """
+    try:
+        create = require("to_cudf", "cudf.core.column").ColumnBase.create
+        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
+        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
+        return cudf.DataFrame._from_data(named | kept)
+    except (AttributeError, MissingDependencyError, TypeError):
+        ids = cudf.Series(category.categories)
+
+    def convert(numbers: Any) -> Any:
+        there = numbers.notna()
+        found = ids.take(numbers.fillna(0).astype("int64")).reset_index(drop=True)
+        return found.where(there).astype(category)
+
+    made = {name: frame[name] if name == "weight" else convert(frame[name]) for name in columns}
+    return cudf.DataFrame(made)
 
 
 def _guard(frame: Any) -> bool:

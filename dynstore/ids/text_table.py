@@ -23,6 +23,8 @@ __all__ = ["HASH_MASK", "TextTable"]
 
 # The bits of a hash that count; keys of the table are not negative.
 HASH_MASK = 2**63 - 1
+# Up to this share of the ids that the host does not have are read by themselves, and not all of them.
+FEW = 8
 
 
 class TextTable(IdTable):
@@ -42,6 +44,8 @@ class TextTable(IdTable):
         self._buffers = Texts(backend, nothing, nothing, backend.empty(0, np.uint8))  # with room behind the last id
         self._used, self._unused = 0, 0  # bytes; the latter of strings that have lost their number
         self.scratch = ScratchCache()
+        # What results have made of the first ids. Nothing is made for updates.
+        self._on_host = np.empty(0, dtype=object)
         self._series = KeptSeries()
         self._column: Any = None  # all ids as a cuDF column, or None
 
@@ -111,7 +115,7 @@ class TextTable(IdTable):
             self.table, self._buffers, self.count = table, held, count
             self._used, self._unused, self._column = used + size, unused, None
             if replacing:
-                self._series = KeptSeries()
+                self._on_host, self._series = np.empty(0, dtype=object), KeptSeries()
 
         return commit
 
@@ -127,12 +131,13 @@ class TextTable(IdTable):
         return Texts(backend, starts, ends, chars), used
 
     def of(self, numbers: Array, holes: bool) -> Array:
-        if not holes:
-            return self.held().rows(numbers).to_host()
         places = self.backend.to_host(numbers)
+        there = places >= 0
         ids = np.full(places.shape[0], None, dtype=object)
-        there = numbers >= 0
-        ids[places >= 0] = self.held().rows(numbers[there]).to_host()
+        if places.shape[0] < (self.count - self._on_host.shape[0]) // FEW:
+            ids[there] = self.held().rows(numbers[self.backend.asarray(there)]).to_host()
+        else:
+            ids[there] = self.all()[places[there]]
         return ids
 
     def gives_columns(self, library: str) -> bool:
@@ -156,15 +161,16 @@ class TextTable(IdTable):
             return cudf_texts().make_series(self.backend, self._column, numbers)
         if library == "pandas":
             places = None if numbers is None else self.backend.to_host(numbers)
-            return self._series.of(self.count, lambda first, last: self._read(first, last), places)
+            return self._series.of(self.count, lambda first, last: self.all()[first:last].copy(), places)
         return super().column(library, numbers)
 
-    def _read(self, first: int, last: int) -> np.ndarray:
-        held = self._buffers
-        return Texts(self.backend, held.starts[first:last], held.ends[first:last], held.chars).to_host()
-
     def all(self) -> Array:
-        return self._read(0, self.count)
+        kept, held = self._on_host, self._buffers
+        if kept.shape[0] < self.count:
+            new = slice(kept.shape[0], self.count)
+            texts = Texts(self.backend, held.starts[new], held.ends[new], held.chars)
+            self._on_host = kept = np.concatenate((kept, texts.to_host()))
+        return kept
 
     def order(self, ranks: Array) -> Array:
         backend, xp = self.backend, self.backend.xp
@@ -187,7 +193,7 @@ class TextTable(IdTable):
         twin._buffers = Texts(
             self.backend, *(array.copy() for array in (self._buffers.starts, self._buffers.ends, self._buffers.chars))
         )
-        twin._unused, twin._series = self._unused, KeptSeries(self._series.kept)
+        twin._unused, twin._on_host, twin._series = self._unused, self._on_host, KeptSeries(self._series.kept)
         return twin
 
     def memory_usage(self) -> int:

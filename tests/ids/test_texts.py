@@ -189,6 +189,28 @@ def test_integers_are_refused_where_ids_are_strings() -> None:
             update((array, array))
 
 
+def test_the_host_reads_each_string_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And of many only those that are wanted."""
+    graph, read = DynamicGraph(renumber=True, device=DEVICE), []
+    to_host = Texts.to_host
+
+    def counting(self: Texts) -> np.ndarray:
+        read.append(self.shape[0])
+        return to_host(self)
+
+    monkeypatch.setattr(Texts, "to_host", counting)
+    names = [f"n{number:02d}" for number in range(40)]
+    graph.insert_edges((names, names[1:] + names[:1]))
+    assert graph.neighbors("n03").tolist() == ["n04"]
+    assert read == [1]
+    assert sorted(graph.vertex_ids().tolist()) == names
+    assert graph.neighbors("n05").tolist() == ["n06"]
+    graph.insert_vertices(["new"])
+    for _ in range(2):
+        assert graph.vertex_ids().tolist()[-1] == "new"
+    assert read == [1, 40, 1]
+
+
 def test_a_table_counts_its_strings_memory() -> None:
     graph = DynamicGraph(renumber=True, device=DEVICE)
     graph.insert_edges((["a"], ["b"]))
