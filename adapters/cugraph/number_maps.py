@@ -21,7 +21,7 @@ def make_number_map(ids: ShownIds, columns: Columns) -> Any:
     """Return the ``NumberMap`` that ``cugraph.Graph`` would make from a column of strings."""
     cudf = require(CALLER, "cudf")
     number_map = require(CALLER, "cugraph.structure.number_map").NumberMap
-    table = cudf.DataFrame({"0": cudf.Series(ids.names), "id": cudf.Series(ids.number_map)})
+    table = cudf.DataFrame({"0": cudf.Series(ids.strings), "id": cudf.Series(ids.number_map)})
     made = number_map(ids.number_map.dtype, table["0"].dtype, True)
     made.input_src_col_names, made.input_dst_col_names = columns.source, columns.destination
     made.implementation = number_map.SingleGPU(

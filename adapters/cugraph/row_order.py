@@ -107,7 +107,7 @@ def order_by_degree(
     ordered = xp.zeros_like(offsets)
     xp.cumsum(degrees[order], out=ordered[1:])
     columns = ranks[indices[places]].astype(indices.dtype)
-    moved = ShownIds(ids.number_map[order], ids.names, True)
+    moved = ShownIds(ids.number_map[order], ids.strings, True)
     return ordered, columns, None if weights is None else weights[places], moved
 
 

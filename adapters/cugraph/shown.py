@@ -27,22 +27,20 @@ class ShownIds:
     ----------
     number_map : CuPy array, shape (V,), int32 or int64
         The integer that cuGraph shows for each row: the id or, for strings, the row's number.
-    names : cudf.Series or, for a graph on the host, numpy.ndarray, shape (V,), or None
+    strings : cudf.Series or, for a graph on the host, numpy.ndarray, shape (V,), or None
         The strings that the numbers stand for.
     renumbered : bool
         Whether ``number_map`` differs from 0 .. V-1.
     """
 
     number_map: Array
-    names: Any
+    strings: Any
     renumbered: bool
 
-    @property
-    def strings(self) -> np.ndarray | None:
-        """The strings that the numbers stand for, copied to the host, shape (V,), or None."""
-        if self.names is None or isinstance(self.names, np.ndarray):
-            return self.names
-        return np.array(self.names.to_arrow().to_pylist(), dtype=object)
+    def strings_on_host(self) -> np.ndarray:
+        """Return the strings, of which there are some, as Python's, shape (V,)."""
+        strings = self.strings
+        return strings if isinstance(strings, np.ndarray) else np.array(strings.to_arrow().to_pylist(), dtype=object)
 
 
 def shown_ids(G: DynamicGraph) -> ShownIds:
@@ -55,8 +53,8 @@ def _read(G: DynamicGraph) -> ShownIds:
     if not G.is_renumbered():
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
     if G.ids.kind == "string":
-        names = G.ids.column(num_vertices, "cudf")
-        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), names, False)
+        strings = G.ids.column(num_vertices, "cudf")
+        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), strings, False)
     ids = G.vertex_ids()
     # cuGraph needs ids and row numbers of one type; ids beyond int32 make both int64.
     highest = int(ids.max()) if num_vertices else 0

@@ -213,9 +213,14 @@ def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
 def on_gpu(backend: Backend, given: Any) -> Any:
     """Return the cuDF object that a proxy of ``cudf.pandas`` stands for, if the graph is on the GPU; all else as it is.
 
-    Any other way to read a proxy's strings copies them to the host.
+    Any other way to read a proxy copies it to the host. What cuDF cannot hold stays a proxy.
     """
-    return given.as_gpu_object() if hasattr(type(given), "as_gpu_object") and backend.family == "cuda" else given
+    if not hasattr(type(given), "as_gpu_object") or backend.family != "cuda":
+        return given
+    try:
+        return given.as_gpu_object()
+    except Exception:  # cuDF has several for this
+        return given
 
 
 def _bring(backend: Backend, column: Any) -> Any:

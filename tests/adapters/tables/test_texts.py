@@ -219,6 +219,24 @@ def test_a_proxy_is_read_on_the_device(stand_in: None) -> None:
     assert graph.backend.to_host(graph.has_edges((_Proxy(_Series(["b"])), ["c"]))).tolist() == [True]
 
 
+class _Held(_Proxy):
+    """A proxy of what cuDF cannot hold."""
+
+    shape, dtype, ndim = (2,), np.dtype(object), 1
+
+    def as_gpu_object(self) -> Any:
+        raise TypeError("cuDF has no column of these")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        return np.array(self._held, dtype=object)
+
+
+def test_a_proxy_that_cudf_cannot_hold_is_read_as_it_is() -> None:
+    graph = DynamicGraph(renumber=True, device="cuda-sim")
+    graph.insert_edges((_Held(["a", "b"]), ["b", "c"]))
+    assert sorted(graph.vertex_ids().tolist()) == ["a", "b", "c"]
+
+
 # ---------------------------------------------------------------------- with cuDF
 
 
