@@ -40,24 +40,23 @@ def read_texts(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     InputError
         For a null, naming the column and the row.
     """
-    cudf = require(caller, "cudf")
-    series = cudf.Series(column)
-    if series.null_count:
+    cudf, kinds = require(caller, "cudf"), require(caller, "pylibcudf").TypeId
+    held = (column if hasattr(column, "to_pylibcudf") else cudf.Series(column)).to_pylibcudf()[0]
+    if not held.null_count() and held.type().id() == kinds.STRING:
+        return _texts_of(backend, held, kinds) if held.size() else Texts.nothing(backend)
+    series = cudf.Series(column)  # an index has neither of the following
+    if held.null_count():
         row = int(series.isna().values.argmax())
         raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
-    if str(series.dtype) == "category":
-        keys = read_keys(caller, backend, name, cudf.Series(series.cat.categories))
-        codes = backend.asarray(series.cat.codes.values).astype(np.int64)
-        return keys.rows(codes) if isinstance(keys, Texts) else keys[codes]
-    if not len(series):
-        return Texts.nothing(backend)
-    return _texts_of(backend, series.to_pylibcudf()[0], require(caller, "pylibcudf").TypeId)
+    keys = read_keys(caller, backend, name, cudf.Series(series.cat.categories))
+    codes = backend.asarray(series.cat.codes.values).astype(np.int64)
+    return keys.rows(codes) if isinstance(keys, Texts) else keys[codes]
 
 
-def _texts_of(backend: Backend, column: Any, types: Any) -> Texts:
+def _texts_of(backend: Backend, column: Any, kinds: Any) -> Texts:
     """Return a pylibcudf column of strings as arrays over its memory."""
     (offsets,) = column.children()
-    dtype = np.dtype(np.int64 if offsets.type().id() == types.INT64 else np.int32)
+    dtype = np.dtype(np.int64 if offsets.type().id() == kinds.INT64 else np.int32)
     first, data = offsets.offset() + column.offset(), column.data()
     address = offsets.data().ptr + first * dtype.itemsize
     places = backend.asarray(_Memory(column, address, column.size() + 1, dtype))

@@ -66,7 +66,6 @@ class _Series:
         self.given, self.offsets, self.sliced = given, offsets, sliced
         self._pandas = pd.Series(given)
         self.dtype = self._pandas.dtype
-        self.null_count = int(self._pandas.isna().sum())
 
     __module__ = "cudf.core.series"
 
@@ -82,12 +81,16 @@ class _Series:
         return SimpleNamespace(categories=self._pandas.cat.categories, codes=SimpleNamespace(values=codes.to_numpy()))
 
     def to_pylibcudf(self) -> tuple[_Column, dict[str, Any]]:
+        nulls = int(self._pandas.isna().sum())
+        if self.dtype == "category" or nulls:
+            return _Column(data_type=INT32, size=len(self), null_count=nulls), {}
         encoded = [text.encode() for text in self._pandas.tolist()]
         bounds = np.cumsum([0, *map(len, encoded)]).astype(self.offsets)
         chars = np.frombuffer(b"".join(encoded), np.uint8)
         column = _Column(
             data_type=STRING,
             size=len(self),
+            null_count=0,
             data=_Span(chars) if chars.size else None,
             offset=self.sliced,
             children=[_Column.from_cuda_array_interface(bounds)],
