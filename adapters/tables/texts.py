@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError
 from dynstore.ids.columns import read_keys
-from dynstore.ids.texts import Texts
+from dynstore.ids.texts import CodedTexts, Texts
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -50,7 +50,7 @@ def read_texts(caller: str, backend: Backend, name: str, column: Any) -> Keys:
         raise InputError(f"{caller}: `{name}` has a null at row {row}; wanted none")
     keys = read_keys(caller, backend, name, cudf.Series(series.cat.categories))
     codes = backend.asarray(series.cat.codes.values).astype(np.int64)
-    return keys.rows(codes) if isinstance(keys, Texts) else keys[codes]
+    return CodedTexts(keys, codes) if isinstance(keys, Texts) else keys[codes]
 
 
 def _texts_of(backend: Backend, column: Any, kinds: Any) -> Texts:

@@ -65,7 +65,7 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
 
     Returns
     -------
-    array, shape (B,), on the device; StringKeys; or Texts, for a column of cuDF and a graph on CUDA
+    array, shape (B,), on the device; StringKeys; or, for a column of cuDF and a graph on CUDA, Texts or CodedTexts
         Integers keep their dtype, and may be negative: the look-up finds negative ones.
 
     Raises

@@ -17,7 +17,7 @@ from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
 from dynstore.ids.tables import IdTable, IntegerTable, Match, StringTable
 from dynstore.ids.text_table import TextTable
-from dynstore.ids.texts import Texts
+from dynstore.ids.texts import CodedTexts, Texts
 from dynstore.input.columns import Bounds, EdgeColumns
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ class MappedIds(VertexIds):
 
 def _kind(keys: Keys) -> str:
     """Return the kind of a column of ids."""
-    return "string" if isinstance(keys, StringKeys | Texts) else "integer"
+    return "string" if isinstance(keys, StringKeys | Texts | CodedTexts) else "integer"
 
 
 def _make_table(backend: Backend, kind: str) -> IdTable:

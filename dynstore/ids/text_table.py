@@ -11,7 +11,7 @@ from dynstore.errors import InputError
 from dynstore.ids.columns import StringKeys
 from dynstore.ids.hash_table import HashTable
 from dynstore.ids.tables import SPARE, IdTable, KeptSeries, Match
-from dynstore.ids.texts import Texts, cudf_texts
+from dynstore.ids.texts import CodedTexts, Texts, cudf_texts
 from dynstore.scratch import ScratchCache
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ class TextTable(IdTable):
         """Return a column of strings on the device; those of the host are copied there, categories each once."""
         if isinstance(keys, Texts):
             return keys
+        if isinstance(keys, CodedTexts):
+            return keys.expanded()
         assert isinstance(keys, StringKeys)
         try:
             texts = Texts.of_host(self.backend, keys.values)
@@ -72,12 +74,18 @@ class TextTable(IdTable):
         return texts if keys.codes is None else texts.rows(self.backend.asarray(keys.codes))
 
     def start_match(self, src: Keys, dst: Keys, dtype: np.dtype) -> tuple[Array, Array] | None:
-        if not (isinstance(src, Texts) and isinstance(dst, Texts)):
+        if isinstance(src, StringKeys) or isinstance(dst, StringKeys):
             return None
-        columns: tuple[Array, Array] = self._kernels.start_match(
-            self.backend, self.table, self.held(), HASH_MASK, [src, dst], dtype, self.scratch
+        codes = [keys.codes if isinstance(keys, CodedTexts) and keys.repeats else None for keys in (src, dst)]
+        parts = [
+            self._on_device("", keys) if chosen is None else keys.values
+            for keys, chosen in zip((src, dst), codes, strict=True)
+        ]
+        found = self._kernels.start_match(self.backend, self.table, self.held(), HASH_MASK, parts, dtype, self.scratch)
+        first, second = (
+            numbers if chosen is None else numbers[chosen] for numbers, chosen in zip(found, codes, strict=True)
         )
-        return columns
+        return first, second
 
     def match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> Match:
         backend, kernels = self.backend, self._kernels

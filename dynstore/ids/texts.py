@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Texts", "cudf_texts"]
+__all__ = ["CodedTexts", "Texts", "cudf_texts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,34 @@ class Texts:
             else:
                 found[:] = [data[start:end].decode() for start, end in pairwise(bounds)]
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class CodedTexts:
+    """Rows of a dictionary of strings: row ``i`` holds ``values[codes[i]]``.
+
+    Attributes
+    ----------
+    values : Texts
+        Distinct; some may have no row.
+    codes : array, shape (B,), int64
+    """
+
+    values: Texts
+    codes: Array
+
+    @property
+    def shape(self) -> tuple[int]:
+        return (int(self.codes.shape[0]),)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the dictionary is shorter than the column."""
+        return self.values.shape[0] < self.shape[0]
+
+    def expanded(self) -> Texts:
+        """Return the strings of the rows."""
+        return self.values.rows(self.codes)
 
 
 def cudf_texts() -> Any:

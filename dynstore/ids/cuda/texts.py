@@ -303,17 +303,16 @@ def start_match(
 
     In ``scratch``, valid until the next call with it.
     """
-    count = parts[0].shape[0]
-    room = with_room(count)
+    counts = [part.shape[0] for part in parts]
     numbers = scratch.take(
         backend, "look-up", table.cells.nbytes, _Numbers,
-        ((RECORD_SIZE, np.int64), (0, np.int64), (room, dtype), (room, dtype)),
+        ((RECORD_SIZE, np.int64), (0, np.int64), *((with_room(count), dtype) for count in counts)),
     )  # fmt: skip
     k_match_texts.launch(
-        2 * count, table.cells, *text_arrays(names), table.shift, table.seed, hash_mask, *text_arrays(parts[0]),
+        sum(counts), table.cells, *text_arrays(names), table.shift, table.seed, hash_mask, *text_arrays(parts[0]),
         *text_arrays(parts[1]), 0, 0, numbers.packed,
     )  # fmt: skip
-    return numbers.first[:count], numbers.second[:count]
+    return numbers.first[: counts[0]], numbers.second[: counts[1]]
 
 
 def match_texts(

@@ -21,7 +21,7 @@ from dynstore.cuda.compiler import around_launches
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.ids.columns import read_keys
-from dynstore.ids.texts import Texts
+from dynstore.ids.texts import CodedTexts, Texts
 
 ON_GPU = "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "")
 INT32, INT64, STRING = 3, 4, 23
@@ -150,7 +150,9 @@ def test_a_column_without_bytes(stand_in: None, values: list[str]) -> None:
 
 def test_categories_are_read_as_their_rows(stand_in: None) -> None:
     texts = _Series(pd.Categorical(SOME, categories=["z", *sorted(set(SOME))]))
-    assert read_keys("test", get_backend("cuda-sim"), "ids", texts).to_host().tolist() == SOME
+    keys = read_keys("test", get_backend("cuda-sim"), "ids", texts)
+    assert isinstance(keys, CodedTexts)
+    assert keys.expanded().to_host().tolist() == SOME
     with pytest.raises(InputError, match="insert_edges: `src` has a null at row 1; wanted none"):
         read_keys("insert_edges", get_backend("cuda-sim"), "src", _Series(["a", None]))
 
@@ -184,6 +186,36 @@ def test_an_update_with_strings_on_the_device_copies_none_to_the_host(
     assert kernels[-1] == "k_enter_texts"
     own = ["k_match_texts", "k_copy_texts", "k_rank_texts", "k_leave_ranks", "k_number_rows", "k_enter_texts"]
     assert [name for name in both("insert_edges", new + 5) if name in own] == own
+
+
+def test_of_known_categories_each_is_looked_up_once(stand_in: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    names, rng = [f"n{number}" for number in range(9)], np.random.default_rng(8)
+    graph, twin = (DynamicGraph(renumber=True, device=device) for device in ("cuda-sim", "cpu"))
+    kernels = graph.backend.kernels("dynstore.ids", "texts")
+    looked_up: list[list[int]] = []
+    start = kernels.start_match
+
+    def counting(backend: Any, table: Any, held: Any, mask: int, parts: Any, *others: Any) -> Any:
+        looked_up.append([part.shape[0] for part in parts])
+        return start(backend, table, held, mask, parts, *others)
+
+    monkeypatch.setattr(kernels, "start_match", counting)
+
+    def both(update: str, src: np.ndarray, dst: np.ndarray) -> None:
+        given = [[names[row] for row in column] for column in (src, dst)]
+        categories = pd.Categorical(given[0], categories=[*names, "in no row"])
+        report = getattr(graph, update)((_Series(categories), _Series(given[1])))
+        assert report[:5] == getattr(twin, update)((categories, given[1]))[:5]
+        assert graph.vertex_ids().tolist() == twin.vertex_ids().tolist()
+        assert graph.edge_table().equals(twin.edge_table())
+
+    both("insert_edges", *rng.integers(0, 8, (2, 60)))
+    for size in (20, 5):  # a batch may be shorter than its dictionary
+        both("insert_edges", *rng.integers(0, 8, (2, size)))
+        both("delete_edges", *rng.integers(0, 8, (2, size)))
+    assert looked_up == [[10, 20], [10, 20], [5, 5], [5, 5]]
+    both("insert_edges", np.arange(9), np.full(9, 8))
+    assert graph.number_of_vertices() == 9, "a category that no row has is no vertex"
 
 
 def test_strings_become_a_column_of_cudf(stand_in: None) -> None:
@@ -278,8 +310,8 @@ def test_cudf_strings_are_read_where_they_are(cudf: Any) -> None:
         (series.astype("category"), SOME),
     ):
         keys = read_keys("test", get_backend("cuda"), "ids", column)
-        assert isinstance(keys, Texts)
-        assert keys.to_host().tolist() == wanted
+        texts = keys.expanded() if isinstance(keys, CodedTexts) else keys
+        assert texts.to_host().tolist() == wanted
     for column in (cudf.Series(["a", None]), cudf.Series(["a", None]).astype("category")):
         with pytest.raises(InputError, match="`ids` has a null at row 1"):
             read_keys("test", get_backend("cuda"), "ids", column)
