@@ -341,6 +341,8 @@ def match_texts(
     totals = mailbox.read(backend, ticket)
     count, unknown = totals[NEW], totals[UNKNOWN]
     rows = Scattered(places[:unknown], slots[:unknown], new_rows[:count], new_slots[:count], new_starts[:count], seen)
+    if not count:
+        return NewTexts(columns, Texts.nothing(backend), rows)
     ends, chars = backend.empty_arena((count, np.int64), (totals[SIZE], np.uint8))
     k_copy_texts.launch_warps(count, *both, rows.new_rows, rows.new_starts, ends, chars)
     return NewTexts(columns, Texts(backend, rows.new_starts, ends, chars), rows)
