@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -209,6 +210,33 @@ def test_the_host_reads_each_string_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(2):
         assert graph.vertex_ids().tolist()[-1] == "new"
     assert read == [1, 40, 1]
+
+
+def test_a_column_for_frames_is_made_once_until_there_are_new_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list stands in for the column of cuDF."""
+    made: list[int] = []
+
+    def make_column(texts: Texts) -> list[str]:
+        made.append(texts.shape[0])
+        return texts.to_host().tolist()
+
+    def make_series(_: Backend, column: list[str], numbers: Any) -> np.ndarray:
+        chosen = range(len(column)) if numbers is None else numbers.tolist()
+        return np.array([None if number < 0 else column[number] for number in chosen], dtype=object)
+
+    stand_in = SimpleNamespace(make_column=make_column, make_series=make_series)
+    monkeypatch.setattr(text_table, "cudf_texts", lambda: stand_in)
+    monkeypatch.setattr(TextTable, "gives_columns", lambda self, library: True)
+    graph = DynamicGraph(renumber=True, device=DEVICE, directed=False, frames="pandas")
+    graph.insert_edges((["b", "c"], ["a", "b"]))
+    graph.insert_edges((["c"], ["a"]))
+    frames = graph.edge_table(), graph.degree(), graph.k_hop("a", 1), graph.degree(["c", "a"])
+    assert made == [3]
+    assert sorted(frames[0].itertuples(index=False, name=None)) == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert [frame["vertex"].tolist() for frame in frames[1:]] == [["b", "a", "c"], ["a", "b", "c"], ["c", "a"]]
+    graph.insert_vertices(["0"])
+    assert graph.degree()["vertex"].tolist() == ["b", "a", "c", "0"]
+    assert made == [3, 4]
 
 
 def test_a_table_counts_its_strings_memory() -> None:
