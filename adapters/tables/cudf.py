@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_cudf"]
 
+ENDS = ("source", "destination")
 MAX_ROWS = int(np.iinfo(np.int32).max)
 
 
@@ -103,7 +104,7 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
     pylibcudf = require("to_cudf", "pylibcudf")
     columns = {}
     for name, array in table.columns.items():
-        if category is not None and name != "weight":
+        if category is not None and name in ENDS:
             codes = np.min_scalar_type(len(category.categories))
             array = array.view(codes) if array.dtype.itemsize == codes.itemsize else array.astype(codes)
         column = pylibcudf.Column.from_cuda_array_interface(_Lent(array))
@@ -125,8 +126,8 @@ def _with_categories(cudf: Any, frame: Any, columns: dict[str, Any], category: A
     """
     try:
         create = require("to_cudf", "cudf.core.column").ColumnBase.create
-        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
-        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
+        named = {name: create(columns[name], category) for name in ENDS}
+        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name not in ENDS}
         return cudf.DataFrame._from_data(named | kept)
     except (AttributeError, MissingDependencyError, TypeError):
         ids = cudf.Series(category.categories)
@@ -136,7 +137,7 @@ def _with_categories(cudf: Any, frame: Any, columns: dict[str, Any], category: A
         found = ids.take(numbers.fillna(0).astype("int64")).reset_index(drop=True)
         return found.where(there).astype(category)
 
-    made = {name: frame[name] if name == "weight" else convert(frame[name]) for name in columns}
+    made = {name: convert(frame[name]) if name in ENDS else frame[name] for name in columns}
     return cudf.DataFrame(made)
 
 
