@@ -42,6 +42,7 @@ SUITES = {
     "gpma": "The experiments of the GPMA paper.",
     "graphvine": "The experiments of the GraphVine paper.",
     "id-costs": "Updates under vertex ids of any kind, beside plain numbers.",
+    "id-ratios": "Updates and a search under ids of a map, beside the same graph without one.",
     "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
     "lpma": "The experiments of the LPMA paper.",
     "slab-hash": "The experiments of the slab hash paper.",

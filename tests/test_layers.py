@@ -103,6 +103,7 @@ BY_NAME = {
     "graph.conversions": "adapters",
     "graph.neighborhoods": "algorithms",
     "graph.tracked": "algorithms",
+    "ids.texts": "adapters",
     "stores": "stores",
 }
 # layer whose types the layers below may name: they are handed a backend, and import none

@@ -232,7 +232,8 @@ class LiveGraph(LiveViews):
         if isinstance(ids, np.ndarray):  # strings, or a graph on the host
             ends = tuple(require(CALLER, "cupy").asnumpy(column) for column in ends)
         if shown.strings is not None:
-            ends = tuple(shown.strings[column] for column in ends)
+            strings = shown.strings_on_host()
+            ends = tuple(strings[column] for column in ends)
         twin.insert_edges(ends if weights is None else (*ends, weights))
         if G.number_of_vertices():
             twin.insert_vertices(ids)

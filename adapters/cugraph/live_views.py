@@ -11,7 +11,7 @@ from dynstore.adapters.cugraph.engines import Declined, chosen_engine
 from dynstore.adapters.cugraph.own import run_own_degrees
 from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
-from dynstore.adapters.cugraph.shown import shown_ids
+from dynstore.adapters.cugraph.shown import STRING, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, LimitError
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "LiveViews", "expand_rows"]
 
 CALLER = "cugraph.Graph"
-# The type in which cuGraph shows strings.
-STRING = "string"
 # The rows of an adjacency list: cuGraph counts them in int32.
 MAX_ROWS = np.iinfo(np.int32).max
 
@@ -181,7 +179,7 @@ class LiveViews:
         if not self.dynamic_graph.is_weighted():
             return np.asarray(super().to_numpy_array())  # type: ignore[misc]  # which raises
         rows, on_host = packed_rows(self.dynamic_graph), require(CALLER, "cupy").asnumpy
-        shown = on_host(rows.ids.number_map) if rows.ids.strings is None else rows.ids.strings
+        shown = on_host(rows.ids.number_map) if rows.ids.strings is None else rows.ids.strings_on_host()
         places = np.empty(shown.shape[0], np.int64)
         places[np.argsort(shown, kind="stable")] = np.arange(shown.shape[0])
         matrix = np.zeros((shown.shape[0], shown.shape[0]))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.adapters.cugraph.engines import Declined
-from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
+from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, last_call, note_call
 from dynstore.algorithms.centrality.api import measure_rows
@@ -334,8 +334,8 @@ def _ids(G: DynamicGraph, shown: ShownIds, rows: Array | None) -> Any:
         return G.backend.xp.where(rows < 0, -1, shown.number_map[rows])
     cudf = require(CALLER, "cudf")
     if rows is None:
-        return cudf.Series(shown.strings)
-    return cudf.Series(G.ids.of(rows, G.number_of_vertices())).fillna("-1")
+        return cudf.Series(shown.strings).astype(STRING)
+    return cudf.Series(G.ids.column(G.number_of_vertices(), "cudf", rows)).astype(STRING).fillna("-1")
 
 
 # cuGraph's name -> the function, and its signature.

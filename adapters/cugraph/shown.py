@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.typing import Array
 
-__all__ = ["ShownIds", "shown_ids"]
+__all__ = ["STRING", "ShownIds", "shown_ids"]
 
 CALLER = "cuGraph"
+# The type in which cuGraph shows strings.
+STRING = "string"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -27,15 +29,20 @@ class ShownIds:
     ----------
     number_map : CuPy array, shape (V,), int32 or int64
         The integer that cuGraph shows for each row: the id or, for strings, the row's number.
-    strings : numpy.ndarray of str, shape (V,), or None
+    strings : cudf.Series or, for a graph on the host, numpy.ndarray, shape (V,), or None
         The strings that the numbers stand for.
     renumbered : bool
         Whether ``number_map`` differs from 0 .. V-1.
     """
 
     number_map: Array
-    strings: np.ndarray | None
+    strings: Any
     renumbered: bool
+
+    def strings_on_host(self) -> np.ndarray:
+        """Return the strings, of which there are some, as Python's, shape (V,)."""
+        strings = self.strings
+        return strings if isinstance(strings, np.ndarray) else np.array(strings.to_arrow().to_pylist(), dtype=object)
 
 
 def shown_ids(G: DynamicGraph) -> ShownIds:
@@ -47,9 +54,10 @@ def _read(G: DynamicGraph) -> ShownIds:
     cupy, num_vertices = require(CALLER, "cupy"), G.number_of_vertices()
     if not G.is_renumbered():
         return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), None, False)
+    if G.ids.kind == "string":
+        strings = G.ids.column(num_vertices, "cudf")
+        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), strings, False)
     ids = G.vertex_ids()
-    if ids.dtype.kind not in "iu":
-        return ShownIds(cupy.arange(num_vertices, dtype=G.vertex_dtype), ids, False)
     # cuGraph needs ids and row numbers of one type; ids beyond int32 make both int64.
     highest = int(ids.max()) if num_vertices else 0
     dtype = G.vertex_dtype if highest < np.iinfo(np.int32).max else np.dtype(np.int64)

@@ -66,7 +66,7 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
     library : str
         The library's name; each library has its own ids.
     make : callable
-        Makes them from ``G.vertex_ids()``. The result must not refer to the graph, and must not be written to.
+        Makes them from the graph's ids. The result must not refer to the graph, and must not be written to.
     """
     # If numbers are reused, an update may change a number's id without changing V.
     version = G.version if G.ids.reuse_ids else None

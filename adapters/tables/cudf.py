@@ -12,7 +12,7 @@ import numpy as np
 
 from dynstore.adapters.libraries import require
 from dynstore.adapters.tables.columns import gapped_columns, kept_ids
-from dynstore.errors import InputError, LimitError
+from dynstore.errors import InputError, LimitError, MissingDependencyError
 from dynstore.input.forms import GAPS_MARK
 from dynstore.input.frames import make_frame
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["to_cudf"]
 
+ENDS = ("source", "destination")
 MAX_ROWS = int(np.iinfo(np.int32).max)
 
 
@@ -43,7 +44,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
     cudf.DataFrame
         With ``renumber=True``, the vertices of the frame with gaps are categories. Their codes are the store's numbers,
         without a copy if cuDF's codes are as wide (int32 numbers, more than 65,535 vertices; else the codes are
-        converted). Only the ids, shape (V,), are copied, on the GPU; strings go there once until there are new ids.
+        converted). Only the ids, shape (V,), are copied, on the GPU.
         Without gaps the vertices are plain ids.
         With gaps, it is marked (in ``attrs``, which cuDF passes on) so that ``insert_edges`` skips the gaps, and keeps
         a pin. While it or anything that shares its columns lives, the graph's next update writes to other memory, which
@@ -70,7 +71,7 @@ def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
         hint = "" if compact else "; to_cudf(compact=True) leaves the gaps out"
         raise LimitError(f"to_cudf: {rows} rows; a cuDF column has at most {MAX_ROWS}{hint}")
     if compact or not rows:
-        frame: Any = make_frame(G.backend, G.edge_columns(), "cudf")
+        frame: Any = make_frame(G.backend, G.frame_columns("cudf"), "cudf")
         if not compact:
             frame.attrs[GAPS_MARK] = True
         return frame
@@ -92,8 +93,8 @@ def _category(cudf: Any, G: DynamicGraph) -> Any:
     """Return the type of columns whose codes are row numbers; the frame owns its ids."""
 
     def make() -> Any:
-        ids = G.vertex_ids()
-        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)  # strings are on the host
+        ids = G.ids.column(G.number_of_vertices(), "cudf")
+        return cudf.Series(ids.tolist() if isinstance(ids, np.ndarray) else ids)
 
     return cudf.CategoricalDtype(categories=kept_ids(G, "cudf", make).copy(deep=True))
 
@@ -103,7 +104,7 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
     pylibcudf = require("to_cudf", "pylibcudf")
     columns = {}
     for name, array in table.columns.items():
-        if category is not None and name != "weight":
+        if category is not None and name in ENDS:
             codes = np.min_scalar_type(len(category.categories))
             array = array.view(codes) if array.dtype.itemsize == codes.itemsize else array.astype(codes)
         column = pylibcudf.Column.from_cuda_array_interface(_Lent(array))
@@ -112,13 +113,32 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
         columns[name] = column
     frame = cudf.DataFrame.from_pylibcudf(pylibcudf.Table(list(columns.values())), {"columns": list(columns)})
     if category is not None:
-        create = require("to_cudf", "cudf.core.column").ColumnBase.create
-        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
-        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
-        frame = cudf.DataFrame._from_data(named | kept)
+        frame = _with_categories(cudf, frame, columns, category)
     if not _guard(frame):
         return frame.copy(deep=True)
     return frame
+
+
+def _with_categories(cudf: Any, frame: Any, columns: dict[str, Any], category: Any) -> Any:
+    """Return a frame of row numbers, made of ``columns``, as one of categories.
+
+    Only names that cuDF keeps to itself (those of 26.10) do that without a copy. Another cuDF copies.
+    """
+    try:
+        create = require("to_cudf", "cudf.core.column").ColumnBase.create
+        named = {name: create(columns[name], category) for name in ENDS}
+        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name not in ENDS}
+        return cudf.DataFrame._from_data(named | kept)
+    except (AttributeError, MissingDependencyError, TypeError):
+        ids = cudf.Series(category.categories)
+
+    def convert(numbers: Any) -> Any:
+        there = numbers.notna()
+        found = ids.take(numbers.fillna(0).astype("int64")).reset_index(drop=True)
+        return found.where(there).astype(category)
+
+    made = {name: convert(frame[name]) if name in ENDS else frame[name] for name in columns}
+    return cudf.DataFrame(made)
 
 
 def _guard(frame: Any) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.algorithms.inputs import read_vertices
+from dynstore.algorithms.inputs import read_vertices, to_ids
 from dynstore.algorithms.native import run_native
 from dynstore.algorithms.traversal.api import search_hops
 from dynstore.arguments import check_integer
@@ -30,8 +30,5 @@ def k_hop(G: DynamicGraph, vertices: Any, k: int) -> Frame:
     found = run_native(G, "bfs", sources, limit, False)
     distances, _ = search_hops(G, sources, limit, False) if found is None else found
     rows = G.backend.xp.nonzero(distances != unreached)[0]
-    ids, distances = G.ids.of(rows.astype(G.vertex_dtype), G.number_of_vertices()), distances[rows]
-    if G.is_renumbered():  # rows are in the order of their numbers
-        order = ids.argsort()
-        ids, distances = ids[order], distances[G.backend.asarray(order)]
-    return make_frame(G.backend, {"vertex": ids, "distance": distances}, G.frames)
+    rows = G.ids.by_id(rows.astype(G.vertex_dtype), G.number_of_vertices())
+    return make_frame(G.backend, {"vertex": to_ids(G, rows), "distance": distances[rows]}, G.frames)

@@ -298,10 +298,11 @@ class Neighborhoods(Queries):
             return sum(self._row_count(number, transposed) for transposed in orientations)
         numbers = None if vertices is None else self.ids.numbers_of(caller, vertices, num_vertices)
         degrees = reduce(add, [self.row_lengths(transposed) for transposed in orientations])
+        library = frame_library(self.backend, self.frames)
         if numbers is None:
-            ids = self.ids.column(num_vertices, frame_library(self.backend, self.frames))
+            ids = self.ids.column(num_vertices, library)
             return make_frame(self.backend, {"vertex": ids, "degree": degrees}, self.frames)
-        ids = self.ids.of(numbers.astype(self.vertex_dtype), num_vertices)
+        ids = self.ids.column(num_vertices, library, numbers.astype(self.vertex_dtype))
         return make_frame(self.backend, {"vertex": ids, "degree": degrees[numbers]}, self.frames)
 
     def _lacks_in_edges(self, transposed: bool) -> bool:

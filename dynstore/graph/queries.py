@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.errors import StaleSnapshotError
-from dynstore.input.frames import make_frame
+from dynstore.input.frames import frame_library, make_frame
 from dynstore.snapshot import GapCSR
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Queries:
         frame
             Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
         """
-        return make_frame(self.backend, self.edge_columns(), self.frames)
+        return make_frame(self.backend, self.frame_columns(frame_library(self.backend, self.frames)), self.frames)
 
     def edge_columns(self) -> dict[str, Array]:
         """Return the edges as new arrays, sorted by source and destination.
@@ -327,12 +327,15 @@ class Queries:
             if src.shape[0]:
                 yield self._columns_of(src, dst, weights)
 
-    def _columns_of(self, src: Array, dst: Array, weights: Array | None) -> dict[str, Array]:
+    def frame_columns(self, library: str) -> dict[str, Any]:
+        """Return :meth:`edge_columns` for a frame of a library: strings are in a form of its own."""
+        return self._columns_of(*self._numbered_edges(once=not self._directed), library)
+
+    def _columns_of(
+        self, src: Array, dst: Array, weights: Array | None, library: str | None = None
+    ) -> dict[str, Array]:
         """Return edges as named columns of ids."""
-        if self.ids.renumbered:
-            src, dst = (self.ids.of(numbers, self.number_of_vertices()) for numbers in (src, dst))
-            if not self._directed:
-                src, dst = self._in_order(src, dst)
+        src, dst = self.ids.ends(src, dst, self.number_of_vertices(), not self._directed, library)
         columns = {"source": src, "destination": dst}
         if weights is not None:
             columns["weight"] = weights
@@ -342,9 +345,3 @@ class Queries:
         names = source, destination, None
         columns = self.ids.find_edges(caller, edges, names, None, self.number_of_vertices())
         return self._out.look_up(columns.src, columns.dst)
-
-    def _in_order(self, src: Array, dst: Array) -> tuple[Array, Array]:
-        """Return the lower and the higher id of each pair."""
-        turned = src > dst
-        xp = np if isinstance(src, np.ndarray) else self.backend.xp  # strings are on the host
-        return xp.where(turned, dst, src), xp.where(turned, src, dst)

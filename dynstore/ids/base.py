@@ -105,6 +105,11 @@ class VertexIds(ABC):
         self.dtype = dtype
         self.max_vertices = max_vertices
 
+    @property
+    def kind(self) -> str:
+        """What ids are, "integer" or "string"."""
+        return "integer"
+
     @abstractmethod
     def plan_edges(
         self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int,
@@ -197,6 +202,26 @@ class VertexIds(ABC):
     def column(self, num_vertices: int, library: str, numbers: Array | None = None) -> Any:
         """Return ids as a column of a frame of a library: of all vertices, or as :meth:`of` does."""
         return self.all(num_vertices) if numbers is None else self.of(numbers, num_vertices)
+
+    def ends(
+        self, src: Array, dst: Array, num_vertices: int, once: bool, library: str | None = None
+    ) -> tuple[Any, Any]:
+        """Return the ids of edges' ends: arrays or, for frames of a library, what :meth:`column` returns.
+
+        ``once``: an edge is undirected; the lower id comes first.
+        """
+        low, high = (self.of(numbers, num_vertices) for numbers in (src, dst))
+        if not once or not self.renumbered:
+            return low, high
+        turned = low > high
+        xp = np if isinstance(low, np.ndarray) else self.backend.xp  # strings are on the host
+        return xp.where(turned, high, low), xp.where(turned, low, high)
+
+    def by_id(self, numbers: Array, num_vertices: int) -> Array:
+        """Return numbers of distinct vertices in ascending order of the ids."""
+        if not self.renumbered:
+            return self.backend.xp.sort(numbers)
+        return numbers[self.backend.asarray(self.of(numbers, num_vertices).argsort())]
 
     def number_of(self, caller: str, vertex: Any, num_vertices: int) -> int:
         """Return the number of one vertex.

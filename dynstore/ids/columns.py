@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError
+from dynstore.ids.texts import cudf_texts
 from dynstore.input.columns import read_integers, read_weights
-from dynstore.input.forms import split_columns
+from dynstore.input.forms import on_gpu, split_columns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -64,7 +65,7 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
 
     Returns
     -------
-    array, shape (B,), on the device; or StringKeys
+    array, shape (B,), on the device; StringKeys; or, for a column of cuDF and a graph on CUDA, Texts or CodedTexts
         Integers keep their dtype, and may be negative: the look-up finds negative ones.
 
     Raises
@@ -72,21 +73,24 @@ def read_keys(caller: str, backend: Backend, name: str, column: Any) -> Keys:
     InputError
         Naming the column and the first bad row: a null, or what is neither integer nor string.
     """
+    if type(column) is backend.xp.ndarray and column.ndim == 1 and column.dtype.kind in "iu":
+        return column
     if isinstance(column, str):
         column = [column]
     elif isinstance(column, int | np.integer) and not isinstance(column, bool):
         column = [int(column)]
     elif np.isscalar(column):
         raise InputTypeError(f"{caller}: got {column!r}; a vertex is an integer or a string")
+    column = on_gpu(backend, column)
     strings = _read_strings(caller, backend, name, column)
     return read_integers(caller, backend, name, column) if strings is None else strings
 
 
 def _read_strings(caller: str, backend: Backend, name: str, column: Any) -> Any:
     """Read a column of strings, or of categories of any kind; None for all else."""
-    if type(column) is backend.xp.ndarray and column.dtype.kind in "iu":
-        return None
     if type(column).__module__.startswith("cudf.") and _is_cudf_text(column):
+        if backend.family == "cuda":
+            return cudf_texts().read_texts(caller, backend, name, column)
         column = column.to_arrow()
     if hasattr(getattr(column, "dtype", None), "pyarrow_dtype"):  # pandas over Arrow's memory
         column = getattr(column, "array", column).__arrow_array__()

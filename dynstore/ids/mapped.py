@@ -15,7 +15,9 @@ from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
-from dynstore.ids.tables import IdTable, Match, StringTable, make_table
+from dynstore.ids.tables import IdTable, IntegerTable, Match, StringTable
+from dynstore.ids.text_table import TextTable
+from dynstore.ids.texts import CodedTexts, Texts
 from dynstore.input.columns import Bounds, EdgeColumns
 
 if TYPE_CHECKING:
@@ -50,6 +52,10 @@ class MappedIds(VertexIds):
         self._table: IdTable | None = None
         # Which numbers belong to deleted vertices, bool, shape (V or less,); None if there are none.
         self._gone: Array | None = None
+
+    @property
+    def kind(self) -> str:
+        return "integer" if self._table is None else self._table.kind
 
     # ------------------------------------------------------------------ updates
 
@@ -97,7 +103,7 @@ class MappedIds(VertexIds):
         if table is not None:
             order = table.order(degrees)
             fresh = table.empty_twin()
-            fresh.plan_write(table.take(table.all(), order), numbers, num_vertices, False)()
+            fresh.plan_write(table.take(table.held(), order), numbers, num_vertices, False)()
         ranks = backend.empty(num_vertices, self.dtype)
         ranks[order] = numbers
         gone = None if self._gone is None else self._flags(num_vertices)[order]
@@ -244,9 +250,22 @@ class MappedIds(VertexIds):
             return False
 
     def column(self, num_vertices: int, library: str, numbers: Array | None = None) -> Any:
-        if isinstance(self._table, StringTable) and library == "pandas":
-            return self._table.series(numbers)
-        return super().column(num_vertices, library, numbers)
+        return self.backend.empty(0, np.int64) if self._table is None else self._table.column(library, numbers)
+
+    def ends(
+        self, src: Array, dst: Array, num_vertices: int, once: bool, library: str | None = None
+    ) -> tuple[Any, Any]:
+        table = self._table
+        if not isinstance(table, TextTable) or library is None or not table.gives_columns(library):
+            return super().ends(src, dst, num_vertices, once, library)
+        if once:
+            src, dst = table.in_order(src, dst)
+        return table.column(library, src), table.column(library, dst)
+
+    def by_id(self, numbers: Array, num_vertices: int) -> Array:
+        if isinstance(self._table, TextTable):
+            return self._table.by_id(numbers)
+        return super().by_id(numbers, num_vertices)
 
     def all(self, num_vertices: int) -> Array:
         return self.backend.empty(0, np.int64) if self._table is None else self._table.all().copy()
@@ -269,7 +288,7 @@ class MappedIds(VertexIds):
         if ids is None or not ids.shape[0]:
             return _nothing
         count = int(ids.shape[0])
-        table = make_table(self.backend, "string" if ids.dtype == object else "integer")
+        table = _make_table(self.backend, "string" if ids.dtype == object else "integer")
         write = table.plan_write(ids, self.backend.xp.arange(count, dtype=np.int64), count, False)
 
         def commit() -> None:
@@ -287,9 +306,10 @@ class MappedIds(VertexIds):
     def _start_match(self, keys: KeyColumns) -> EdgeColumns | None:
         """Return edges as numbers that a kernel is still writing, -1 for unknown ids; None if the host has to wait."""
         usual = self._gone is None and self.dtype == np.int32
-        if self._table is None or not usual or not keys.src.shape[0]:
+        table = self._table
+        if table is None or not usual or not keys.src.shape[0] or not table.kind == _kind(keys.src) == _kind(keys.dst):
             return None
-        columns = self._table.start_match(keys.src, keys.dst, self.dtype)
+        columns = table.start_match(keys.src, keys.dst, self.dtype)
         return None if columns is None else EdgeColumns(columns[0], columns[1], keys.weights, None)
 
     def _match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
@@ -297,13 +317,25 @@ class MappedIds(VertexIds):
         table = self._table
         for name, keys in zip(names, parts, strict=True):
             if keys.shape[0]:
-                kind = "string" if isinstance(keys, StringKeys) else "integer"
-                table = table or make_table(self.backend, kind)
+                kind = _kind(keys)
+                table = table or _make_table(self.backend, kind)
                 if table.kind != kind:
                     raise InputTypeError(f"{caller}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
-        table = table or make_table(self.backend, "integer")
+        table = table or _make_table(self.backend, "integer")
         parts = [keys if keys.shape[0] else table.no_keys() for keys in parts]
         return table, table.match(caller, names, parts, dtype)
+
+
+def _kind(keys: Keys) -> str:
+    """Return the kind of a column of ids."""
+    return "string" if isinstance(keys, StringKeys | Texts | CodedTexts) else "integer"
+
+
+def _make_table(backend: Backend, kind: str) -> IdTable:
+    """Make an empty table of "integer" or "string" ids."""
+    if kind == "integer":
+        return IntegerTable(backend)
+    return TextTable(backend) if backend.family == "cuda" else StringTable(backend)
 
 
 def _nothing() -> None:

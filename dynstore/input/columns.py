@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.errors import InputError, InputTypeError, LimitError, type_name
-from dynstore.input.forms import is_frame, split_columns
+from dynstore.input.forms import is_frame, on_gpu, split_columns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -169,7 +169,7 @@ def _to_array(caller: str, backend: Backend, name: str, column: Any) -> Array:
         return column
     if is_frame(column):
         raise InputTypeError(f"{caller}: `{name}` is a {type_name(column)}; wanted one column")
-    column = _open_dlpack(column)
+    column = _open_dlpack(on_gpu(backend, column))
     try:
         array = _read_array(caller, backend, name, column)
     except (InputError, MemoryError):

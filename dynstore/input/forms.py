@@ -24,6 +24,7 @@ __all__ = [
     "column_names",
     "find_weight",
     "is_frame",
+    "on_gpu",
     "open_edges",
     "split_columns",
     "take_rows",
@@ -200,13 +201,26 @@ def _hint(missing: list[str], labels: list[Any]) -> str:
 
 def bring_columns(caller: str, backend: Backend, edges: Any) -> Any:
     """Return edges opened (:func:`open_edges`); NumPy's integer ids in a tuple are copied to the GPU."""
-    edges = open_edges(caller, edges)
+    edges = open_edges(caller, on_gpu(backend, edges))
     if not isinstance(edges, tuple):
         return edges
     hosted = [column for column in edges[:2] if type(column) is np.ndarray]
     if not backend.on_gpu or not hosted:
         return edges
     return *(_bring(backend, column) for column in edges[:2]), *edges[2:]
+
+
+def on_gpu(backend: Backend, given: Any) -> Any:
+    """Return the cuDF object that a proxy of ``cudf.pandas`` stands for, if the graph is on the GPU; all else as it is.
+
+    Any other way to read a proxy copies it to the host. What cuDF cannot hold stays a proxy.
+    """
+    if not hasattr(type(given), "as_gpu_object") or backend.family != "cuda":
+        return given
+    try:
+        return given.as_gpu_object()
+    except Exception:  # cuDF has several for this
+        return given
 
 
 def _bring(backend: Backend, column: Any) -> Any:

@@ -13,7 +13,7 @@ from dynstore.errors import InputError, OutOfMemoryError
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = (
-    "algorithm_suite", "drop_in_suite", "first_calls", "floors", "id_costs", "kernel_times", "lpma_cycle",
+    "algorithm_suite", "drop_in_suite", "first_calls", "floors", "id_costs", "id_ratios", "kernel_times", "lpma_cycle",
     "results_page",
 )  # fmt: skip
 MODULES = [

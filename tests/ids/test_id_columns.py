@@ -126,9 +126,3 @@ def test_empty_columns_of_any_kind_suit_any_graph() -> None:
             assert graph.has_edges((nothing, nothing)).shape == (0,)
             graph.insert_vertices(nothing)
         assert graph.number_of_vertices() == 2
-
-
-def test_cudf_columns() -> None:
-    cudf = pytest.importorskip("cudf", reason="cuDF is not installed")
-    for column in (cudf.Series(TEXTS), cudf.Series(TEXTS, dtype="category")):
-        assert read_keys("test", get_backend("cuda"), "ids", column).rows(np.arange(5)).tolist() == TEXTS

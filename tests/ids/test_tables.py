@@ -17,10 +17,17 @@ from dynstore.testing.pair import Pair
 
 
 def _filled(backend: Backend, keys: list[int]) -> HashTable:
-    kernels = backend.kernels("dynstore.ids", "hash_table")
     table = HashTable.allocate(backend, len(keys))
-    kernels.insert_keys(backend, table, backend.asarray(keys, np.int64), backend.xp.arange(len(keys), dtype=np.int64))
+    _insert(backend, table, keys)
     return table
+
+
+def _insert(backend: Backend, table: HashTable, keys: list[int]) -> None:
+    """Number keys from 0 on."""
+    ids, numbers = backend.empty(len(keys), np.int64), backend.xp.arange(len(keys), dtype=np.int64)
+    kernels = backend.kernels("dynstore.ids", "hash_table")
+    kernels.insert_keys(backend, table, ids, backend.asarray(keys, np.int64), numbers)
+    assert backend.to_host(ids).tolist() == keys
 
 
 def _look_up(backend: Backend, table: HashTable, keys: list[int]) -> list[int]:
@@ -41,8 +48,7 @@ def test_a_chain_of_slots_goes_round_the_end(backend: Backend) -> None:
     kernels = backend.kernels("dynstore.ids", "hash_table")
     table = HashTable.allocate(backend, 1)
     keys = [key for key in range(60_000) if _home(key, table) == table.num_slots - 1][:5]
-    numbers = backend.xp.arange(5, dtype=np.int64)
-    kernels.insert_keys(backend, table, backend.asarray(keys, np.int64), numbers)
+    _insert(backend, table, keys)
     cells = backend.to_host(table.cells)[::2].tolist()
     assert sorted([cells[-1], *cells[:4]]) == keys
     assert _look_up(backend, table, keys) == [0, 1, 2, 3, 4]

@@ -22,11 +22,11 @@ __all__ = [
     "number_unknown",
     "remove_keys",
     "sort_ids",
-    "write_keys",
 ]
 
 # Keys taken side by side, so that their cache misses overlap.
 LANES = 64
+INT64 = np.dtype(np.int64)
 FACTOR = np.uint64(MULTIPLIER)
 HALF = np.uint64(32)
 
@@ -64,9 +64,10 @@ def _look_up(cells, shift, seed, keys, numbers):
 
 
 @njit(cache=True)
-def _insert(cells, shift, seed, keys, numbers):
+def _insert(cells, shift, seed, ids, keys, numbers):
     mask = cells.shape[0] // 2 - 1
     for i in range(keys.shape[0]):
+        ids[numbers[i]] = keys[i]
         if keys[i] >= 0:
             slot = find_home(keys[i], shift, seed)
             while cells[2 * slot] != EMPTY:
@@ -83,12 +84,6 @@ def _remove(cells, shift, seed, keys):
             while cells[2 * slot] != keys[i]:
                 slot = (slot + 1) & mask
             cells[2 * slot] = REMOVED
-
-
-@njit(cache=True)
-def _write(ids, keys, numbers):
-    for i in range(keys.shape[0]):
-        ids[numbers[i]] = keys[i]
 
 
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
@@ -129,27 +124,22 @@ def number_unknown(backend: Backend, unknown: Unknown, ids: Array, numbers: Arra
     """Give the rows of unknown keys the number at their key's place in ``ids``, which has all, ascending."""
     # A search in the sorted ids would take several times as long.
     table = HashTable.allocate(backend, ids.shape[0])
-    insert_keys(backend, table, ids, numbers)
-    found = look_up_keys(backend, table, unknown.keys, columns[0].dtype)
+    insert_keys(backend, table, np.empty_like(ids), ids, np.arange(ids.shape[0]))
+    found = numbers[look_up_keys(backend, table, unknown.keys, INT64)]
     split = np.searchsorted(unknown.places, columns[0].shape[0])
     columns[0][unknown.places[:split]] = found[:split]
     if len(columns) > 1:
         columns[1][unknown.places[split:] - columns[0].shape[0]] = found[split:]
 
 
-def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys that are distinct, absent and no more than the table takes; negative ones are skipped.
+def insert_keys(backend: Backend, table: HashTable, ids: Array, keys: Array, numbers: Array) -> None:
+    """Add keys that are distinct, absent and no more than the table takes, and write each to its place in ``ids``.
 
-    The caller counts them in ``table.filled``.
+    The table skips negative ones. The caller counts them in ``table.filled``.
     """
-    _insert(table.cells, table.shift, table.seed, keys, numbers)
+    _insert(table.cells, table.shift, table.seed, ids, keys, numbers)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
     """Remove keys that are distinct and present; negative ones are skipped."""
     _remove(table.cells, table.shift, table.seed, keys)
-
-
-def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
-    """Write each key to its number's place in ``ids``. Allocates nothing."""
-    _write(ids, keys, numbers)

@@ -8,6 +8,9 @@ import numpy as np
 
 from dynstore.cuda.block import d_claim
 from dynstore.cuda.compiler import SIMULATED, WARP, cuda, device, kernel
+from dynstore.cuda.control import declare
+from dynstore.cuda.grid import ARRIVALS
+from dynstore.cuda.mailbox import Mailbox, d_post_when_last
 from dynstore.cuda.warp import d_lane, d_sum_lanes
 from dynstore.ids.hash_table import EMPTY, LARGEST_KEY, MULTIPLIER, REMOVED, Unknown
 from dynstore.input.columns import as_signed
@@ -26,8 +29,11 @@ __all__ = [
     "number_unknown",
     "remove_keys",
     "sort_ids",
-    "write_keys",
 ]
+
+# Totals of a look-up: new keys, rows with an invalid key, rows with an unknown key.
+NEW, WRONG, UNKNOWN = declare("look-up", NEW=0, WRONG=1, UNKNOWN=2)
+RECORD_SIZE = ARRIVALS + 1
 
 FACTOR = np.uint64(MULTIPLIER)
 HALF = np.uint64(32)
@@ -90,13 +96,13 @@ def d_is_first(seen, shift, seed, key):
 
 @kernel
 def k_match_keys(
-    cells, shift, seed, first, second, seen_shift, first_numbers, second_numbers, seen, keys, places, new, record
-):
+    cells, shift, seed, first, second, seen_shift, ticket, first_numbers, second_numbers, seen, keys, places, new,
+    control, mailbox,
+):  # fmt: skip
     """One thread owns one row of two columns, the second after the first: write its number, -1 for an unknown key.
 
-    If ``seen`` has a length, unknown keys are listed in no order, with their rows, and each once in ``new``. ``record``
-    gets the numbers of new keys, of rows with an invalid key, and of rows with an unknown key: one atomic add a warp
-    for the first and the last, one a row for the second.
+    If ``seen`` has a length, unknown keys are listed in no order, with their rows, and each once in ``new``. The totals
+    in ``control`` take one atomic add a warp for NEW and UNKNOWN, one a row for WRONG. The last block posts them.
     """
     i = np.int64(cuda.grid(1))
     row = i - first.shape[0]
@@ -105,7 +111,7 @@ def k_match_keys(
     if row < second.shape[0]:
         key = np.int64(second[row]) if row >= 0 else np.int64(first[i])
         if key < 0 or key > LARGEST_KEY:
-            cuda.atomic.add(record, 1, 1)
+            cuda.atomic.add(control, WRONG, 1)
         else:
             number = d_look_up(cells, shift, seed, key)
             unknown = number < 0 and seen.shape[0] > 0
@@ -115,13 +121,15 @@ def k_match_keys(
             first_numbers[i] = number
     if unknown:
         is_first = d_is_first(seen, seen_shift, seed, key)
-    place = d_claim(record, 0, is_first)
+    place = d_claim(control, NEW, is_first)
     if is_first:
         new[place] = key
-    place = d_claim(record, 2, unknown)
+    place = d_claim(control, UNKNOWN, unknown)
     if unknown:
         keys[place] = key
         places[place] = i
+    if mailbox.shape[0] > 0:
+        d_post_when_last(control, mailbox, ticket, ARRIVALS)
 
 
 @kernel
@@ -151,14 +159,16 @@ def k_number_unknown(keys, places, ids, numbers, first_numbers, second_numbers):
 
 
 @kernel
-def k_insert_keys(cells, shift, seed, keys, numbers):
+def k_insert_keys(cells, shift, seed, ids, keys, numbers):
     """One thread owns one key, distinct and absent; it claims an EMPTY slot by a 64-bit compare and swap.
 
-    The slots of keys depend on the order of threads; the results of searches do not.
+    It also writes the key to its number's place in ``ids``. The slots of keys depend on the order of threads; the
+    results of searches do not.
     """
     i = cuda.grid(1)
     if i < keys.shape[0]:
         key, mask = keys[i], cells.shape[0] // 2 - 1
+        ids[numbers[i]] = key
         if key >= 0:
             slot = d_find_home(key, shift, seed)
             while cuda.atomic.cas(cells, 2 * slot, EMPTY, key) != EMPTY:
@@ -179,14 +189,6 @@ def k_remove_keys(cells, shift, seed, keys):
             cells[2 * slot] = REMOVED
 
 
-@kernel
-def k_write_keys(ids, keys, numbers):
-    """One thread owns one key and the place of its number."""
-    i = cuda.grid(1)
-    if i < keys.shape[0]:
-        ids[numbers[i]] = keys[i]
-
-
 def look_up_keys(backend: Backend, table: HashTable, keys: Array, dtype: np.dtype) -> Array:
     """Return the number of each key, -1 if it is not in the table; shape (B,), ``dtype``."""
     numbers = backend.empty(keys.shape[0], dtype)
@@ -202,16 +204,21 @@ def match_keys(
     lengths = [int(part.shape[0]) for part in parts]
     total = sum(lengths)
     num_seen = 1 << (2 * total - 1).bit_length() if total else 0
-    record, seen, keys, places, new, *columns = backend.empty_arena(
-        (3, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3, *((length, dtype) for length in lengths),
-        zeroed=2,
+    control, seen, keys, places, new, *columns = backend.empty_arena(
+        (RECORD_SIZE, np.int64), (num_seen, np.int64), *((total, np.int64),) * 3,
+        *((length, dtype) for length in lengths), zeroed=2,
     )  # fmt: skip
+    if not total:
+        return columns, Unknown(keys, places, new)
     first, second, first_numbers, second_numbers = _pair(parts, columns)
+    mailbox = Mailbox(backend)
+    ticket = mailbox.next_ticket()
     k_match_keys.launch(
-        total, table.cells, table.shift, table.seed, first, second, 65 - num_seen.bit_length(), first_numbers,
-        second_numbers, seen, keys, places, new, record,
+        total, table.cells, table.shift, table.seed, first, second, 65 - num_seen.bit_length(), ticket, first_numbers,
+        second_numbers, seen, keys, places, new, control, mailbox.words,
     )  # fmt: skip
-    num_new, num_wrong, num_unknown = backend.to_host(record).tolist()
+    totals = mailbox.read(backend, ticket)
+    num_new, num_wrong, num_unknown = totals[NEW], totals[WRONG], totals[UNKNOWN]
     return columns, None if num_wrong else Unknown(keys[:num_unknown], places[:num_unknown], new[:num_new])
 
 
@@ -243,19 +250,14 @@ def _pair(parts: list[Array], columns: list[Array]) -> tuple[Array, Array, Array
     )
 
 
-def insert_keys(backend: Backend, table: HashTable, keys: Array, numbers: Array) -> None:
-    """Add keys that are distinct, absent and no more than the table takes; negative ones are skipped.
+def insert_keys(backend: Backend, table: HashTable, ids: Array, keys: Array, numbers: Array) -> None:
+    """Add keys that are distinct, absent and no more than the table takes, and write each to its place in ``ids``.
 
-    The caller counts them in ``table.filled``.
+    The table skips negative ones. The caller counts them in ``table.filled``. Allocates nothing.
     """
-    k_insert_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, keys, numbers)
+    k_insert_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, ids, keys, numbers)
 
 
 def remove_keys(backend: Backend, table: HashTable, keys: Array) -> None:
     """Remove keys that are distinct and present; negative ones are skipped."""
     k_remove_keys.launch(keys.shape[0], table.cells, table.shift, table.seed, keys)
-
-
-def write_keys(backend: Backend, ids: Array, keys: Array, numbers: Array) -> None:
-    """Write each key to its number's place in ``ids``. Allocates nothing."""
-    k_write_keys.launch(keys.shape[0], ids, keys, numbers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.cuda.launch import Packed
-from dynstore.ids.cuda.hash_table import k_match_keys
+from dynstore.ids.cuda.hash_table import RECORD_SIZE, k_match_keys
 from dynstore.input.columns import as_signed
 from dynstore.stores.table.cuda.arguments import with_room
 
@@ -23,9 +23,9 @@ __all__ = ["start_match"]
 class _Numbers:
     """Columns of numbers that a look-up writes without a wait, and the arguments of its kernel."""
 
-    def __init__(self, _: Backend, record: Array, nothing: Array, first: Array, second: Array) -> None:
+    def __init__(self, _: Backend, control: Array, nothing: Array, first: Array, second: Array) -> None:
         self.first, self.second = first, second
-        self.packed = Packed(first, second, *[nothing] * 4, record)
+        self.packed = Packed(first, second, *[nothing] * 4, control, nothing)
 
 
 def start_match(
@@ -40,7 +40,7 @@ def start_match(
     room = with_room(count)
     numbers = scratch.take(
         backend, "look-up", table.cells.nbytes, _Numbers,
-        ((3, np.int64), (0, np.int64), (room, dtype), (room, dtype)),
+        ((RECORD_SIZE, np.int64), (0, np.int64), (room, dtype), (room, dtype)),
     )  # fmt: skip
-    k_match_keys.launch(2 * count, table.cells, table.shift, table.seed, first, second, 0, numbers.packed)
+    k_match_keys.launch(2 * count, table.cells, table.shift, table.seed, first, second, 0, 0, numbers.packed)
     return numbers.first[:count], numbers.second[:count]

@@ -93,6 +93,17 @@ def test_ids_go_to_cudf_once_and_each_frame_has_its_own(kind: str, monkeypatch: 
     assert made == [graph.number_of_vertices() - 1, graph.number_of_vertices()]
 
 
+def test_a_cudf_with_other_private_names_copies_the_ids() -> None:
+    """pandas, which has none of them, stands in for it."""
+    numbers = {"source": pd.array([0, None, 2], "Int32"), "destination": pd.array([2, None, 1], "Int32")}
+    frame = pd.DataFrame({**numbers, "weight": [0.5, None, 1.0]})
+    for ids in (["b", "a", "c"], [2**40, 5, 7]):
+        found = adapter._with_categories(pd, frame, dict.fromkeys(frame.columns), pd.CategoricalDtype(ids))
+        assert [str(found[name].dtype) for name in found.columns] == ["category", "category", "float64"]
+        assert found["source"].cat.categories.tolist() == ids
+        assert found.dropna().to_numpy().tolist() == [[ids[0], ids[2], 0.5], [ids[2], ids[1], 1.0]]
+
+
 # ---------------------------------------------------------------------- the frame
 
 
@@ -179,6 +190,23 @@ def test_ids_of_the_users_own_are_categories(cudf: Any, kind: str, directed: boo
         again = dynstore.DynamicGraph(device="cuda", renumber=True, directed=directed, weighted=True)
         assert again.insert_edges(table, weight="weight").inserted == len(wanted)
         assert again.has_edges(packed).all()
+
+
+@every_id
+@pytest.mark.parametrize("reuse_ids", [False, True])
+def test_a_changed_cudf_gives_the_same_frame(cudf: Any, kind: str, reuse_ids: bool, monkeypatch: Any) -> None:
+    graph, _ = named_graph(kind, "cuda", reuse_ids=reuse_ids, weighted=True)
+    wanted, require = graph.to_cudf().to_pandas(), adapter.require
+
+    def without_private_names(caller: str, module: str) -> Any:
+        if module == "cudf.core.column":
+            raise MissingDependencyError("to_cudf: it is somewhere else")
+        return require(caller, module)
+
+    monkeypatch.setattr(adapter, "require", without_private_names)
+    found = graph.to_cudf()
+    assert [str(found[name].dtype) for name in found.columns] == ["category", "category", "float32"]
+    pd.testing.assert_frame_equal(found.to_pandas().astype(object), wanted.astype(object))
 
 
 @every_id
