@@ -12,6 +12,7 @@ from dynstore.input.frames import LIBRARIES
 __all__ = ["require"]
 
 RAPIDS_LINE = LIBRARIES["cudf"]
+PYG_LINE = "pip install 'dynstore[pyg]'"
 INSTALL_LINES = {
     **LIBRARIES,
     "cugraph": RAPIDS_LINE,
@@ -22,6 +23,8 @@ INSTALL_LINES = {
     "pylibcugraph": RAPIDS_LINE,
     "rmm": RAPIDS_LINE,
     "scipy": "pip install scipy",
+    "torch": PYG_LINE,
+    "torch_geometric": PYG_LINE,
 }
 
 

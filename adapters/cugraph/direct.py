@@ -21,7 +21,7 @@ from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 from dynstore.input.frames import make_cudf_frame
 
-__all__ = ["call_directly", "is_offered"]
+__all__ = ["call_directly", "is_offered", "thread_handle"]
 
 CALLER = "cuGraph"
 _own = threading.local()
@@ -63,7 +63,7 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
     if not 0 <= start <= np.iinfo(dtype).max:
         return NotImplemented
     distances, predecessors, vertices = require(CALLER, "pylibcugraph").bfs(
-        handle=_handle(),
+        handle=thread_handle(),
         graph=lend_graph(G, False, "bfs"),
         sources=require(CALLER, "cupy").full(1, start, dtype=dtype),
         direction_optimizing=False,
@@ -80,7 +80,7 @@ def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
     if not 0 <= source <= np.iinfo(np.int64).max - 1 or int(G.vertex_numbers([int(source)])[0]) < 0:
         return NotImplemented
     vertices, distances, predecessors = require(CALLER, "pylibcugraph").sssp(
-        resource_handle=_handle(),
+        resource_handle=thread_handle(),
         graph=lend_graph(G, False, "sssp"),
         source=int(source),
         cutoff=np.inf if cutoff is None else cutoff,
@@ -96,7 +96,7 @@ def _pagerank(
     plc = require(CALLER, "pylibcugraph")
     try:
         vertices, ranks, *converged = plc.pagerank(
-            resource_handle=_handle(),
+            resource_handle=thread_handle(),
             graph=lend_graph(G, True, "pagerank"),
             precomputed_vertex_out_weight_vertices=None,
             precomputed_vertex_out_weight_sums=None,
@@ -118,7 +118,7 @@ def _weakly_connected_components(G: DynamicGraph) -> Any:
     if G.is_directed():
         return NotImplemented
     vertices, labels = require(CALLER, "pylibcugraph").weakly_connected_components(
-        resource_handle=_handle(),
+        resource_handle=thread_handle(),
         graph=lend_graph(G, False, "weakly_connected_components"),
         offsets=None,
         indices=None,
@@ -137,8 +137,8 @@ def _frame(**columns: Any) -> Any:
     return make_cudf_frame(require(CALLER, "cudf"), columns)
 
 
-def _handle() -> Any:
-    """Return this thread's handle."""
+def thread_handle() -> Any:
+    """Return this thread's handle of pylibcugraph."""
     if not hasattr(_own, "handle"):
         _own.handle = require(CALLER, "pylibcugraph").ResourceHandle()
     return _own.handle

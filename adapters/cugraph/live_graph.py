@@ -23,7 +23,7 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveGraph", "build_graph", "lend_graph"]
+__all__ = ["LiveGraph", "build_graph", "lend_graph", "lend_turned"]
 
 CALLER = "cugraph.Graph"
 
@@ -238,16 +238,33 @@ class LiveGraph(LiveViews):
 
 def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
     """Return the current version as a BorrowedGraph for one call; the class must be loaded. See ``LiveGraph.lend``."""
+    return _lend(G, transposed, call, turned=False)
+
+
+def lend_turned(G: DynamicGraph, call: str) -> Any:
+    """Return the current version with each edge turned around, and its row numbers as ids, as a BorrowedGraph.
+
+    cuGraph's sampling follows out-edges. Here these are the in-edges of ``G``, and nothing is transposed.
+    """
+    return _lend(G, True, call, turned=True)
+
+
+def _lend(G: DynamicGraph, transposed: bool, call: str, turned: bool) -> Any:
     bridge, new = load_bridge(), kept_rows(G, transposed) is None
     rows = packed_rows(G, transposed)
+    number_map = rows.ids.number_map
+    if turned and G.is_renumbered():
+        cupy = require(CALLER, "cupy")
+        number_map = cupy.arange(number_map.shape[0]) if rows.order is None else rows.order
+        number_map = number_map.astype(rows.indices.dtype)
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,
         rows.indices,
         rows.weights,
-        rows.ids.number_map,
+        number_map,
         symmetric=not G.is_directed(),
-        transposed=transposed,
+        transposed=transposed and not turned,
         end_of_wide=wide,
         end_of_medium=medium,
     )

@@ -38,6 +38,8 @@ class PackedRows:
     offsets, indices : CuPy arrays, shapes (V + 1,) and (E,), of the type of ``ids.number_map``
     weights : CuPy array, shape (E,), or None
     ids : ShownIds
+    order : CuPy array, shape (V,), or None
+        The graph's row of each packed row; None if rows are in the graph's order.
     segments : tuple of two ints, or None
         Rows before them mostly have at least 1024 (32) edges; None if rows are not ordered by degree.
     copied : str
@@ -51,6 +53,7 @@ class PackedRows:
     indices: Array
     weights: Array | None
     ids: ShownIds
+    order: Array | None
     segments: tuple[int, int] | None
     copied: str
     copied_bytes: int
@@ -101,16 +104,17 @@ def _make_rows(G: DynamicGraph, transposed: bool) -> PackedRows:
     if ids.number_map.dtype != offsets.dtype:
         offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
         copied += f", widened to {offsets.dtype} for the ids"
-    num_vertices, num_edges = int(offsets.shape[0]) - 1, int(indices.shape[0])
+    num_vertices, num_edges, order = int(offsets.shape[0]) - 1, int(indices.shape[0]), None
     segments = segments_of(long_rows, num_vertices)
     if hubs_astray(long_rows, segments, num_edges):
-        offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
+        offsets, indices, weights, order = order_by_degree(cupy, offsets, indices, weights)
+        ids = ShownIds(ids.number_map[order], ids.strings, True)
         segments = segment_end(long_rows.wide, num_vertices), segment_end(long_rows.medium, num_vertices)
         copied += ", then sorted anew in order of degree"
     # cuGraph works on its own stream, which waits only for default streams.
     cupy.cuda.get_current_stream().synchronize()
     size = sum(array.nbytes for array in (offsets, indices, weights) if array is not None)
-    rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, segments, copied, size)
+    rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, order, segments, copied, size)
     orientations[transposed] = rows
     return rows
 
