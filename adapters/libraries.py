@@ -19,6 +19,7 @@ INSTALL_LINES = {
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
+    "nx_cugraph": "pip install nx-cugraph-cu13",
     "pylibcudf": RAPIDS_LINE,
     "pylibcugraph": RAPIDS_LINE,
     "rmm": RAPIDS_LINE,

@@ -23,7 +23,7 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveGraph", "build_graph", "lend_graph", "lend_turned"]
+__all__ = ["LiveGraph", "build_graph", "lend_graph", "lend_numbered"]
 
 CALLER = "cugraph.Graph"
 
@@ -238,33 +238,44 @@ class LiveGraph(LiveViews):
 
 def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
     """Return the current version as a BorrowedGraph for one call; the class must be loaded. See ``LiveGraph.lend``."""
-    return _lend(G, transposed, call, turned=False)
+    return _lend(G, transposed, transposed, call)
 
 
-def lend_turned(G: DynamicGraph, call: str) -> Any:
-    """Return the current version with each edge turned around, and its row numbers as ids, as a BorrowedGraph.
+def lend_numbered(G: DynamicGraph, inward: bool, transposed: bool, call: str, weighted: bool = True) -> Any:
+    """Return the current version under its row numbers as a BorrowedGraph.
 
-    cuGraph's sampling follows out-edges. Here these are the in-edges of ``G``, and nothing is transposed.
+    Parameters
+    ----------
+    G : DynamicGraph
+    inward : bool
+        Rows hold the in-edges of ``G``.
+    transposed : bool
+        cuGraph takes rows for destinations. If this is not ``inward``, it sees each edge turned around.
+    call : str
+        For ``dynstore.explain``.
+    weighted : bool
+        If False, weights are left out.
     """
-    return _lend(G, True, call, turned=True)
+    return _lend(G, inward, transposed, call, by_number=True, weighted=weighted)
 
 
-def _lend(G: DynamicGraph, transposed: bool, call: str, turned: bool) -> Any:
-    bridge, new = load_bridge(), kept_rows(G, transposed) is None
-    rows = packed_rows(G, transposed)
+def _lend(
+    G: DynamicGraph, inward: bool, transposed: bool, call: str, by_number: bool = False, weighted: bool = True
+) -> Any:
+    bridge, new = load_bridge(), kept_rows(G, inward) is None
+    rows = packed_rows(G, inward)
     number_map = rows.ids.number_map
-    if turned and G.is_renumbered():
-        cupy = require(CALLER, "cupy")
-        number_map = cupy.arange(number_map.shape[0]) if rows.order is None else rows.order
-        number_map = number_map.astype(rows.indices.dtype)
+    if by_number and G.is_renumbered():
+        numbers = require(CALLER, "cupy").arange(number_map.shape[0]) if rows.order is None else rows.order
+        number_map = numbers.astype(rows.indices.dtype)
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,
         rows.indices,
-        rows.weights,
+        rows.weights if weighted else None,
         number_map,
         symmetric=not G.is_directed(),
-        transposed=transposed and not turned,
+        transposed=transposed,
         end_of_wide=wide,
         end_of_medium=medium,
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.direct import thread_handle
-from dynstore.adapters.cugraph.live_graph import lend_turned
+from dynstore.adapters.cugraph.live_graph import lend_numbered
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.sampling.hops import pick_neighbors
@@ -38,9 +38,10 @@ def pick_borrowed(G: DynamicGraph, call: str) -> Pick:
     It samples a row only once a call, and at random. Where a row is there twice, our own kernels choose.
     """
     cupy, plc = require(CALLER, "cupy"), require(CALLER, "pylibcugraph")
-    graph = lend_turned(G, call)
+    # cuGraph follows out-edges: here these are the in-edges of G.
+    graph = lend_numbered(G, inward=True, transposed=False, call=call, weighted=False)
     dtype = packed_rows(G, True).indices.dtype
-    own = pick_neighbors(G.snapshot(True))
+    own, num_vertices = pick_neighbors(G.snapshot(True)), G.number_of_vertices()
 
     def pick(rows: Array, fanout: Fanout, seed: int) -> tuple[Array, Array]:
         order = cupy.argsort(rows)
@@ -60,7 +61,7 @@ def pick_borrowed(G: DynamicGraph, call: str) -> Pick:
             random_state=seed >> 1,  # as a signed integer, too
         )
         places = order[cupy.searchsorted(ordered, found["majors"].astype(np.int64))]
-        by_place = cupy.argsort(places)
-        return places[by_place], found["minors"].astype(np.int64)[by_place]
+        keys = cupy.sort(places * num_vertices + found["minors"].astype(np.int64))  # cuGraph promises no order
+        return keys // num_vertices, keys % num_vertices
 
     return pick
