@@ -46,7 +46,7 @@ def pick_borrowed(G: DynamicGraph, call: str) -> Pick:
     def pick(rows: Array, fanout: Fanout, seed: int) -> tuple[Array, Array]:
         order = cupy.argsort(rows)
         ordered = rows[order]
-        if rows.shape[0] == 0 or fanout.most == 0 or bool((ordered[1:] == ordered[:-1]).any()):
+        if fanout.most == 0 or bool((ordered[1:] == ordered[:-1]).any()):
             return own(rows, fanout, seed)
         starts = rows.astype(dtype)
         cupy.cuda.get_current_stream().synchronize()  # cuGraph's stream waits only for default streams

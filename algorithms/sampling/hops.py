@@ -92,6 +92,10 @@ def sample_hops(
     neighbors, centers = [xp.empty(0, dtype=np.int64)], [xp.empty(0, dtype=np.int64)]
     begin, nodes_a_hop, edges_a_hop = 0, [int(seeds.shape[0])], []
     for hop, fanout in enumerate(fanouts):
+        if begin == nodes.shape[0]:  # the hop before has found no new nodes
+            nodes_a_hop.append(0)
+            edges_a_hop.append(0)
+            continue
         places, found = pick(nodes[begin:], fanout, _seed_of([*entropy, hop]))
         places += begin
         if trees is None:
