@@ -201,7 +201,7 @@ def d_select(valid, begin, degree, state, chosen):
 
 @njit(cache=True, nogil=True)
 def k_choose_largest(offsets, valid, weights, rows, ends, places, slots):
-    """Choose the slots with the largest weights of each row; of equal weights, those of the lowest neighbours."""
+    """Choose the slots with the largest weights of each row, of equal ones the first; they ascend."""
     first = 0
     for i in range(rows.shape[0]):
         count = ends[i] - first
@@ -219,6 +219,7 @@ def k_choose_largest(offsets, valid, weights, rows, ends, places, slots):
             elif weights[slot] > weights[chosen[0]]:
                 chosen[0] = slot
                 d_sift(weights, chosen, 0)
+        chosen.sort()
         for j in range(first, first + count):
             places[j] = i
         first += count

@@ -36,7 +36,7 @@ def sample_rows(csr: GapCSR, rows: Array, fanout: Fanout, seed: int) -> tuple[Ar
                 assert csr.weights is not None
                 keys = -csr.weights[slots].astype(np.float64)
             order = xp.lexsort(xp.stack((keys, places.astype(np.float64))))
-            order = order[xp.arange(order.shape[0]) - (ends - degrees)[places] < fanout.most]
+            order = xp.sort(order[xp.arange(order.shape[0]) - (ends - degrees)[places] < fanout.most])
             places, slots = places[order], slots[order]
     return places, csr.indices[slots].astype(np.int64)
 
