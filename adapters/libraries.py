@@ -12,16 +12,20 @@ from dynstore.input.frames import LIBRARIES
 __all__ = ["require"]
 
 RAPIDS_LINE = LIBRARIES["cudf"]
+PYG_LINE = "pip install 'dynstore[pyg]'"
 INSTALL_LINES = {
     **LIBRARIES,
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
+    "nx_cugraph": "pip install nx-cugraph-cu13",
     "pylibcudf": RAPIDS_LINE,
     "pylibcugraph": RAPIDS_LINE,
     "rmm": RAPIDS_LINE,
     "scipy": "pip install scipy",
+    "torch": PYG_LINE,
+    "torch_geometric": PYG_LINE,
 }
 
 

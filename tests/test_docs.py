@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ MAX_WIDTH = 100
 COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
-NEEDS_GPU = ("dynstore.adapters import cugraph", "as_cugraph", "share_pool")
+NEEDS = {"torch_geometric": "pip install '.[pyg]'"}  # libraries of pages that cannot run without them
+NEEDS_GPU = ("dynstore.adapters import cugraph", "as_cugraph", "as_nx_cugraph", "share_pool")
 
 
 def _text(page: Path | str) -> str:
@@ -61,6 +63,9 @@ def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
     programs = [body for language, body in blocks if language == "python" and not any(w in body for w in NEEDS_GPU)]
     if not programs:
         return
+    for library, line in NEEDS.items():
+        if any(library in program for program in programs) and find_spec(library) is None:
+            pytest.skip(f"needs {library}: {line}")
     if page.name in ("networkx.md", "README.md"):  # where dynstore is not installed, NetworkX does not know its backend
         programs.insert(0, f"import sys; sys.path.insert(0, {NX_BACKEND!r}); import nx_backend; nx_backend.register()")
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}

@@ -83,6 +83,8 @@ LIBRARIES = {
     "rich": ("cli", "benchmarks"),
     "rmm": ("adapters", "benchmarks"),
     "scipy": ("adapters", "benchmarks"),
+    "torch": ("adapters.pyg",),
+    "torch_geometric": ("adapters.pyg",),
     "typer": ("cli",),
 }
 NUMBA_CUDA = "cuda.compiler"

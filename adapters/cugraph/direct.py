@@ -21,7 +21,7 @@ from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 from dynstore.input.frames import make_cudf_frame
 
-__all__ = ["behind", "call_directly", "is_offered"]
+__all__ = ["behind", "call_directly", "is_offered", "thread_handle"]
 
 CALLER = "cuGraph"
 _own = threading.local()
@@ -67,7 +67,7 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
     with cupy.cuda.Stream.null:  # for which cuGraph's stream waits, whatever the caller's stream is
         sources = cupy.asarray(np.array([start], dtype=dtype))  # a copy: no kernel to compile or load
     distances, predecessors, vertices = require(CALLER, "pylibcugraph").bfs(
-        handle=_handle(),
+        handle=thread_handle(),
         graph=graph,
         sources=sources,
         direction_optimizing=False,
@@ -84,7 +84,7 @@ def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
     if not 0 <= source <= np.iinfo(np.int64).max - 1 or int(G.vertex_numbers([int(source)])[0]) < 0:
         return NotImplemented
     vertices, distances, predecessors = require(CALLER, "pylibcugraph").sssp(
-        resource_handle=_handle(),
+        resource_handle=thread_handle(),
         graph=lend_graph(G, False, "sssp"),
         source=int(source),
         cutoff=np.inf if cutoff is None else cutoff,
@@ -100,7 +100,7 @@ def _pagerank(
     plc = require(CALLER, "pylibcugraph")
     try:
         vertices, ranks, *converged = plc.pagerank(
-            resource_handle=_handle(),
+            resource_handle=thread_handle(),
             graph=lend_graph(G, True, "pagerank"),
             precomputed_vertex_out_weight_vertices=None,
             precomputed_vertex_out_weight_sums=None,
@@ -122,7 +122,7 @@ def _weakly_connected_components(G: DynamicGraph) -> Any:
     if G.is_directed():
         return NotImplemented
     vertices, labels = require(CALLER, "pylibcugraph").weakly_connected_components(
-        resource_handle=_handle(),
+        resource_handle=thread_handle(),
         graph=lend_graph(G, False, "weakly_connected_components"),
         offsets=None,
         indices=None,
@@ -141,8 +141,8 @@ def _frame(**columns: Any) -> Any:
     return make_cudf_frame(require(CALLER, "cudf"), columns)
 
 
-def _handle() -> Any:
-    """Return this thread's handle for the current device."""
+def thread_handle() -> Any:
+    """Return this thread's handle of pylibcugraph for the current device."""
     device = require(CALLER, "cupy").cuda.Device().id
     handles = _own.__dict__.setdefault("handles", {})
     if device not in handles:

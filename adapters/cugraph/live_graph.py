@@ -27,7 +27,7 @@ from dynstore.graph import DynamicGraph
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
 
-__all__ = ["LiveGraph", "build_graph", "lend_graph", "live_graph_type"]
+__all__ = ["LiveGraph", "build_graph", "lend_graph", "lend_numbered", "live_graph_type"]
 
 CALLER = "cugraph.Graph"
 
@@ -253,14 +253,42 @@ def live_graph_type() -> Any:
 
 def lend_graph(G: DynamicGraph, transposed: bool, call: str) -> Any:
     """Return the current version as a BorrowedGraph for one call; the class must be loaded. See ``LiveGraph.lend``."""
-    bridge, new = load_bridge(), kept_rows(G, transposed) is None
-    rows = packed_rows(G, transposed)
+    return _lend(G, transposed, transposed, call)
+
+
+def lend_numbered(G: DynamicGraph, inward: bool, transposed: bool, call: str, weighted: bool = True) -> Any:
+    """Return the current version under its row numbers as a BorrowedGraph.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    inward : bool
+        Rows hold the in-edges of ``G``.
+    transposed : bool
+        cuGraph takes rows for destinations. If this is not ``inward``, it sees each edge turned around.
+    call : str
+        For ``dynstore.explain``.
+    weighted : bool
+        If False, weights are left out.
+    """
+    return _lend(G, inward, transposed, call, by_number=True, weighted=weighted)
+
+
+def _lend(
+    G: DynamicGraph, inward: bool, transposed: bool, call: str, by_number: bool = False, weighted: bool = True
+) -> Any:
+    bridge, new = load_bridge(), kept_rows(G, inward) is None
+    rows = packed_rows(G, inward)
+    number_map = rows.ids.number_map
+    if by_number and G.is_renumbered():
+        numbers = require(CALLER, "cupy").arange(number_map.shape[0]) if rows.order is None else rows.order
+        number_map = numbers.astype(rows.indices.dtype)
     wide, medium = rows.segments or (-1, -1)
     graph = bridge.borrowed_graph(
         rows.offsets,
         rows.indices,
-        rows.weights,
-        rows.ids.number_map,
+        rows.weights if weighted else None,
+        number_map,
         symmetric=not G.is_directed(),
         transposed=transposed,
         end_of_wide=wide,

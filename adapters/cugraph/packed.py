@@ -37,6 +37,8 @@ class PackedRows:
     offsets, indices : CuPy arrays, shapes (V + 1,) and (E,), of the type of ``ids.number_map``
     weights : CuPy array, shape (E,), or None
     ids : ShownIds
+    order : CuPy array, shape (V,), or None
+        The graph's row of each packed row; None if rows are in the graph's order.
     segments : tuple of two ints, or None
         Rows behind them have less than 1024 (32) edges; None if rows are not ordered by degree.
     copied : str
@@ -50,6 +52,7 @@ class PackedRows:
     indices: Array
     weights: Array | None
     ids: ShownIds
+    order: Array | None
     segments: tuple[int, int] | None
     copied: str
     copied_bytes: int
@@ -100,15 +103,16 @@ def _make_rows(G: DynamicGraph, transposed: bool) -> PackedRows:
     if ids.number_map.dtype != offsets.dtype:
         offsets, indices = offsets.astype(ids.number_map.dtype), indices.astype(ids.number_map.dtype)
         copied += f", widened to {offsets.dtype} for the ids"
-    segments = segments_of(long_rows)
+    segments, order = segments_of(long_rows), None
     if hubs_astray(long_rows, segments, int(indices.shape[0])):
-        offsets, indices, weights, ids = order_by_degree(cupy, offsets, indices, weights, ids)
+        offsets, indices, weights, order = order_by_degree(cupy, offsets, indices, weights)
+        ids = ShownIds(ids.number_map[order], ids.strings, True)
         segments = long_rows.wide, long_rows.medium
         copied += ", then sorted anew in order of degree"
     # cuGraph works on its own stream, which waits only for default streams.
     cupy.cuda.get_current_stream().synchronize()
     size = sum(array.nbytes for array in (offsets, indices, weights) if array is not None)
-    rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, segments, copied, size)
+    rows = PackedRows(G.version, transposed, offsets, indices, weights, ids, order, segments, copied, size)
     orientations[transposed] = rows
     return rows
 

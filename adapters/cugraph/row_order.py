@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.adapters.cugraph.shown import ShownIds
-
 if TYPE_CHECKING:
     from dynstore.typing import Array
 
@@ -84,9 +82,9 @@ def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int
 
 
 def order_by_degree(
-    xp: Any, offsets: Array, indices: Array, weights: Array | None, ids: ShownIds
-) -> tuple[Array, Array, Array | None, ShownIds]:
-    """Return the rows in order of falling degree, numbered anew, neighbours ascending; with ``ids`` in that order."""
+    xp: Any, offsets: Array, indices: Array, weights: Array | None
+) -> tuple[Array, Array, Array | None, Array]:
+    """Return the rows in order of falling degree, numbered anew, neighbours ascending; and the old number of each."""
     degrees = offsets[1:] - offsets[:-1]
     order = xp.argsort(-degrees, kind="stable")
     ranks = xp.empty_like(order)
@@ -96,8 +94,7 @@ def order_by_degree(
     ordered = xp.zeros_like(offsets)
     xp.cumsum(degrees[order], out=ordered[1:])
     columns = ranks[indices[places]].astype(indices.dtype)
-    moved = ShownIds(ids.number_map[order], ids.strings, True)
-    return ordered, columns, None if weights is None else weights[places], moved
+    return ordered, columns, None if weights is None else weights[places], order
 
 
 def rows_of_edges(xp: Any, offsets: Array, num_edges: int) -> Array:
