@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 __all__ = ["to_cudf"]
 
+ENDS = ("source", "destination")
 MAX_ROWS = int(np.iinfo(np.int32).max)
 
 
 def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
-    """Return the edges as a cuDF frame ``source, destination[, weight]``.
+    """Return the edges as a cuDF frame ``source, destination[, weight]`` and the extra columns, which are copies.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
     pylibcudf = require("to_cudf", "pylibcudf")
     columns = {}
     for name, array in table.columns.items():
-        if category is not None and name != "weight":
+        if category is not None and name in ENDS:
             codes = np.min_scalar_type(len(category.categories))
             array = array.view(codes) if array.dtype.itemsize == codes.itemsize else array.astype(codes)
         column = pylibcudf.Column.from_cuda_array_interface(_Lent(array))
@@ -113,8 +114,8 @@ def _over_memory(cudf: Any, table: GappedColumns, category: Any) -> Any:
     frame = cudf.DataFrame.from_pylibcudf(pylibcudf.Table(list(columns.values())), {"columns": list(columns)})
     if category is not None:
         create = require("to_cudf", "cudf.core.column").ColumnBase.create
-        named = {name: create(column, category) for name, column in columns.items() if name != "weight"}
-        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name == "weight"}
+        named = {name: create(columns[name], category) for name in ENDS}
+        kept = {name: column for name, column in zip(columns, frame._columns, strict=True) if name not in ENDS}
         frame = cudf.DataFrame._from_data(named | kept)
     if not _guard(frame):
         return frame.copy(deep=True)
