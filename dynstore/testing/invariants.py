@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_against_model",
     "check_csr",
+    "check_extra_columns",
     "check_graph",
     "check_report",
     "host_arrays",
