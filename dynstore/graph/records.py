@@ -36,7 +36,7 @@ MIN_RECORDS = 64
 # The records of a table that has grown or shrunk, for each one that is in use.
 ROOM = 1.5
 # A table of more than so many records for each one in use shrinks.
-MOST_ROOM = 6
+MOST_ROOM = 3
 
 
 class EdgeRecords:

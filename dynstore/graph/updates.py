@@ -138,8 +138,11 @@ class Updates(Recording, Tracked):
 
     def _insert(self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None) -> UpdateReport:
         with MemoryChecked(request.caller):
-            edges, extra = self.take_extra_columns(*request[:3])
-            request = self.with_weights(self._opened(request._replace(edges=edges)))
+            extra: dict[str, Array] | None = None
+            if self._records is not None:
+                edges, extra = self.take_extra_columns(*request[:3])
+                request = request._replace(edges=edges)
+            request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
             validate = not speculates or self._expects_new_ids or extra is not None
             columns, naming = self.ids.plan_edges(*request, before, validate)
