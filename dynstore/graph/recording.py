@@ -68,6 +68,8 @@ class Recording(Orientations):
         """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
         assert self._records is not None
         backend, xp, count = self.backend, self.backend.xp, len(columns.src)
+        if not count:
+            return weights
         src, dst = columns.src, columns.dst
         if leaving is not None:
             src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
@@ -86,5 +88,5 @@ class Recording(Orientations):
             gone[edges[count:]] = True
             there &= ~gone[mine]
         with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
-            sums = xp.bincount(mine, weights=weights.astype(np.float64), minlength=1)[mine].astype(self.weight_dtype)
-            return sums + xp.where(there, self._records.weights(stored), 0)
+            sums = xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
+            return sums + xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))

@@ -114,7 +114,8 @@ class Tracked:
         """Add a change to all logs; None for one of everything."""
         if self._records is not None and isinstance(change, Change):
             weights = self._records.weights(change.weights)
-            weights = None if weights is None else self.backend.xp.where(change.before, weights, 0)
+            if weights is not None:
+                weights = self.backend.xp.where(change.before, weights, weights.dtype.type(0))
             change = replace(change, weights=weights)
         most = self._most_kept
         for log in self._live_logs():
