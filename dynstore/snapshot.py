@@ -205,7 +205,7 @@ class GapCSR:
         -------
         dict
             NumPy or CuPy arrays over the store's own memory: ``offsets``, ``sources``, ``indices``, ``valid``, and
-            ``weights`` if the graph is weighted.
+            ``weights`` if the graph is weighted; in a graph with extra columns these are a copy.
         """
         weights = self.weights
         arrays = {"offsets": self._offsets, "sources": self._sources, "indices": self._indices, "valid": self._valid}

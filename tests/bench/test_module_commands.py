@@ -12,7 +12,16 @@ from dynstore.benchmarks.module_command import run_as_command
 from dynstore.errors import InputError, OutOfMemoryError
 
 ROOT = Path(__file__).resolve().parents[2]
-BENCHMARKS = ("algorithm_suite", "drop_in_suite", "floors", "id_costs", "kernel_times", "lpma_cycle", "results_page")
+BENCHMARKS = (
+    "algorithm_suite",
+    "drop_in_suite",
+    "edge_column_costs",
+    "floors",
+    "id_costs",
+    "kernel_times",
+    "lpma_cycle",
+    "results_page",
+)
 MODULES = [
     *(ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS),
     ROOT / "benchmarks/demo/__main__.py",

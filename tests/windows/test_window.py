@@ -130,7 +130,7 @@ def test_extra_columns_are_those_of_the_latest_row(
 ) -> None:
     rng, rows = np.random.default_rng(8), 0
     options: dict[str, Any] = {"edge_columns": {"id": "int64", "place": "float32"}, "renumber": names}
-    G = DynamicGraph(directed=directed, weighted=weighted, device=device, **options)
+    G = DynamicGraph(directed=directed, weighted=weighted, device=device, frames="pandas", **options)
     window, model = Window(G, 25, by), WindowModel(25, by, "latest", None, directed, True)  # type: ignore[arg-type]
     for step, size in enumerate((10, 0, 30, 40, 3) if device == "cpu" else (10, 0, 14)):
         frame = batch_of(rng, size, 12 * step, names, late=4)
