@@ -60,18 +60,21 @@ class Pair:
         extra columns.
         """
         kwargs = weigh(method, kwargs)
-        if method == "insert_edges" and self.model.edge_columns:
-            args = ((*args[0], *self._extra(len(args[0][0]))), *args[1:])
+        args = self.with_columns(method, args)
         before = self.graph.number_of_edges()
         report = getattr(self.graph, method)(*args, **kwargs)
         self.follow(report, before, method, *args, **kwargs)
         return report
 
-    def _extra(self, count: int) -> list[np.ndarray]:
-        """Return values of the extra columns for some rows."""
-        numbers = np.arange(self.rows, self.rows + count)
-        self.rows += count
-        return [(numbers + 7 * place).astype(dtype) for place, dtype in enumerate(self.model.edge_columns.values())]
+    def with_columns(self, method: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return an update's arguments with new values in the extra columns, if it inserts edges and there are any."""
+        dtypes = self.model.edge_columns.values()
+        if method != "insert_edges" or not dtypes:
+            return args
+        first, self.rows = self.rows, self.rows + len(args[0][0])
+        numbers = np.arange(first, self.rows)
+        extra = [(numbers + 7 * place).astype(dtype) for place, dtype in enumerate(dtypes)]
+        return ((*args[0], *extra), *args[1:])
 
     def follow(
         self, report: UpdateReport | ReorderReport | None, before: int, method: str, *args: Any, **kwargs: Any
@@ -171,7 +174,7 @@ class Pair:
 
     def refuse(self, error: type[Exception], method: str, *args: Any, match: str | None = None, **kwargs: Any) -> str:
         """Assert that the call raises ``error`` and changes no byte; return the message."""
-        lease = self.graph.snapshot()
+        lease, args = self.graph.snapshot(), self.with_columns(method, args)
         before = host_arrays(lease)
         with pytest.raises(error, match=match) as caught:
             getattr(self.graph, method)(*args, **weigh(method, kwargs))
