@@ -16,7 +16,7 @@ from dynstore import DynamicGraph
 from dynstore.errors import InputError, InputTypeError, LimitError, OutOfMemoryError
 from dynstore.graph import records
 from dynstore.stores import STORES
-from dynstore.stores.base import Plan, Store
+from dynstore.stores.base import Store
 from dynstore.testing.faults import for_every_allocation, for_every_new_array
 from dynstore.testing.invariants import check_graph
 from dynstore.testing.pair import Pair
@@ -191,31 +191,41 @@ def test_memory_that_runs_out_changes_nothing(
         assert pair.model.extra[7, 8] == [5]
 
 
-def test_a_failed_exchange_takes_the_deletion_back(monkeypatch: pytest.MonkeyPatch, small_tables: None) -> None:
-    for directed in (True, False):
-        G = DynamicGraph(directed, device="cpu", edge_columns={"id": "int64"})
-        G.insert_edges(([0, 1, 2], [1, 2, 3], [10, 11, 12]))
-        G.predecessors(0)
-        monitor, before = G.track("pagerank"), rows_of(G)
-        plan, failures = Store.plan_exchange, [MemoryError("no memory")]
-        kind = type(G._out)
-        insert = kind.plan_insert
+@every_kind
+def test_a_failed_exchange_takes_the_deletion_back(
+    directed: bool, weighted: bool, monkeypatch: pytest.MonkeyPatch, backend_name: str, small_tables: None
+) -> None:
+    G = DynamicGraph(directed, weighted, device=backend_name, edge_columns={"id": "int64"})
+    weights = [[0.5, 1.0, 2.0]] if weighted else []
+    G.insert_edges(([0, 1, 2], [1, 2, 3], *weights, [10, 11, 12]))
+    G.predecessors(0)
+    monitor, before, kind = G.track("pagerank"), rows_of(G), type(G._out)
+    failures = [MemoryError("no memory")]
 
-        def planned(store: Any, *batch: Any, insert: Any = insert, failures: Any = failures) -> Plan:
+    def failing(name: str) -> Any:
+        method = getattr(kind, name)
+
+        def call(*args: Any) -> Any:
             if failures:
                 raise failures.pop()
-            return insert(store, *batch)
+            return method(*args)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(kind, "plan_exchange", plan)
-            patch.setattr(kind, "plan_insert", planned)
-            with pytest.raises(OutOfMemoryError):
-                G.update(([4], [5], [13]), [(0, 1), (7, 7)])
-        assert (rows_of(G), G.version) == (before, 1)
-        check_graph(G, transposed=True)
-        assert G.update(([0], [1], [14]), [(0, 1)]).deleted == 1
-        assert rows_of(G)[0, 1] == (14,)
-        assert monitor.result()["pagerank"].sum() == pytest.approx(1.0)
+        return call
+
+    arriving = ([4], [5], *[[4.0] for _ in weights], [13])
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "plan_exchange", Store.plan_exchange)
+        for name in ("plan_insert", "try_insert"):
+            patch.setattr(kind, name, failing(name))
+        with pytest.raises(OutOfMemoryError):
+            G.update(arriving, [(0, 1), (7, 7)])
+    assert not failures
+    assert (rows_of(G), G.version) == (before, 1)
+    check_graph(G, transposed=True)
+    arriving[0][:], arriving[1][:] = [0], [1]
+    assert G.update(arriving, [(0, 1)]).deleted == 1
+    assert rows_of(G)[0, 1][-1] == 13
+    assert float(monitor.result()["pagerank"].sum()) == pytest.approx(1.0)
 
 
 # ---------------------------------------------------------------------- what reads edges
