@@ -123,9 +123,10 @@ class GapCSR:
     @property
     def weights(self) -> Array | None:
         self._lease.check()
-        if callable(self._weights):  # made when they are first read
-            self._weights = self._weights()
-        return self._weights
+        weights = self._weights
+        if callable(weights):  # made when they are first read
+            weights = self._weights = weights()
+        return weights
 
     @property
     def valid(self) -> Array:
