@@ -34,7 +34,7 @@ _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
     "ReorderReport": "dynstore.typing",
-    "SlideReport": "dynstore.windows.window",
+    "SlideReport": "dynstore.windows.moves",
     "UpdateReport": "dynstore.typing",
     "Window": "dynstore.windows.window",
     "betweenness_centrality": "dynstore.algorithms",
@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph, load
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport
-    from dynstore.windows.window import SlideReport, Window
+    from dynstore.windows.moves import SlideReport
+    from dynstore.windows.window import Window
 
 
 def __getattr__(name: str) -> Any:

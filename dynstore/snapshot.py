@@ -9,6 +9,8 @@ from dynstore.errors import InputTypeError, StaleSnapshotError
 from dynstore.pins import export
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.pins import Pins
     from dynstore.typing import Array
@@ -73,7 +75,7 @@ class GapCSR:
         sources: Array,
         indices: Array,
         valid: Array,
-        weights: Array | None,
+        weights: Array | Callable[[], Array] | None,
         num_edges: int,
         lease: Lease | None = None,
         pins: Pins | None = None,
@@ -121,7 +123,10 @@ class GapCSR:
     @property
     def weights(self) -> Array | None:
         self._lease.check()
-        return self._weights
+        weights = self._weights
+        if callable(weights):  # made when they are first read
+            weights = self._weights = weights()
+        return weights
 
     @property
     def valid(self) -> Array:
@@ -157,7 +162,7 @@ class GapCSR:
         GapCSR
             All its slots hold edges.
         """
-        self._lease.check()
+        weights = self.weights
         backend, xp = self.backend, self.backend.xp
         mask = self.mask()
         before = xp.zeros(self.num_slots + 1, dtype=self._offsets.dtype)
@@ -168,7 +173,7 @@ class GapCSR:
             self._sources[mask],
             self._indices[mask],
             full_words(backend, self.num_edges),
-            None if self._weights is None else self._weights[mask],
+            None if weights is None else weights[mask],
             self.num_edges,
             Lease(self.version),
         )
@@ -201,12 +206,12 @@ class GapCSR:
         -------
         dict
             NumPy or CuPy arrays over the store's own memory: ``offsets``, ``sources``, ``indices``, ``valid``, and
-            ``weights`` if the graph is weighted.
+            ``weights`` if the graph is weighted; in a graph with extra columns these are a copy.
         """
-        self._lease.check()
+        weights = self.weights
         arrays = {"offsets": self._offsets, "sources": self._sources, "indices": self._indices, "valid": self._valid}
-        if self._weights is not None:
-            arrays["weights"] = self._weights
+        if weights is not None:
+            arrays["weights"] = weights
         if self._pins is None:
             return arrays
         return {name: export(array, self._pins) for name, array in arrays.items()}

@@ -15,6 +15,7 @@ import numpy as np
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.callers import Caller
 from dynstore.adapters.cugraph.edge_lists import LightFrame, LiveEdgeList, column_types, is_read_by_cugraph
+from dynstore.adapters.cugraph.edge_properties import build_with_properties, properties_for
 from dynstore.adapters.cugraph.integer_map import map_to_themselves
 from dynstore.adapters.cugraph.live_views import Columns, LiveViews, expand_rows
 from dynstore.adapters.cugraph.number_maps import make_number_map
@@ -41,7 +42,7 @@ class LiveGraph(LiveViews):
     _edges: LiveEdgeList | None = None
     # The version whose edge list was deleted.
     _deleted: int | None = None
-    _rebuilt: tuple[int, dict[bool, Any]] | None = None
+    _rebuilt: tuple[int, dict[tuple[bool, tuple[str, ...]], Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
     # The graph just returned to hasattr(), for the getattr() that follows.
     _offered: tuple[Caller, Any] | None = None
@@ -110,23 +111,32 @@ class LiveGraph(LiveViews):
             For ``dynstore.explain``.
         """
         G, bridge = self.dynamic_graph, load_bridge()
+        properties = properties_for(G, call)
+        if properties:
+            return self._rebuild(transposed, call, "a lent graph has no ids and types of edges", properties)
         if bridge.borrowed_graph is None:
             return self._rebuild(transposed, call, bridge.reason)
         return lend_graph(G, transposed, call)
 
-    def _rebuild(self, transposed: bool, call: str, reason: str) -> Any:
-        """Pass the rows to SGGraph, which sorts and numbers them anew, once a version and orientation."""
+    def _rebuild(self, transposed: bool, call: str, reason: str, properties: tuple[str, ...] = ()) -> Any:
+        """Pass the rows to SGGraph, which sorts and numbers them anew, once a version and orientation.
+
+        ``properties``: the extra columns to pass on.
+        """
         G = self.dynamic_graph
         if self._rebuilt is None or self._rebuilt[0] != G.version:
             self._rebuilt = G.version, {}
-        kept = self._rebuilt[1]
+        kept, key = self._rebuilt[1], (transposed, properties)
         copied = "nothing: an earlier call had this version built", 0
-        if transposed not in kept:
+        if key not in kept and properties:
+            kept[key], size = build_with_properties(G, properties, transposed)
+            copied = f"the edges with {' and '.join(properties)}; sorted and numbered anew by SGGraph", 2 * size
+        elif key not in kept:
             rows = packed_rows(G, False)
-            kept[transposed] = build_graph(rows, not G.is_directed(), transposed)
+            kept[key] = build_graph(rows, not G.is_directed(), transposed)
             copied = f"{rows.copied}; sorted and numbered anew by SGGraph", 2 * rows.copied_bytes
         note_call(G, Call(call, "rebuilt", G.version, *copied, reason))
-        return kept[transposed]
+        return kept[key]
 
     # ------------------------------------------------------------------ what cuGraph's class keeps as attributes
 

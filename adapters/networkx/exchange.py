@@ -95,7 +95,8 @@ def to_networkx(G: DynamicGraph) -> Any:
     -------
     networkx.Graph or networkx.DiGraph
         A copy, by whether ``G`` is directed. Nodes are Python ints or strings, in the order of ``G.vertex_ids()``,
-        isolated ones included. The weights of a weighted graph are floats in the edge attribute "weight".
+        isolated ones included. The weights of a weighted graph are floats in the edge attribute "weight";
+        extra columns are attributes of their names.
 
     Raises
     ------
@@ -107,10 +108,12 @@ def to_networkx(G: DynamicGraph) -> Any:
     graph = networkx.DiGraph() if G.is_directed() else networkx.Graph()
     graph.add_nodes_from(_listed(to_host, G.vertex_ids()))
     columns = {name: _listed(to_host, column) for name, column in G.edge_columns().items()}
-    if G.is_weighted():
-        graph.add_weighted_edges_from(zip(columns["source"], columns["destination"], columns["weight"], strict=True))
+    ends = columns.pop("source"), columns.pop("destination")
+    if columns:
+        values = (dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True))
+        graph.add_edges_from(zip(*ends, values, strict=True))
     else:
-        graph.add_edges_from(zip(columns["source"], columns["destination"], strict=True))
+        graph.add_edges_from(zip(*ends, strict=True))
     return graph
 
 

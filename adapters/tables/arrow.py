@@ -16,7 +16,7 @@ __all__ = ["to_arrow", "to_polars"]
 
 
 def to_arrow(G: DynamicGraph, compact: bool = False) -> Any:
-    """Return the edges as a pyarrow table ``source, destination[, weight]``.
+    """Return the edges as a pyarrow table ``source, destination[, weight]`` and the extra columns, which are copies.
 
     Parameters
     ----------

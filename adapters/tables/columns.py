@@ -42,6 +42,8 @@ class GappedColumns(NamedTuple):
 def gapped_columns(G: DynamicGraph) -> GappedColumns:
     """Return the store's arrays as an export, without a copy: each array owns a pin (:mod:`dynstore.pins`).
 
+    In a graph with extra columns, these and the weights are copies.
+
     An undirected edge has two rows, one for each direction (a self-loop has one).
     """
     csr = G.snapshot()
@@ -49,6 +51,7 @@ def gapped_columns(G: DynamicGraph) -> GappedColumns:
     columns = {"source": arrays["sources"], "destination": arrays["indices"]}
     if csr.is_weighted:
         columns["weight"] = arrays["weights"]
+    columns |= G.snapshot_columns()  # copies, as are the weights beside them
     return GappedColumns(columns, arrays["valid"], csr.num_slots - csr.num_edges)
 
 
@@ -81,7 +84,7 @@ def kept_ids(G: DynamicGraph, library: str, make: Callable[[], _Ids]) -> _Ids:
 
 
 def to_pandas(G: DynamicGraph) -> Any:
-    """Return a new pandas frame ``source, destination[, weight]``, wherever the graph is.
+    """Return a new pandas frame ``source, destination[, weight]`` and the extra columns, wherever the graph is.
 
     The rows are those of :meth:`dynstore.DynamicGraph.edge_table`: no gaps, an undirected edge once. Its ``attrs`` say
     how the graph was made, so that ``from_edges`` of the frame makes an equal one (:mod:`dynstore.input.origin`).
@@ -95,7 +98,8 @@ def to_pandas(G: DynamicGraph) -> Any:
 
 def describe_origin(G: DynamicGraph) -> str:
     """Return the mark of a graph's tables, as JSON; see :mod:`dynstore.input.origin`."""
-    values = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name
+    extra = {name: dtype.name for name, dtype in G.edge_dtypes.items()}
+    values = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name, extra or None
     num_vertices = 0 if G.is_renumbered() else G.number_of_vertices()
     return json.dumps({**dict(zip(OPTIONS, values, strict=True)), "num_vertices": num_vertices})
 

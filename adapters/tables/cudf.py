@@ -28,7 +28,7 @@ MAX_ROWS = int(np.iinfo(np.int32).max)
 
 
 def to_cudf(G: DynamicGraph, compact: bool = False) -> Any:
-    """Return the edges as a cuDF frame ``source, destination[, weight]``.
+    """Return the edges as a cuDF frame ``source, destination[, weight]`` and the extra columns, which are copies.
 
     Parameters
     ----------

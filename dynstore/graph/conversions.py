@@ -29,7 +29,7 @@ class Conversions:
         Returns
         -------
         cudf.DataFrame
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return _adapter("dynstore.adapters.tables.cudf").to_cudf(self, compact)
 
@@ -47,7 +47,7 @@ class Conversions:
         Returns
         -------
         pyarrow.Table
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact)
 
@@ -59,7 +59,7 @@ class Conversions:
         Returns
         -------
         pandas.DataFrame
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return _adapter("dynstore.adapters.tables.columns").to_pandas(self)
 
@@ -71,7 +71,7 @@ class Conversions:
         Returns
         -------
         polars.DataFrame
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return _adapter("dynstore.adapters.tables.arrow").to_polars(self)
 
@@ -95,7 +95,8 @@ class Conversions:
         Returns
         -------
         networkx.Graph or networkx.DiGraph
-            Weights are in the edge attribute ``weight``. Isolated vertices are included.
+            Weights are in the edge attribute ``weight``, extra columns in those of their names. Isolated vertices are
+            included.
         """
         return _adapter("dynstore.adapters.networkx.exchange").to_networkx(self)
 

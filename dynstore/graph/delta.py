@@ -167,7 +167,7 @@ def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
             src, dst = (backend.xp.concatenate([getattr(part, end) for part in parts]) for end in ("src", "dst"))
         pairs = src, dst = sort_pairs(backend, src, dst, parts[0].mirrored)
         before = backend.empty(src.shape[0], np.bool_)
-        weights = None if store.weight_dtype is None else backend.empty(src.shape[0], store.weight_dtype)
+        weights = None if parts[0].weights is None else backend.empty(src.shape[0], parts[0].weights.dtype)
         write = backend.kernels("dynstore.batches", "states").write_states
         for part in parts[::-1]:  # the first state is written last
             write(backend, pairs, part.src, part.dst, part.mirrored, part.before, before)

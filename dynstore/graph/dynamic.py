@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
-from dynstore.graph.options import refuse_unknown
+from dynstore.graph.options import check_edge_columns, refuse_unknown
+from dynstore.graph.records import WEIGHT, EdgeRecords
 from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
@@ -73,6 +74,9 @@ class DynamicGraph(Conversions, Saving):
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the frames that the graph, and the algorithms on it, return. "auto": cuDF on CUDA if it is
         installed, else pandas.
+    edge_columns : dict, optional
+        Columns that edges have beside the weight: name -> dtype, of integers or floats, such as ``{"id": "int64"}``.
+        For ``store="gpma+"``. See ``docs/guides/edge-columns.md``.
     **store_options
         Options of the store; see its page in ``docs/stores``.
 
@@ -108,6 +112,7 @@ class DynamicGraph(Conversions, Saving):
         renumber: bool = False,
         reuse_ids: bool = False,
         frames: Frames = "auto",
+        edge_columns: Mapping[str, Any] | None = None,
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
@@ -128,7 +133,13 @@ class DynamicGraph(Conversions, Saving):
         stored_weights = self.weight_dtype if weighted else None
         chosen = choose_store(store)
         self.store_name, store_options = resolve_strategy(chosen, store_options)
+        dtypes = check_edge_columns(CALLER, edge_columns, self.store_name)
+        self._records: EdgeRecords | None = None
         with MemoryChecked("DynamicGraph"):
+            if dtypes:
+                held = {WEIGHT: self.weight_dtype, **dtypes} if weighted else dtypes
+                self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0)
+                stored_weights = self.vertex_dtype
             make = get_store(self.store_name)
             refuse_unknown(DynamicGraph, make, store_options)
             self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
@@ -187,11 +198,13 @@ class DynamicGraph(Conversions, Saving):
         """
         if isinstance(edges, DynamicGraph):
             return edges._remade(graph_options, default_weight)
-        edges = open_edges("from_edges", edges)
         origin = read_origin(edges)
         options: dict[str, Any] = {**origin.options, **graph_options}
-        brought = default_weight is not None or brings_weights(edges, find_weight(edges, (source, destination, weight)))
-        options.setdefault("weighted", brought)
+        extra = options.get("edge_columns")
+        num_extra = len(extra) if isinstance(extra, Mapping) else 0
+        edges = open_edges("from_edges", edges, num_extra)
+        weight_found = find_weight(edges, (source, destination, weight))
+        options.setdefault("weighted", default_weight is not None or brings_weights(edges, weight_found, num_extra))
         graph = cls(**options)
         graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight)
         if origin.num_vertices and not graph.is_renumbered():
@@ -205,8 +218,13 @@ class DynamicGraph(Conversions, Saving):
             return self.copy()
         graph = type(self)(**{**own, **given})
         columns = self.edge_columns()
-        if not graph._weighted:
-            columns.pop("weight", None)
+        kept = [
+            "source",
+            "destination",
+            *(["weight"] if graph._weighted and self._weighted else []),
+            *graph.edge_dtypes,
+        ]
+        columns = {name: columns[name] for name in kept if name in columns}
         host = graph.backend.name != self.backend.name
         arrays = [self._on_host(array) if host else array for array in columns.values()]
         graph.insert_edges(tuple(arrays), default_weight=default_weight)
@@ -236,14 +254,17 @@ class DynamicGraph(Conversions, Saving):
             - a pandas, pyarrow, polars or cuDF frame, or any Arrow stream;
             - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
             - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
+
+            In a graph with extra columns, a frame has columns of their names, and tuples and rows end with them.
         source, destination, weight : str
             The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
             that column.
         on_duplicate : {"replace", "add", "append"}
             What to do with an edge that is there already, or twice in the batch. "replace": the last weight counts.
             "add": weights are summed. "append": weights are summed, and the edge is there only if the sum is above 0;
-            for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. A batch whose own weights of an
-            edge have no finite sum is refused; a sum with the stored weight that does not fit the dtype is infinite.
+            for weighted graphs in ``store="lpma"``. A deleted edge counts as absent. Of extra columns the last row
+            counts. A batch whose own weights of an edge have no finite sum is refused; a sum with the stored weight
+            that does not fit the dtype is infinite.
         default_weight : float, optional
             The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
             unweighted graph does not use it.
@@ -373,13 +394,14 @@ class DynamicGraph(Conversions, Saving):
         """
         limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
         with MemoryChecked("reorder"):
-            view, xp = self.snapshot().compact(), self.backend.xp
-            degrees = xp.diff(view.offsets) + xp.bincount(view.indices, minlength=self.number_of_vertices())
+            (src, dst, stored), num_vertices = self._numbered_edges(once=False), self.number_of_vertices()
+            bincount = self.backend.xp.bincount
+            degrees = bincount(src, minlength=num_vertices) + bincount(dst, minlength=num_vertices)
             order = self.ids.plan_order(degrees)
             window = self.window()
             if order.edge_drift <= limit:
                 return ReorderReport(order.vertex_drift, order.edge_drift, moved=0)
-            columns = sort_unique(self.backend, order.ranks[view.sources], order.ranks[view.indices], view.weights)
+            columns = sort_unique(self.backend, order.ranks[src], order.ranks[dst], stored)
             batch = EdgeBatch(*columns)
             out = self._store_of(batch)
             into = None if self._in is None else self._store_of(batch.transposed(self.backend))
@@ -398,8 +420,9 @@ class DynamicGraph(Conversions, Saving):
             plan, forget, window = self._out.plan_clear(), self.ids.plan_clear(), self.window()
             if window is not None:
                 forget = _both(forget, window.plan_clear())
+            records = None if self._records is None else self._records.without_records()
         with Uninterrupted():
-            self._in = None
+            self._in, self._records = None, records
             self._commit(Plans(plan, None, None), forget)
             self._num_edges = 0
 

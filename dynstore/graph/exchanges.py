@@ -96,15 +96,19 @@ class Exchanges(Updates):
         weight_dtype = self.weight_dtype if self._weighted else None
         nothing: Any = ([], [], []) if self._weighted else ([], [])
         with MemoryChecked("update"):
-            request = Request(
-                "update", nothing if insert is None else insert, (source, destination, weight), weight_dtype
-            )
+            names = source, destination, weight
+            edges, extra = self.take_extra_columns("update", nothing if insert is None else insert, names)
+            request = Request("update", edges, names, weight_dtype)
             arriving = self.with_weights(self._opened(request))
             request = Request("update", nothing if delete is None else delete, (source, destination, None), None)
             leaving = self._opened(request)
             columns, naming = self.ids.plan_edges(*arriving, self.number_of_vertices())
             found = self.ids.find_edges(*leaving, self.number_of_vertices())
             columns = self.fill_weights("update", columns, default_weight)
+            if on_duplicate != "replace" and self._may_overflow(columns):
+                self._check_sums("update", columns, on_duplicate)
+            if extra is not None:
+                columns, on_duplicate = self.record("update", columns, extra, on_duplicate, found), "replace"
         return self.exchange_numbers("update", found, columns, naming, on_duplicate)
 
     def exchange_numbers(
@@ -118,7 +122,8 @@ class Exchanges(Updates):
     ) -> UpdateReport:
         """Delete edges, then insert others, as one version. Ids and weights are validated already.
 
-        If the insertion fails, the deletion is taken back.
+        If the insertion fails, the deletion is taken back. In a graph with extra columns, the arriving edges have
+        records (:meth:`record`).
 
         Parameters
         ----------
@@ -131,8 +136,6 @@ class Exchanges(Updates):
         """
         with MemoryChecked(caller):
             gone = self._batch(leaving, "replace")
-            if on_duplicate != "replace" and self._may_overflow(arriving):
-                self._check_sums(caller, arriving, on_duplicate)
             batch = self._batch(arriving, on_duplicate)
             together = self._plan_together(gone, batch, naming, on_duplicate)
             with Uninterrupted():
@@ -234,7 +237,7 @@ class Exchanges(Updates):
             batch = outcome.batch
             outcome = self._plan(Deletion(), batch)
             is_read = before is not None or isinstance(outcome.change, Change)
-            if not is_read and (self._weighted or outcome.out.found < batch.count_edges()):
+            if not is_read and (self._out.weight_dtype is not None or outcome.out.found < batch.count_edges()):
                 before = read_change(self._out, batch, False, outcome.out.located, kept=False)
             batch.count_edges()  # may still fail here
         self._write(outcome)
@@ -242,7 +245,7 @@ class Exchanges(Updates):
 
     def _must_read_before(self, batch: Batch) -> bool:
         """Whether an attempt to delete a batch leaves no trace of what was there, and no log looks that up."""
-        if not self._weighted and self._out.refuses_absent:
+        if self._out.weight_dtype is None and self._out.refuses_absent:
             return False
         return not (self._logs and self._logs_that_want(batch.known().num_rows))
 

@@ -281,7 +281,7 @@ class Neighborhoods(Queries):
             if self.ids.renumbered:
                 ids.sort()
             return ids
-        weights = store.look_up(xp.full(row.shape[0], number, dtype=row.dtype), row)[1]
+        weights = self._weights_of(store.look_up(xp.full(row.shape[0], number, dtype=row.dtype), row)[1])
         if weights is None:
             weights = xp.ones(row.shape[0], dtype=self.weight_dtype)
         order = ids.argsort()

@@ -50,8 +50,7 @@ class Orientations(Neighborhoods):
 
     def _make_in_store(self) -> Store:
         with MemoryChecked("the in-edge orientation"):
-            out = self.snapshot().compact()
-            batch = EdgeBatch(out.sources, out.indices, out.weights).transposed(self.backend)
+            batch = EdgeBatch(*self._numbered_edges(once=False)).transposed(self.backend)
             return self._store_of(batch)
 
     def _store_of(self, batch: EdgeBatch) -> Store:

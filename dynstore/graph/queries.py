@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dynstore.backend import Backend
+    from dynstore.graph.records import EdgeRecords
     from dynstore.ids.base import VertexIds
     from dynstore.snapshot import Lease
     from dynstore.stores.base import Columns, NativeRows, Store
@@ -38,6 +40,7 @@ class Queries:
     _weighted: bool
     _out: Store
     _in: Store | None
+    _records: EdgeRecords | None  # of a graph with extra columns; its stores have numbers of records as weights
     _num_edges: int
     _lease: Lease
     _views: dict[bool, GapCSR]
@@ -157,10 +160,16 @@ class Queries:
             NaN for absent edges; 1 in an unweighted graph.
         """
         there, stored = self._look_up("edge_weights", edges, source, destination)
+        stored = self._weights_of(stored)
         weights = self.backend.empty(there.shape[0], self.weight_dtype)
         weights.fill(np.nan)
         weights[there] = 1 if stored is None else stored[there]
         return weights
+
+    @property
+    def edge_dtypes(self) -> dict[str, np.dtype]:
+        """The extra columns of edges and their dtypes, in order; see :class:`DynamicGraph`."""
+        return {} if self._records is None else self._records.extra_dtypes
 
     def edge_table(self) -> Frame:
         """Return the edges as a frame: the :meth:`edge_columns`.
@@ -168,7 +177,7 @@ class Queries:
         Returns
         -------
         frame
-            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            Columns ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return make_frame(self.backend, self.frame_columns(frame_library(self.backend, self.frames)), self.frames)
 
@@ -181,7 +190,7 @@ class Queries:
         Returns
         -------
         dict of arrays, shape (E,)
-            ``source``, ``destination`` and, for a weighted graph, ``weight``.
+            ``source``, ``destination`` and, for a weighted graph, ``weight``; then the extra columns.
         """
         return self._columns_of(*self._numbered_edges(once=not self._directed))
 
@@ -238,6 +247,25 @@ class Queries:
                     view = self._views[transposed] = self._view_of(self._in_store() if transposed else self._out)
         return view
 
+    def snapshot_columns(self, transposed: bool = False) -> dict[str, Array]:
+        """Return the extra columns of edges in the order of :meth:`snapshot`'s slots.
+
+        Parameters
+        ----------
+        transposed : bool
+            As for :meth:`snapshot`.
+
+        Returns
+        -------
+        dict of arrays, shape (S,)
+            New arrays, by name. Gaps have any values.
+        """
+        if self._records is None:
+            return {}
+        self.snapshot(transposed)
+        store = self._in_store() if transposed and self._directed else self._out
+        return self._records.extra_values(store.slots.weights)
+
     def native_rows(self) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them.
 
@@ -266,18 +294,21 @@ class Queries:
         Returns
         -------
         dict of int
-            Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids.
+            Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids. With
+            extra columns of edges, ``edge_columns`` has them and the weights, and ``weights`` is where they are.
         """
         parts = self._out.memory_usage()
         if self._in is not None:
             parts |= {f"in_{part}": size for part, size in self._in.memory_usage().items()}
         parts |= self.ids.memory_usage()
+        if self._records is not None:
+            parts["edge_columns"] = self._records.nbytes
         return parts | {"total": sum(parts.values())}
 
     # ------------------------------------------------------------------ inside
 
     def _numbered_edges(self, once: bool, among: Array | None = None) -> Columns:
-        """Return all edges as row numbers in new, sorted arrays.
+        """Return all edges as row numbers in new, sorted arrays, and what the store has as weights.
 
         Parameters
         ----------
@@ -296,13 +327,16 @@ class Queries:
 
     def _view_of(self, store: Store) -> GapCSR:
         slots = store.slots
+        weights = slots.weights
+        if self._records is not None:
+            weights = partial(self._records.weights, slots.weights) if self._weighted else None
         return GapCSR(
             self.backend,
             slots.offsets,
             slots.src,
             slots.dst,
             slots.valid,
-            slots.weights,
+            weights,
             slots.num_edges,
             self._lease,
             slots.pins,
@@ -319,27 +353,32 @@ class Queries:
                 )
             wanted = self.backend.asarray(np.array([before + max_edges]))
             high = max(int(xp.searchsorted(ends, wanted, side="right")[0]), low + 1)
-            src, dst, weights = store.read_rows(low, high)
+            src, dst, stored = store.read_rows(low, high)
             if not self._directed:
                 once = src <= dst
-                src, dst, weights = src[once], dst[once], None if weights is None else weights[once]
+                src, dst, stored = src[once], dst[once], None if stored is None else stored[once]
             low, before = high, int(ends[high - 1])
             if src.shape[0]:
-                yield self._columns_of(src, dst, weights)
+                yield self._columns_of(src, dst, stored)
 
     def frame_columns(self, library: str) -> dict[str, Any]:
         """Return :meth:`edge_columns` for a frame of a library: strings are in a form of its own."""
         return self._columns_of(*self._numbered_edges(once=not self._directed), library)
 
-    def _columns_of(
-        self, src: Array, dst: Array, weights: Array | None, library: str | None = None
-    ) -> dict[str, Array]:
-        """Return edges as named columns of ids."""
+    def _columns_of(self, src: Array, dst: Array, stored: Array | None, library: str | None = None) -> dict[str, Array]:
+        """Return edges as named columns of ids; ``stored``: what the store has as weights."""
         src, dst = self.ids.ends(src, dst, self.number_of_vertices(), not self._directed, library)
-        columns = {"source": src, "destination": dst}
-        if weights is not None:
-            columns["weight"] = weights
-        return columns
+        return {"source": src, "destination": dst, **self._values_of(stored)}
+
+    def _values_of(self, stored: Array | None) -> dict[str, Array]:
+        """Return the weights and the extra columns of edges, for what the store has as weights."""
+        if stored is None:
+            return {}
+        return {"weight": stored} if self._records is None else self._records.values(stored)
+
+    def _weights_of(self, stored: Array | None) -> Array | None:
+        """Return the weights of edges, for what the store has as weights."""
+        return stored if self._records is None else self._records.weights(stored)
 
     def _look_up(self, caller: str, edges: Any, source: str, destination: str) -> tuple[Array, Array | None]:
         names = source, destination, None

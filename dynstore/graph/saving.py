@@ -2,7 +2,7 @@
 
 The manifest, ``manifest.json``, has these entries. Numbers in columns are little-endian, without a header.
 
-- ``kind``: "dynstore-graph"; ``format``: 1; ``written_by``: the version of dynstore.
+- ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges; ``written_by``: the version of dynstore.
 - ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.state.GraphState`.
 - ``parts``: a list; each part has the ``name`` of its column, its ``file``, ``dtype``, ``shape``, ``bytes`` and
   ``checksum``. A column of strings has two parts: ``id.text``, all of them in UTF-8, and ``id.ends``, where each ends.
@@ -26,7 +26,8 @@ import numpy as np
 
 from dynstore.arguments import check_flag
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
-from dynstore.graph.state import GraphState, States
+from dynstore.graph.options import DTYPES as EXTRA_DTYPES
+from dynstore.graph.state import EXTRA, GraphState, States
 from dynstore.interrupts import MemoryChecked
 from dynstore.typing import Device, Frames
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["FORMAT", "KIND", "MANIFEST", "Saving", "read_state", "write_state"]
 
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
+FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
 TEXT, ENDS = ".text", ".ends"
 TOKEN_BYTES = 4  # of the token in the names of files, which differs from one saving to the next
 # The parts that a graph may have, and their dtypes.
@@ -94,7 +96,8 @@ class Saving(States):
         Returns
         -------
         DynamicGraph
-            Equal to the one that was saved: options, version, vertices and their ids in the same order, edges, weights.
+            Equal to the one that was saved: options, version, vertices and their ids in the same order, edges, weights,
+            extra columns.
 
         Raises
         ------
@@ -128,7 +131,8 @@ def write_state(state: GraphState, path: Path, overwrite: bool) -> None:
     temporary = path.with_name(f".{path.name}.{token}.saving")
     temporary.mkdir()
     try:
-        parts = [_write_part(temporary, token, name, array) for name, array in _encoded(state.columns)]
+        encoded = enumerate(_encoded(state.columns))
+        parts = [_write_part(temporary, token, place, name, array) for place, (name, array) in encoded]
         _write_manifest(temporary, state, parts)
         if replacing:
             _replace(path, temporary, {part["file"] for part in parts})
@@ -175,10 +179,11 @@ def _encoded(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]
         yield name + ENDS, np.fromiter(accumulate(map(len, texts)), np.int64, len(texts))
 
 
-def _write_part(folder: Path, token: str, name: str, array: np.ndarray) -> dict[str, Any]:
+def _write_part(folder: Path, token: str, place: int, name: str, array: np.ndarray) -> dict[str, Any]:
     dtype = array.dtype.newbyteorder("<")
     array = np.ascontiguousarray(array, dtype)
-    file = f"{name}-{token}.bin"
+    stem = f"{EXTRA}{place}" if name.startswith(EXTRA) else name  # users may have chosen any name
+    file = f"{stem}-{token}.bin"
     _write_file(folder / file, array.view(np.uint8).data)
     return {
         "name": name,
@@ -195,7 +200,7 @@ def _write_manifest(folder: Path, state: GraphState, parts: list[dict[str, Any]]
 
     manifest = {
         "kind": KIND,
-        "format": FORMAT,
+        "format": FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT,
         "written_by": f"dynstore {__version__}",
         "options": state.options,
         "num_vertices": state.num_vertices,
@@ -273,10 +278,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
     if manifest["kind"] != KIND:
         raise SavedGraphError(f"load: {str(path)!r} has kind {manifest['kind']!r}; this dynstore reads {KIND!r}")
-    if manifest["format"] != FORMAT:
+    if manifest["format"] not in (FORMAT, FORMAT_OF_COLUMNS):
         raise SavedGraphError(
             f"load: {str(path)!r} has format {manifest['format']}, written by {manifest.get('written_by')}; "
-            f"this dynstore reads format {FORMAT}"
+            f"this dynstore reads formats {FORMAT} and {FORMAT_OF_COLUMNS}"
         )
     rest = {name: value for name, value in manifest.items() if name != "checksum"}
     if manifest.get("checksum") != _checksum(_dump(rest)) or _dump(manifest) != content:
@@ -287,7 +292,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 def _read_part(path: Path, part: dict[str, Any]) -> np.ndarray:
     """Read a column, and compare it with what the manifest says of it."""
     name, file = part["name"], path / part["file"]
-    if part["dtype"] not in DTYPES[name] or len(part["shape"]) != 1 or file.parent != path:
+    dtypes = EXTRA_DTYPES if name.startswith(EXTRA) else DTYPES[name]
+    if np.dtype(part["dtype"]) not in map(np.dtype, dtypes) or len(part["shape"]) != 1 or file.parent != path:
         raise ValueError(f"unknown part {part}")
     try:
         size = file.stat().st_size
@@ -317,6 +323,8 @@ def _check_columns(state: GraphState) -> None:
         raise ValueError(f"num_vertices is {num_vertices!r}, version {state.version!r}; wanted integers")
     src, dst = columns["source"], columns["destination"]
     wanted = {"source", "destination"} | ({"weight"} if options["weighted"] else set())
+    extra = options.get("edge_columns", {})
+    wanted |= {EXTRA + name for name in extra}
     if options["renumber"] and num_vertices:
         wanted.add("id")
     if set(columns) - {"deleted"} != wanted:
@@ -327,6 +335,9 @@ def _check_columns(state: GraphState) -> None:
         raise ValueError(f"column {wrong[0]!r} has {columns[wrong[0]].shape[0]} rows; wanted {lengths[wrong[0]]}")
     if {str(src.dtype), str(dst.dtype)} != {options["vertex_dtype"]}:
         raise ValueError(f"the edges are {src.dtype} and {dst.dtype}; wanted {options['vertex_dtype']}")
+    for name, dtype in extra.items():
+        if str(columns[EXTRA + name].dtype) != dtype:
+            raise ValueError(f"the edge column {name!r} is {columns[EXTRA + name].dtype}; wanted {dtype}")
     if src.shape[0] and not (min(src.min(), dst.min()) >= 0 and max(src.max(), dst.max()) < num_vertices):
         raise ValueError(f"an edge leads to a row that is not there; there are {num_vertices}")
     if not np.all((src[1:] > src[:-1]) | ((src[1:] == src[:-1]) & (dst[1:] > dst[:-1]))):

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from dynstore.typing import Array
 
-__all__ = ["GraphState", "States"]
+__all__ = ["EXTRA", "GraphState", "States"]
+
+EXTRA = "edge."
 
 
 class GraphState(NamedTuple):
@@ -34,7 +36,8 @@ class GraphState(NamedTuple):
     columns : dict
         ``source``, ``destination``: row numbers, shape (E,), vertex dtype, sorted; undirected edges in both
         directions, so that they need not be sorted again. ``weight``, shape (E,), weight dtype, if the graph is
-        weighted. The columns of :meth:`dynstore.ids.base.VertexIds.columns`.
+        weighted. Extra columns, shape (E,), with :data:`EXTRA` before their names. The columns of
+        :meth:`dynstore.ids.base.VertexIds.columns`.
     """
 
     options: dict[str, Any]
@@ -64,6 +67,7 @@ class States(Display, Exchanges):
         with MemoryChecked("copy"):
             twin._out = self._out.copy()
             twin._in = None if self._in is None else self._in.copy()
+            twin._records = None if self._records is None else self._records.copy()
             twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
         twin._views = {}
@@ -123,20 +127,20 @@ class States(Display, Exchanges):
         ``among``, bool, shape (V,): that of the subgraph of these rows; see :meth:`subgraph`.
         """
         num_vertices, xp = self.number_of_vertices(), self.backend.xp
-        src, dst, weights = self._numbered_edges(once=False, among=among)
+        src, dst, stored = self._numbered_edges(once=False, among=among)
         kept = None
         if among is not None and self.ids.renumbered:
             kept = xp.nonzero(among)[0]
             ranks = xp.cumsum(among, dtype=self.vertex_dtype) - 1
             src, dst, num_vertices = ranks[src], ranks[dst], int(kept.shape[0])
         columns = {"source": src, "destination": dst}
-        if weights is not None:
-            columns["weight"] = weights
+        columns |= {EXTRA * (name != "weight") + name: array for name, array in self._values_of(stored).items()}
         columns |= self.ids.columns(self.number_of_vertices(), kept)
         return GraphState(self._options(), num_vertices, self.version, columns)
 
     def _options(self) -> dict[str, Any]:
         """Return the arguments that make an empty graph like this one, but for the device."""
+        dtypes = {name: str(dtype) for name, dtype in self.edge_dtypes.items()}
         return {
             "directed": self._directed,
             "weighted": self._weighted,
@@ -148,6 +152,7 @@ class States(Display, Exchanges):
             "renumber": self.ids.renumbered,
             "reuse_ids": self.ids.reuse_ids,
             "frames": self.frames,
+            **({"edge_columns": dtypes} if dtypes else {}),
             **self._store_options,
         }
 
@@ -160,12 +165,30 @@ class States(Display, Exchanges):
             columns = state.moved(graph.backend.asarray).columns
             src, dst, weights = columns["source"], columns["destination"], columns.get("weight")
             num_loops = 0 if graph._directed else int(graph.backend.xp.count_nonzero(src == dst))
+            if graph._records is not None:
+                weights = graph._recorded(columns)
             batch = EdgeBatch(src, dst, weights, num_loops)
             operation = Insertion(state.num_vertices, "replace") if len(src) else Growth(state.num_vertices)
             graph._commit(graph._plan(operation, batch), graph.ids.plan_columns(columns))
         graph._num_edges = batch.num_edges(graph._directed)
         graph._lease = Lease(state.version)
         return graph
+
+    def _recorded(self, columns: dict[str, Array]) -> Array:
+        """Return the records' numbers of a state's edges; both directions of an undirected edge have the same."""
+        assert self._records is not None
+        src, dst, xp = columns["source"], columns["destination"], self.backend.xp
+        once = slice(None) if self._directed else xp.nonzero(src <= dst)[0]
+        values = {name: columns[EXTRA * (name != "weight") + name][once] for name in self._records.columns}
+        numbers = self._records.append(values, [self._out])
+        if self._directed:
+            return numbers
+        stored = self.backend.empty(len(src), numbers.dtype)
+        stored[once] = numbers
+        turned = xp.nonzero(src > dst)[0]
+        by_row = xp.lexsort(xp.stack((src[turned], dst[turned])))
+        stored[turned[by_row]] = stored[xp.nonzero(src < dst)[0]]
+        return stored
 
 
 def _restore(kind: type[States], state: GraphState, device: str) -> States:

@@ -7,6 +7,7 @@ change, but only while a log follows it: otherwise an update does no extra work.
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -16,6 +17,7 @@ from dynstore.graph.delta import Change, Delta, DeltaLog, Unread, net_delta, rea
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
+    from dynstore.graph.records import EdgeRecords
     from dynstore.stores.base import Store
     from dynstore.stores.table.slots import SearchResult
 
@@ -32,6 +34,7 @@ class Tracked:
 
     backend: Backend
     _out: Store
+    _records: EdgeRecords | None
     _logs: set[ref[DeltaLog]]  # every update tests whether it is empty, which takes longer for a WeakSet
 
     def track(self, name: str, **params: Any) -> Any:
@@ -109,6 +112,11 @@ class Tracked:
 
     def _record(self, change: Change | Unread | None) -> None:
         """Add a change to all logs; None for one of everything."""
+        if self._records is not None and isinstance(change, Change):
+            weights = self._records.weights(change.weights)
+            if weights is not None:
+                weights = self.backend.xp.where(change.before, weights, weights.dtype.type(0))
+            change = replace(change, weights=weights)
         most = self._most_kept
         for log in self._live_logs():
             log.add(change, most)

@@ -22,7 +22,7 @@ import numpy as np
 from dynstore.batches.make import make_batch
 from dynstore.batches.unsorted import UnsortedBatch
 from dynstore.errors import InputError
-from dynstore.graph.orientations import Orientations
+from dynstore.graph.recording import Recording
 from dynstore.graph.tracked import Tracked
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns, brings_weights, check_names, find_weight
@@ -125,7 +125,7 @@ class Plans(NamedTuple):
     change: Change | Unread | None
 
 
-class Updates(Orientations, Tracked):
+class Updates(Recording, Tracked):
     """The part of :class:`dynstore.DynamicGraph` that changes it."""
 
     _num_edges: int
@@ -138,14 +138,22 @@ class Updates(Orientations, Tracked):
 
     def _insert(self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None) -> UpdateReport:
         with MemoryChecked(request.caller):
+            extra: dict[str, Array] | None = None
+            if self._records is not None:
+                edges, extra = self.take_extra_columns(*request[:3])
+                request = request._replace(edges=edges)
             request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
-            columns, naming = self.ids.plan_edges(*request, before, not speculates or self._expects_new_ids)
+            validate = not speculates or self._expects_new_ids or extra is not None
+            columns, naming = self.ids.plan_edges(*request, before, validate)
             columns = self.fill_weights(request.caller, columns, default_weight)
             if on_duplicate != "replace" and self._may_overflow(columns):
                 columns, naming = self.ids.plan_edges(*request, before)  # validated
                 columns = self.fill_weights(request.caller, columns, default_weight)
                 self._check_sums(request.caller, columns, on_duplicate)
+            if extra is not None:
+                columns = self.record(request.caller, columns, extra, on_duplicate)
+                on_duplicate = "replace"
             batch = self._batch(columns, on_duplicate)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
@@ -244,7 +252,7 @@ class Updates(Orientations, Tracked):
         if columns.weights is None:
             return False
         total = float(self.backend.xp.abs(columns.weights).sum(dtype=np.float64))
-        return not total <= np.finfo(self.weight_dtype).max
+        return not total <= float(np.finfo(self.weight_dtype).max)  # as float32 it would be compared with a warning
 
     def _check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:
         """Refuse valid edges whose weights in the batch do not sum to a finite number.

@@ -28,6 +28,7 @@ __all__ = [
     "open_edges",
     "split_columns",
     "take_rows",
+    "without_gaps",
 ]
 
 FRAMES = (("pandas", "DataFrame"), ("cudf", "DataFrame"), ("polars", "DataFrame"), ("pyarrow", "Table"))
@@ -43,11 +44,12 @@ FORMS = (
 )
 
 
-def open_edges(caller: str, edges: Any) -> Any:
+def open_edges(caller: str, edges: Any, num_extra: int = 0) -> Any:
     """Return edges as a frame or a tuple of columns, which may be read twice.
 
-    A list or tuple of pairs or triples becomes a tuple of columns. An Arrow stream, which may be readable only once,
-    becomes a pyarrow table. All else is returned as it is, even if it is no edges; :func:`split_columns` refuses it.
+    A list or tuple of pairs or triples, each with ``num_extra`` more items, becomes a tuple of columns. An Arrow
+    stream, which may be readable only once, becomes a pyarrow table. All else is returned as it is, even if it is no
+    edges; :func:`split_columns` refuses it.
 
     Raises
     ------
@@ -58,7 +60,7 @@ def open_edges(caller: str, edges: Any) -> Any:
     if kind is tuple and edges and type(edges[0]) is not tuple:
         return edges
     if isinstance(edges, list | tuple):
-        return _open_rows(caller, edges)
+        return _open_rows(caller, edges, num_extra)
     if not hasattr(edges, "__arrow_c_stream__") or is_frame(edges):
         return edges
     try:
@@ -74,8 +76,8 @@ def open_edges(caller: str, edges: Any) -> Any:
     return reader.read_all()
 
 
-def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...]) -> Any:
-    """Return pairs or triples as columns; return a tuple of columns as it is."""
+def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], num_extra: int) -> Any:
+    """Return pairs or triples, perhaps longer ones, as columns; return a tuple of columns as it is."""
     if not rows:
         return ([], []) if isinstance(rows, list) else rows
     if not isinstance(rows[0], tuple):
@@ -86,11 +88,12 @@ def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...]) -> Any:
         return rows
     width = len(rows[0])
     for place, row in enumerate(rows):
-        if not isinstance(row, tuple) or len(row) != width or width not in (2, 3):
+        if not isinstance(row, tuple) or len(row) != width or width - num_extra not in (2, 3):
             got = f"{len(row)} items" if isinstance(row, tuple) else f"a {type_name(row)}"
+            more = f", each with {num_extra} more for the edge columns" if num_extra else ""
             raise InputTypeError(
                 f"{caller}: edges has {got} at row {place}; wanted all pairs (src, dst) or all triples "
-                "(src, dst, weight). Columns are arrays or lists: ([0, 2], [1, 3])"
+                f"(src, dst, weight){more}. Columns are arrays or lists: ([0, 2], [1, 3])"
             )
     if isinstance(rows, tuple) and len(rows) == width:
         example = "[(0, 1), (2, 3)]" if width == 2 else "[(0, 1, 0.5), ...]"
@@ -108,9 +111,9 @@ def find_weight(edges: Any, names: tuple[str, str, str | None]) -> str | None:
     return WEIGHT if WEIGHT not in names and WEIGHT in column_names(edges) else None
 
 
-def brings_weights(edges: Any, weight: str | None) -> bool:
-    """Return whether edges have weights: a third column of a tuple, or a column's name."""
-    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3)
+def brings_weights(edges: Any, weight: str | None, num_extra: int = 0) -> bool:
+    """Return whether edges have weights: a third column of a tuple, extra ones not counted, or a column's name."""
+    return weight is not None or (isinstance(edges, tuple) and len(edges) == 3 + num_extra)
 
 
 def column_names(edges: Any) -> list[Any]:
@@ -148,7 +151,7 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
         raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}{_form_hint(edges)}")
     wanted = [name for name in names if name is not None]
     _check_names(caller, column_names(edges), wanted)
-    edges = _without_gaps(edges, wanted)
+    edges = without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
 
 
@@ -258,7 +261,7 @@ def _is_on_host(column: Any) -> bool:
     return not hasattr(column, "__cuda_array_interface__") and not type(column).__module__.startswith("cudf.")
 
 
-def _without_gaps(edges: Any, wanted: list[str]) -> Any:
+def without_gaps(edges: Any, wanted: list[str]) -> Any:
     """Drop the rows of a table made by dynstore that are null in all wanted columns; other tables stay as they are."""
     if hasattr(edges, "schema") and hasattr(edges, "column_names"):  # pyarrow
         if GAPS_MARK.encode() not in (edges.schema.metadata or {}):

@@ -66,9 +66,10 @@ class LeaseCases(Contract):
         """A planned update allocates nothing that grows with the graph or the batch (measured on the host only)."""
         rng = np.random.default_rng(9)
         src, dst, weights = rng.integers(0, 300, 20_000), rng.integers(0, 300, 20_000), np.full(20_000, 0.5)
+        extra = [np.arange(20_000)] * len(self.options.get("edge_columns", ()))
         first = DynamicGraph(weighted=True, store=self.store, device=self.device, **self.options)
         first.snapshot(transposed=True)
-        first.insert_edges((src[:15_000], dst[:15_000], weights[:15_000]))
+        first.insert_edges(tuple(column[:15_000] for column in (src, dst, weights, *extra)))
         peaks = []
         commit = DynamicGraph._commit
 
@@ -85,9 +86,8 @@ class LeaseCases(Contract):
             if name == "delete":
                 graph.delete_edges((src[::2], dst[::2]))
             else:
-                graph.insert_edges(
-                    (src[::2], dst[::2], weights[::2]), on_duplicate="add" if name == "add" else "replace"
-                )
+                columns = tuple(column[::2] for column in (src, dst, weights, *extra))
+                graph.insert_edges(columns, on_duplicate="add" if name == "add" else "replace")
         assert peaks[1] < 32_000, f"writing took {peaks[1]} bytes"
 
     def test_out_of_memory_with_exports_alive(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,8 +175,9 @@ class ShapeCases(Contract):
 
     def test_from_edges_takes_weights_as_they_come(self) -> None:
         options = {"store": self.store, "device": self.device, **self.options}
-        assert not DynamicGraph.from_edges(([0], [1]), **options).is_weighted()
-        graph = DynamicGraph.from_edges(([0, 0], [1, 1], [1.0, 2.0]), on_duplicate="add", **options)
+        extra = [[3, 4]] * len(self.options.get("edge_columns", ()))
+        assert not DynamicGraph.from_edges(([0, 2], [1, 2], *extra), **options).is_weighted()
+        graph = DynamicGraph.from_edges(([0, 0], [1, 1], [1.0, 2.0], *extra), on_duplicate="add", **options)
         assert graph.is_weighted()
         assert graph.version == 1
         assert named_edges(graph) == {(0, 1): 3.0}

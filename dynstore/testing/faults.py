@@ -123,7 +123,7 @@ def _fail_in_turn(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, owner: Any, name: str, make: Any, method: str, args: Any, kwargs: Any
 ) -> int:
     """Replace an attribute of ``owner`` by ``make(n)``, which fails at its n-th call, for n from 0 until none fails."""
-    graph, lease = pair.graph, pair.graph.snapshot()
+    graph, lease, args = pair.graph, pair.graph.snapshot(), pair.with_columns(method, args)
     arrays, edges = host_arrays(lease), graph.number_of_edges()
     for n in range(MAX_FAILURES):
         faulty = make(n)
@@ -147,6 +147,7 @@ def _fail_in_turn(
 def count_bytes(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """Do an update and return the number of bytes that it allocated through the backend."""
     sizes: list[int] = []
+    args = pair.with_columns(method, args)
     empty = pair.graph.backend.empty
 
     def counting(shape: Any, dtype: Any) -> Any:

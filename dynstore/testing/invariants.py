@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_against_model",
     "check_csr",
+    "check_extra_columns",
     "check_graph",
     "check_report",
     "host_arrays",
@@ -225,3 +226,28 @@ def check_against_model(graph: DynamicGraph, model: ModelGraph, *, transposed: b
     if model.weighted:
         wrong = [(edge, held[edge], wanted[edge]) for edge in wanted if held[edge] != wanted[edge]]
         assert not wrong, f"weights differ (edge, got, wanted): {wrong[:5]}"
+    if model.edge_columns:
+        check_extra_columns(graph, model)
+
+
+def check_extra_columns(graph: DynamicGraph, model: ModelGraph) -> None:
+    """Assert that each stored direction of an edge has the model's values in the extra columns.
+
+    Parameters
+    ----------
+    graph : DynamicGraph
+        The graph to check.
+    model : ModelGraph
+        A model that got the same updates.
+    """
+    host, ids = graph.backend.to_host, model.vertex_ids()
+    for transposed in {False, graph.has_in_edges}:
+        csr, columns = graph.snapshot(transposed), graph.snapshot_columns(transposed)
+        assert {name: column.dtype for name, column in columns.items()} == graph.edge_dtypes
+        held = host(csr.mask())
+        ends = [host(csr.indices)[held], host(csr.sources)[held]]
+        src, dst = ends if transposed and graph.is_directed() else ends[::-1]
+        rows = zip(*(host(column)[held].tolist() for column in columns.values()), strict=True)
+        for u, v, row in zip(src.tolist(), dst.tolist(), rows, strict=True):
+            wanted = model.extra[model.canonical(ids[u], ids[v])]
+            assert list(row) == wanted, f"edge {ids[u], ids[v]} has {row}, the model {wanted}"

@@ -63,10 +63,19 @@ class GraphMachine(RuleBasedStateMachine):
         wide=st.booleans(),
         capacity=st.sampled_from([None, 0, 5, 100]),
         reuse=st.booleans(),
+        extra=st.booleans(),
     )
     def begin(
-        self, directed: bool, weighted: bool, transposed: bool, wide: bool, capacity: int | None, reuse: bool
+        self,
+        directed: bool,
+        weighted: bool,
+        transposed: bool,
+        wide: bool,
+        capacity: int | None,
+        reuse: bool,
+        extra: bool,
     ) -> None:
+        columns = {"edge_columns": {"id": "int64", "type": "uint8"}} if extra and self.store == "gpma+" else {}
         mapped = {} if self.ids == "dense" else {"renumber": True, "reuse_ids": reuse}
         self.pair = Pair(
             transposed,
@@ -79,6 +88,7 @@ class GraphMachine(RuleBasedStateMachine):
             capacity=capacity,
             max_vertices=MAX_VERTICES,
             **mapped,
+            **columns,
             **self.options,
         )
 
@@ -173,8 +183,9 @@ class GraphMachine(RuleBasedStateMachine):
                 None if self.pair.model.num_vertices == 0 else 7 if self.ids == "strings" else "x"
             )  # of the other kind
         ids: list[Any] = [*good[:2], bad]
+        extra = ([1, 2, 3],) * len(self.pair.graph.edge_dtypes)
         with pytest.raises(DynstoreError):
-            self.pair.graph.insert_edges((ids, good[2:]) if first else (good[2:], ids))
+            self.pair.graph.insert_edges((ids, good[2:], *extra) if first else (good[2:], ids, *extra))
         for lease in self.leases:
             _ = lease.indices
         self.pair.check()

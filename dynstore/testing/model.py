@@ -16,7 +16,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.typing import UpdateReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["ModelGraph", "weigh"]
 
@@ -38,7 +38,7 @@ class ModelGraph:
 
     Parameters
     ----------
-    directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids
+    directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids, edge_columns
         As in :class:`dynstore.DynamicGraph`.
 
     Attributes
@@ -47,6 +47,8 @@ class ModelGraph:
         With ``renumber``, the id of each vertex by its number.
     gone : set
         With ``reuse_ids``, deleted vertices whose numbers new ids may take.
+    extra : dict
+        The values of the extra columns, a list for each edge that ever was there.
     """
 
     def __init__(
@@ -58,7 +60,10 @@ class ModelGraph:
         max_vertices: int | None = None,
         renumber: bool = False,
         reuse_ids: bool = False,
+        edge_columns: Mapping[str, Any] | None = None,
     ) -> None:
+        self.edge_columns = dict(edge_columns or {})
+        self.extra: dict[Edge, list[Any]] = {}
         self.directed = directed
         self.weighted = weighted
         self.vertex_dtype = np.dtype(vertex_dtype)
@@ -86,6 +91,7 @@ class ModelGraph:
         """Store every row's edge once; see :meth:`dynstore.DynamicGraph.insert_edges`."""
         if on_duplicate not in ("replace", "add"):
             raise InputError(f"model: on_duplicate is {on_duplicate!r}")
+        edges, extra = self._split(edges)
         sources, destinations, weights = self._columns(edges, source, destination, weight)
         if weights is not None and not self.weighted:
             raise InputError("model: weights for an unweighted graph")
@@ -98,13 +104,14 @@ class ModelGraph:
 
         batch: dict[Edge, float] = {}
         for u, v, w in zip(*rows, values, strict=True):
-            edge = self._canonical(u, v)
+            edge = self.canonical(u, v)
             batch[edge] = self._round(batch[edge] + w) if on_duplicate == "add" and edge in batch else w
         replaced = 0
         for edge, w in batch.items():
             present = edge in self.edges
             replaced += present
             self.edges[edge] = self._round(self.edges[edge] + w) if present and on_duplicate == "add" else w
+        self.extra |= {self.canonical(u, v): row for u, v, *row in zip(*rows, *extra, strict=True)}
         if self.renumber and not self.ids:
             self.ids = self._by_degree(set(named))
         self._see(named)
@@ -114,7 +121,7 @@ class ModelGraph:
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Remove the rows' edges; absent ones are counted."""
         asked = self._pairs(edges, source, destination)
-        batch = {self._canonical(u, v) for u, v in asked}
+        batch = {self.canonical(u, v) for u, v in asked}
         present = batch & self.edges.keys()
         for edge in present:
             del self.edges[edge]
@@ -162,7 +169,9 @@ class ModelGraph:
             self.max_vertices,
             self.renumber,
             self.reuse_ids,
+            self.edge_columns,
         )
+        other.extra = dict(self.extra)
         other.edges, other.ids, other.gone = dict(self.edges), list(self.ids), set(self.gone)
         other.num_vertices = self.num_vertices
         other.version = self.version
@@ -184,11 +193,11 @@ class ModelGraph:
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> np.ndarray:
         pairs = self._pairs(edges, source, destination)
-        return np.array([self._canonical(u, v) in self.edges for u, v in pairs], dtype=bool)
+        return np.array([self.canonical(u, v) in self.edges for u, v in pairs], dtype=bool)
 
     def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> np.ndarray:
         pairs = self._pairs(edges, source, destination)
-        values = [self.edges.get(self._canonical(u, v), math.nan) for u, v in pairs]
+        values = [self.edges.get(self.canonical(u, v), math.nan) for u, v in pairs]
         return np.array(values, dtype=self.weight_dtype)
 
     def vertex_ids(self) -> list[Id]:
@@ -220,7 +229,12 @@ class ModelGraph:
 
     # -- checks, one value at a time -------------------------------------------------------------
 
-    def _canonical(self, u: Id, v: Id) -> Edge:
+    def _split(self, edges: Any) -> tuple[Any, tuple[Any, ...]]:
+        """Return a tuple of columns without the extra ones, and these."""
+        others = len(edges) - len(self.edge_columns)
+        return (edges[:others], edges[others:]) if self.edge_columns else (edges, ())
+
+    def canonical(self, u: Id, v: Id) -> Edge:
         return (u, v) if self.directed or u <= v else (v, u)
 
     def _round(self, value: float) -> float:

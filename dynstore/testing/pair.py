@@ -42,7 +42,9 @@ class Pair:
 
     def __init__(self, transposed: bool = False, **options: Any) -> None:
         self.graph = DynamicGraph(**options)
-        known = ("directed", "weighted", "vertex_dtype", "weight_dtype", "max_vertices", "renumber", "reuse_ids")
+        known = ["directed", "weighted", "vertex_dtype", "weight_dtype", "max_vertices", "renumber", "reuse_ids"]
+        known.append("edge_columns")
+        self.rows = 0
         self.model = ModelGraph(**{name: options[name] for name in known if name in options})
         self.transposed = transposed
         self.check()
@@ -54,13 +56,25 @@ class Pair:
     def update(self, method: str, *args: Any, **kwargs: Any) -> Any:
         """Call ``method`` of both, compare reports and contents, and return the graph's report.
 
-        Edges without weights have the weight 1, unless the arguments say otherwise.
+        Edges without weights have the weight 1, unless the arguments say otherwise. Each row gets a new value in
+        extra columns.
         """
         kwargs = weigh(method, kwargs)
+        args = self.with_columns(method, args)
         before = self.graph.number_of_edges()
         report = getattr(self.graph, method)(*args, **kwargs)
         self.follow(report, before, method, *args, **kwargs)
         return report
+
+    def with_columns(self, method: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return an update's arguments with new values in the extra columns, if it inserts edges and there are any."""
+        dtypes = self.model.edge_columns.values()
+        if method != "insert_edges" or not dtypes:
+            return args
+        first, self.rows = self.rows, self.rows + len(args[0][0])
+        numbers = np.arange(first, self.rows)
+        extra = [(numbers + 7 * place).astype(dtype) for place, dtype in enumerate(dtypes)]
+        return ((*args[0], *extra), *args[1:])
 
     def follow(
         self, report: UpdateReport | ReorderReport | None, before: int, method: str, *args: Any, **kwargs: Any
@@ -96,6 +110,7 @@ class Pair:
         """Copy both."""
         other = Pair.__new__(Pair)
         other.graph, other.model, other.transposed = self.graph.copy(), self.model.copy(), self.transposed
+        other.rows = self.rows
         return other
 
     def check_queries(self, extra_ids: int = 3) -> None:
@@ -126,7 +141,7 @@ class Pair:
 
     def _check_table(self) -> None:
         frame = self.graph.edge_table()
-        names = ["source", "destination", *(["weight"] if self.model.weighted else [])]
+        names = ["source", "destination", *(["weight"] if self.model.weighted else []), *self.model.edge_columns]
         assert list(frame.columns) == names
         columns = [frame[name].to_numpy() for name in names]
         pairs = list(zip(columns[0].tolist(), columns[1].tolist(), strict=True))
@@ -141,6 +156,10 @@ class Pair:
         if self.model.weighted:
             assert columns[2].dtype == self.model.weight_dtype
             assert columns[2].tolist() == [self.model.edges[pair] for pair in pairs]
+        extra = columns[len(columns) - len(self.model.edge_columns) :]
+        for place, (column, dtype) in enumerate(zip(extra, self.model.edge_columns.values(), strict=True)):
+            assert column.dtype == dtype
+            assert column.tolist() == [self.model.extra[pair][place] for pair in pairs]
 
     def _strangers(self, known: list[Any], count: int) -> list[Any]:
         """Return ids that are no vertices."""
@@ -155,7 +174,7 @@ class Pair:
 
     def refuse(self, error: type[Exception], method: str, *args: Any, match: str | None = None, **kwargs: Any) -> str:
         """Assert that the call raises ``error`` and changes no byte; return the message."""
-        lease = self.graph.snapshot()
+        lease, args = self.graph.snapshot(), self.with_columns(method, args)
         before = host_arrays(lease)
         with pytest.raises(error, match=match) as caught:
             getattr(self.graph, method)(*args, **weigh(method, kwargs))

@@ -39,6 +39,8 @@ class Selection(NamedTuple):
         Rows that came before so many others that they leave at once.
     late : int
         Rows that are too old.
+    rows : array, shape (B,), or None
+        Which rows of the batch enter, in the order of the columns; None for all in their own.
     """
 
     columns: tuple[Any, ...]
@@ -47,6 +49,7 @@ class Selection(NamedTuple):
     leaving: int
     skipped: int
     late: int
+    rows: Array | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +112,13 @@ class Horizon:
             count = len(columns[0])
             surplus = self.surplus(held + count)
             skipped = max(surplus - held, 0)
-            if skipped:
-                columns = take_rows(columns, np.arange(skipped, count))
-            return Selection(columns, None, None, surplus - skipped, skipped, 0)
+            chosen = np.arange(skipped, count) if skipped else None
+            if chosen is not None:
+                columns = take_rows(columns, chosen)
+            return Selection(columns, None, None, surplus - skipped, skipped, 0, chosen)
         times = self._read_times(backend, edges, time, len(columns[0]), kept)
         if not times.shape[0]:
-            return Selection(columns, times, newest, 0, 0, 0)
+            return Selection(columns, times, newest, 0, 0, 0, None)
         chosen = None
         if bool((times[1:] < times[:-1]).any()):
             chosen = backend.xp.argsort(times, kind="stable")
@@ -127,7 +131,7 @@ class Horizon:
         if chosen is not None:
             columns = take_rows(columns, chosen)
         leaving = 0 if kept is None else self.count_old(backend, kept, newest)
-        return Selection(columns, times[late:], newest, leaving, 0, late)
+        return Selection(columns, times[late:], newest, leaving, 0, late, chosen)
 
     def _read_times(self, backend: Backend, edges: Any, time: Any, count: int, kept: Any) -> Array:
         """Read the times of a batch, in the dtype of those in the window."""

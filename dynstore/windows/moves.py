@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dynstore.input.columns import EdgeColumns
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
-    from dynstore.typing import Array
+    from dynstore.typing import Array, UpdateReport
 
-__all__ = ["Ends", "Found", "Lists", "Moves"]
+__all__ = ["Ends", "Found", "Lists", "Moves", "SlideReport", "chosen_edges", "listed_edges"]
 
 Lists: TypeAlias = Literal["none", "new", "all"]
 
@@ -51,6 +53,30 @@ class Found(NamedTuple):
     late: int
     bad: int
     bounds: tuple[int, ...] = (0, 0, 0, 0)
+
+
+class SlideReport(NamedTuple):
+    """What one slide did.
+
+    Attributes
+    ----------
+    entered : int
+        Rows that came into the window.
+    left : int
+        Rows that left it, among them rows of the batch that the window is too short for.
+    late : int
+        Rows of the batch that were too old to enter; only with ``by="time"``.
+    rows : int
+        Rows in the window now.
+    update : UpdateReport
+        What the slide did to the graph.
+    """
+
+    entered: int
+    left: int
+    late: int
+    rows: int
+    update: UpdateReport
 
 
 class Moves:
@@ -120,3 +146,13 @@ class Moves:
             (0 if times is None else number, np.bool_),
             zeroed=1,
         )  # fmt: skip
+
+
+def listed_edges(ends: Array, count: int, weights: Array | None = None) -> EdgeColumns:
+    """Return the first of listed edges, shape (2, B)."""
+    return EdgeColumns(ends[0, :count], ends[1, :count], weights, -1)
+
+
+def chosen_edges(edges: EdgeColumns, rows: Array) -> EdgeColumns:
+    """Return the edges of some rows."""
+    return EdgeColumns(edges.src[rows], edges.dst[rows], None if edges.weights is None else edges.weights[rows], -1)

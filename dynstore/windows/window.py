@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 from weakref import ref
 
 import numpy as np
@@ -15,7 +15,7 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
-from dynstore.windows.moves import Ends, Found, Lists, Moves
+from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges
 from dynstore.windows.pairs import EMPTY, Pairs
 from dynstore.windows.rows import Rows
 
@@ -23,39 +23,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.ids.base import IdPlan, Names
-    from dynstore.typing import Array, UpdateReport
+    from dynstore.typing import Array
 
-__all__ = ["SlideReport", "Window"]
+__all__ = ["Window"]
 
 CALLER = "Window"
 KEEP = ("latest", "count", "sum")
 COLUMNS = ("source", "destination", None)
+Extra: TypeAlias = "dict[str, Array] | None"
 HALF = 32
 LOW = (1 << HALF) - 1
-
-
-class SlideReport(NamedTuple):
-    """What one slide did.
-
-    Attributes
-    ----------
-    entered : int
-        Rows that came into the window.
-    left : int
-        Rows that left it, among them rows of the batch that the window is too short for.
-    late : int
-        Rows of the batch that were too old to enter; only with ``by="time"``.
-    rows : int
-        Rows in the window now.
-    update : UpdateReport
-        What the slide did to the graph.
-    """
-
-    entered: int
-    left: int
-    late: int
-    rows: int
-    update: UpdateReport
 
 
 class Window:
@@ -75,8 +52,9 @@ class Window:
         What makes a row leave. "count": more than ``length`` newer rows. "time": a time of at most the newest time
         minus ``length``. Rows may come late: those still inside the window are placed by their time.
     keep : {"latest", "count", "sum"}
-        The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
-        "sum" need a weighted graph. Sums are kept in float64; they are exact for whole numbers below 2**53.
+        The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "latest"
+        keeps the extra columns of that row, too. "count" and "sum" need a weighted graph without extra columns. Sums
+        are kept in float64; they are exact for whole numbers below 2**53.
     step : int, float, str or timedelta, optional
         Let rows leave in multiples of this only: of rows, or of time (then the bound is a multiple of ``step``).
 
@@ -88,12 +66,13 @@ class Window:
     Notes
     -----
     An edge that is deleted by hand stays out until a row names its pair again. That row may be late, but for
-    ``keep="latest"`` in a weighted graph: there a row that is older than another one of its pair changes nothing.
+    ``keep="latest"`` in a graph with weights or extra columns: there a row that is older than another one of its pair
+    changes nothing.
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
-    12 more with ``keep="sum"``, and 8 more with ``by="time"`` and ``keep="latest"`` in a weighted graph, in a table of
-    two to four times as many slots.
+    12 more with ``keep="sum"``, and 8 more with ``by="time"`` and ``keep="latest"`` in a graph with weights or extra
+    columns, in a table of two to four times as many slots.
 
     Examples
     --------
@@ -124,6 +103,8 @@ class Window:
             raise unknown_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
+        if keep != "latest" and G.edge_dtypes:
+            raise InputError(f"{CALLER}: keep={keep!r} is for graphs without edge columns; wanted keep='latest'")
         if G.number_of_edges():
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
         if G.window() is not None:
@@ -180,6 +161,7 @@ class Window:
             As for :meth:`DynamicGraph.insert_edges`. An empty batch is allowed.
         source, destination, weight : str
             The frame's columns, as for :meth:`DynamicGraph.insert_edges`. With ``keep="count"`` there are no weights.
+            Extra columns come as there.
         time : str or array, shape (B,)
             With ``by="time"``: the frame's column of times, "time" by default, or the times themselves. Numbers, or
             date-times if the window's length is one of date-times.
@@ -204,12 +186,13 @@ class Window:
             default_weight = check_number("slide", "default_weight", default_weight)
         with MemoryChecked("slide"):
             G = self.graph
+            edges, extra = G.take_extra_columns("slide", edges, (source, destination, weight))
             edges = bring_columns("slide", G.backend, edges)
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
             chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
             try:
-                return self._enter(chosen, default_weight)
+                return self._enter(chosen, default_weight, extra)
             except InputError as error:
                 refused = error
             self._refuse(edges, names, default_weight)
@@ -218,6 +201,11 @@ class Window:
     @property
     def _reads_weights(self) -> bool:
         return self.keep == "sum" or (self.keep == "latest" and self.graph.is_weighted())
+
+    @property
+    def _keeps_values(self) -> bool:
+        """Whether an edge has a value of its latest row."""
+        return self.keep == "latest" and (self.graph.is_weighted() or bool(self.graph.edge_dtypes))
 
     def _names(self, edges: Any, source: str, destination: str, weight: str | None) -> Names:
         """Return the columns that are read; refuse weights as ``insert_edges`` does."""
@@ -234,7 +222,7 @@ class Window:
             if self.keep == "sum":
                 _refuse_infinite(G.backend.xp.isinf(weights))
 
-    def _enter(self, chosen: Selection, default_weight: float | None) -> SlideReport:
+    def _enter(self, chosen: Selection, default_weight: float | None, extra: Extra) -> SlideReport:
         """Slide by rows that all enter. CUDA kernels validate them while they count them, where ids are numbers."""
         G, weight_dtype = self.graph, self.graph.weight_dtype if self._reads_weights else None
         columns = chosen.columns if self._reads_weights else chosen.columns[:2]
@@ -244,9 +232,9 @@ class Window:
         if self._reads_weights:
             numbers = G.fill_weights("slide", numbers, default_weight)
         with Uninterrupted():
-            return self._slide(numbers, naming, chosen)
+            return self._slide(numbers, naming, chosen, extra)
 
-    def _slide(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection) -> SlideReport:
+    def _slide(self, numbers: EdgeColumns, naming: IdPlan, chosen: Selection, extra: Extra) -> SlideReport:
         """Slide by rows under the graph's numbers."""
         G, number, old = self.graph, len(numbers.src), chosen.leaving
         self._changed |= G.version != self._version
@@ -260,8 +248,8 @@ class Window:
             naming = self._validated(numbers, naming, chosen, found)
             report = G.exchange_numbers(
                 "slide",
-                _edges(moves.gone, found.gone),
-                self._arrivals(numbers, moves, found),
+                listed_edges(moves.gone, found.gone),
+                self._arrivals(numbers, moves, found, chosen.rows, extra),
                 naming,
                 follow=lambda plan: self._plan_rows(number, old, chosen.newest, plan.ranks),
             )
@@ -273,7 +261,7 @@ class Window:
     def _moves(self, numbers: EdgeColumns, pairs: Pairs, rows: Rows, old: int) -> Moves:
         """Return the rows of a slide that counts ``old`` rows out, and room for what is found out about them."""
         G, number = self.graph, len(numbers.src)
-        lists: Lists = "all" if self.keep != "latest" else "none" if G.is_weighted() or self._changed else "new"
+        lists: Lists = "all" if self.keep != "latest" else "none" if self._keeps_values or self._changed else "new"
         return Moves(
             G.backend,
             Ends(numbers.src, numbers.dst),
@@ -317,20 +305,30 @@ class Window:
 
         return commit
 
-    def _arrivals(self, numbers: EdgeColumns, moves: Moves, found: Found) -> EdgeColumns:
-        """Return the edges to insert, or that get another weight."""
+    def _arrivals(
+        self, numbers: EdgeColumns, moves: Moves, found: Found, entering: Array | None, extra: Extra
+    ) -> EdgeColumns:
+        """Return the edges to insert, or that get another weight.
+
+        ``entering``: the rows of the batch that enter; ``extra``: the extra columns of the whole batch.
+        """
         xp = self.graph.backend.xp
         if moves.lists == "none":
-            return _chosen(numbers, xp.nonzero(~moves.late)[0]) if found.late else numbers
+            kept = xp.nonzero(~moves.late)[0] if found.late else slice(None)
+            arriving = chosen_edges(numbers, kept) if found.late else numbers
+            if extra is None:
+                return arriving
+            rows = slice(None) if entering is None else self.graph.backend.asarray(entering)
+            return self.graph.record("slide", arriving, {name: array[rows][kept] for name, array in extra.items()})
         if moves.lists == "new":
-            return _edges(moves.listed, found.listed)
+            return listed_edges(moves.listed, found.listed)
         total = found.listed + found.staying
-        listed = _edges(moves.listed, total, moves.listed_weights[:total])
+        listed = listed_edges(moves.listed, total, moves.listed_weights[:total])
         if not self._changed:
             return listed
         stays = xp.ones(total, np.bool_)  # an edge that was deleted by hand stays out
         stays[found.listed :] = self.graph.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
-        return _chosen(listed, xp.nonzero(stays)[0])
+        return chosen_edges(listed, xp.nonzero(stays)[0])
 
     # ------------------------------------------------------------------ rows as numbers
 
@@ -350,7 +348,7 @@ class Window:
             self._rows = Rows(backend, dtypes)
         self._rows.reserve(more)
         if self._pairs is None:
-            latest = times if self._reads_weights and self.keep == "latest" else None
+            latest = times if self._keeps_values else None
             self._pairs = Pairs.allocate(backend, more, self.keep == "sum", latest, self.keep != "latest")
         elif not self._pairs.takes(more):
             self._plan_keys(self._pairs.keys, more)()
@@ -437,13 +435,3 @@ def _refuse_infinite(infinite: Array) -> None:
     if bool(infinite.any()):
         row = int(infinite.argmax())
         raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")
-
-
-def _edges(ends: Array, count: int, weights: Array | None = None) -> EdgeColumns:
-    """Return the first of listed edges, shape (2, B)."""
-    return EdgeColumns(ends[0, :count], ends[1, :count], weights, -1)
-
-
-def _chosen(edges: EdgeColumns, rows: Array) -> EdgeColumns:
-    """Return the edges of some rows."""
-    return EdgeColumns(edges.src[rows], edges.dst[rows], None if edges.weights is None else edges.weights[rows], -1)

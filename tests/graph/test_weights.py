@@ -138,3 +138,9 @@ def test_a_damaged_mark_is_ignored() -> None:
     for mark in ("{", "[1]", 7, "null"):
         frame.attrs["dynstore.origin"] = mark
         assert DynamicGraph.from_edges(frame, device="cpu").is_directed()
+
+
+def test_large_weights_of_different_edges_are_added_without_a_warning() -> None:
+    G = DynamicGraph(weighted=True, device="cpu")
+    G.insert_edges(([0, 1], [1, 2], [3e38, 3e38]), on_duplicate="add")
+    assert weights_of(G) == pytest.approx({(0, 1): 3e38, (1, 2): 3e38})

@@ -51,6 +51,10 @@ class TestGpmaPlusByLevelOnCpu(StoreContract):
     store, device, options = "gpma_level", "cpu", {"merge_cost": 0.0}
 
 
+class TestGpmaPlusWithColumnsOnCpu(StoreContract):
+    store, device, options = "gpma+", "cpu", {"edge_columns": {"id": "int64", "type": "int16"}}
+
+
 @pytest.mark.thorough
 class TestGpmaPlusByLevelDenseOnCpu(StoreContract):
     store, device, options = "gpma_level", "cpu", TestGpmaPlusDenseOnCpu.options | {"merge_cost": 0.0}
@@ -201,6 +205,9 @@ if ON_GPU:
     class TestGpmaPlusAlwaysInPlaceOnCuda(StoreContract):
         store, device, options = "gpma+", "cuda", {"merge_cost": 0.0}
 
+    class TestGpmaPlusWithColumnsOnCuda(StoreContract):
+        store, device, options = "gpma+", "cuda", TestGpmaPlusWithColumnsOnCpu.options
+
     class TestGpmaPlusByLevelOnCuda(StoreContract):
         store, device, options = "gpma_level", "cuda", {"merge_cost": 0.0}
 
@@ -251,6 +258,9 @@ else:
 
     class TestGpmaPlusAlwaysInPlaceSimulated(CoreContract):
         store, device, options = "gpma+", "cuda-sim", {"merge_cost": 0.0}
+
+    class TestGpmaPlusWithColumnsSimulated(CoreContract):
+        store, device, options = "gpma+", "cuda-sim", TestGpmaPlusWithColumnsOnCpu.options
 
     class TestGpmaPlusByLevelSimulated(CoreContract):
         store, device, options = "gpma_level", "cuda-sim", {"merge_cost": 0.0}

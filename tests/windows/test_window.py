@@ -122,6 +122,47 @@ def test_a_real_stream_with_repeated_pairs(store: str, directed: bool) -> None:
     assert set(named_edges(loop)) < set(named_edges(right))
 
 
+@pytest.mark.parametrize(("directed", "weighted"), [(True, False), (True, True), (False, True), (False, False)])
+@pytest.mark.parametrize(("by", "names"), [("count", False), ("time", False), ("time", True)])
+@pytest.mark.parametrize("device", DEVICES)
+def test_extra_columns_are_those_of_the_latest_row(
+    device: str, by: str, names: bool, directed: bool, weighted: bool
+) -> None:
+    rng, rows = np.random.default_rng(8), 0
+    options: dict[str, Any] = {"edge_columns": {"id": "int64", "place": "float32"}, "renumber": names}
+    G = DynamicGraph(directed=directed, weighted=weighted, device=device, frames="pandas", **options)
+    window, model = Window(G, 25, by), WindowModel(25, by, "latest", None, directed, True)  # type: ignore[arg-type]
+    for step, size in enumerate((10, 0, 30, 40, 3) if device == "cpu" else (10, 0, 14)):
+        frame = batch_of(rng, size, 12 * step, names, late=4)
+        frame = frame.assign(id=np.arange(rows, rows + size), place=np.arange(rows, rows + size) / 2)
+        rows += size
+        window.slide(frame if weighted else frame.drop(columns="weight"), **({"time": "time"} if by == "time" else {}))
+        model.slide(frame[["source", "destination", "id", "time"]].itertuples(index=False, name=None))
+        table = G.edge_table()
+        found = {(u, v): row for u, v, row in zip(table["source"], table["destination"], table["id"], strict=True)}
+        wanted = {pair: row for pair, row in model.edges().items() if directed or pair[0] <= pair[1]}
+        assert {pair if directed else tuple(sorted(pair)): row for pair, row in found.items()} == wanted
+        assert (table["place"] == table["id"] / 2).all()
+        check_graph(G, transposed=step % 2 == 1)
+    if by == "count":
+        window.slide([(1, 2, *([0.5] if weighted else []), 7, 8.0)])
+        columns = {name: column.tolist() for name, column in G.edge_columns().items()}
+        assert columns["place"][columns["id"].index(7)] == 8.0
+
+
+def test_counts_and_sums_are_for_graphs_without_extra_columns() -> None:
+    G = DynamicGraph(weighted=True, device="cpu", edge_columns={"id": "int64"})
+    for keep in ("count", "sum"):
+        with pytest.raises(InputError, match=f"Window: keep='{keep}' is for graphs without edge columns; wanted keep="):
+            Window(G, 5, keep=keep)  # type: ignore[arg-type]
+    window = Window(G, 5)
+    with pytest.raises(InputError, match=r"slide: edges have 2 columns; wanted \(src, dst\[, weights\], id\)"):
+        window.slide(([0], [1]))
+    with pytest.raises(InputError, match=r"slide: the graph is weighted, and the edges have no weights"):
+        window.slide(([0], [1], [2]))
+    assert len(window) == G.version == 0
+
+
 def test_date_times_of_every_library() -> None:
     times = pd.date_range("2026-01-01", periods=6, freq="20min")
     frame = pd.DataFrame({"source": range(6), "destination": range(1, 7), "time": times})

@@ -160,6 +160,10 @@ def bfs(G, start=None):
 def pagerank(G, alpha=0.85):
     return G._plc_graph
 """,
+    "cugraph.sampling.homogeneous_neighbor_sample": """
+def homogeneous_neighbor_sample(G):
+    return G._plc_graph
+""",
     "cugraph.cores.k_core": """
 def _call_plc_core_number(G):
     return G._plc_graph
@@ -292,6 +296,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         ("cugraph.traversal.bfs", "bfs"),
         ("cugraph.link_analysis.pagerank", "pagerank"),
         ("cugraph.cores.k_core", "k_core"),
+        ("cugraph.sampling.homogeneous_neighbor_sample", "homogeneous_neighbor_sample"),
         ("cugraph.structure.convert_matrix", "from_cudf_edgelist"),
         ("cugraph.structure.convert_matrix", "from_numpy_array"),
         ("cugraph.structure.convert_matrix", "from_numpy_matrix"),

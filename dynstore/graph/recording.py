@@ -1,0 +1,92 @@
+"""Insertions into a graph with extra columns: the columns become records, whose numbers go on as weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError
+from dynstore.graph.orientations import Orientations
+from dynstore.graph.records import WEIGHT
+from dynstore.input.columns import EdgeColumns
+from dynstore.input.extra_columns import take_extra_columns
+
+if TYPE_CHECKING:
+    from dynstore.ids.base import Names
+    from dynstore.typing import Array, OnDuplicate
+
+__all__ = ["Recording"]
+
+
+class Recording(Orientations):
+    """The part of :class:`dynstore.DynamicGraph` that keeps extra columns of edges."""
+
+    def take_extra_columns(self, caller: str, edges: Any, names: Names) -> tuple[Any, dict[str, Array] | None]:
+        """Return edges without their extra columns, and these; None for a graph that has none."""
+        if self._records is None:
+            return edges, None
+        return take_extra_columns(caller, self.backend, edges, names, self._records.extra_dtypes)
+
+    def record(
+        self,
+        caller: str,
+        columns: EdgeColumns,
+        extra: dict[str, Array],
+        on_duplicate: OnDuplicate = "replace",
+        leaving: EdgeColumns | None = None,
+    ) -> EdgeColumns:
+        """Write valid edges to records; return them with the records' numbers as weights.
+
+        They are to be inserted with ``on_duplicate="replace"``, as sums are made here.
+
+        Parameters
+        ----------
+        leaving : EdgeColumns, optional
+            Edges that are deleted before.
+
+        Raises
+        ------
+        InputError
+            If a column has another length.
+        """
+        assert self._records is not None
+        for name, array in extra.items():
+            if len(array) != len(columns.src):
+                raise InputError(
+                    f"{caller}: `{name}` has {len(array)} items, the edges have {len(columns.src)}; they must be equal"
+                )
+        values, weights = extra, columns.weights
+        if weights is not None:
+            weights = weights if on_duplicate == "replace" else self._sum_weights(columns, weights, leaving)
+            values = {WEIGHT: weights, **extra}
+        stores = [self._out] if self._in is None else [self._out, self._in]
+        numbers = self._records.append(values, stores)
+        return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
+
+    def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:
+        """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
+        assert self._records is not None
+        backend, xp, count = self.backend, self.backend.xp, len(columns.src)
+        if not count:
+            return weights
+        src, dst = columns.src, columns.dst
+        if leaving is not None:
+            src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
+        if not self._directed:
+            src, dst = xp.minimum(src, dst), xp.maximum(src, dst)
+        order = xp.lexsort(xp.stack((dst, src)))
+        src, dst = src[order], dst[order]
+        begins = backend.zeros(len(order), np.int64)
+        begins[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
+        edges = backend.empty(len(order), np.int64)  # of each row, the number of its edge
+        edges[order] = xp.cumsum(begins)
+        mine = edges[:count]
+        there, stored = self._out.look_up(columns.src, columns.dst)
+        if leaving is not None:
+            gone = backend.zeros(len(order), np.bool_)
+            gone[edges[count:]] = True
+            there &= ~gone[mine]
+        with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
+            sums = xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
+            return sums + xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))

@@ -1,0 +1,192 @@
+"""The columns of a graph's edges, where it has more of them than weights: a table of records.
+
+Stores move one number beside each edge, its weight. The stores of a graph with extra columns move the number of a
+record in its place. The columns, weights among them, are indexed by these numbers. So no kernel of a store knows of
+columns.
+
+An insertion takes a fresh record for each row of its batch. Records are never written again, and nothing notes which
+of them are free: records of edges that were deleted or replaced, of repeated rows, of updates that were refused. When
+the fresh ones run out, a pass over the store's slots finds the records of edges; all others become fresh. If these are
+few, the table grows. At least a third of it is fresh then, so a pass costs a constant time for each row inserted.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.bits import unpack_bits
+from dynstore.errors import LimitError
+from dynstore.interrupts import Uninterrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from dynstore.backend import Backend
+    from dynstore.stores.base import Store
+    from dynstore.typing import Array
+
+__all__ = ["WEIGHT", "EdgeRecords"]
+
+WEIGHT = "weight"
+MIN_RECORDS = 64
+# The records of a table that has grown or shrunk, for each one that is in use.
+ROOM = 1.5
+# A table of more than so many records for each one in use shrinks.
+MOST_ROOM = 3
+
+
+class EdgeRecords:
+    """Columns of equal length, and the numbers of the records that are fresh.
+
+    Parameters
+    ----------
+    backend : Backend
+    dtypes : mapping
+        The dtype of each column, "weight" among them if the graph is weighted.
+    number_dtype : numpy.dtype
+        Of the records' numbers: int32 or int64.
+    capacity : int
+        Records to reserve.
+
+    Attributes
+    ----------
+    columns : dict of arrays, shape (R,)
+    """
+
+    def __init__(
+        self, backend: Backend, dtypes: Mapping[str, np.dtype], number_dtype: np.dtype, capacity: int = 0
+    ) -> None:
+        size = max(MIN_RECORDS, capacity)
+        self.columns: dict[str, Array] = {name: backend.zeros(size, dtype) for name, dtype in dtypes.items()}
+        self._backend = backend
+        self._fresh: Array = backend.xp.arange(size, dtype=number_dtype)  # ascending
+        self._taken = 0  # how many of the first of them are not fresh any more
+
+    @property
+    def size(self) -> int:
+        """The number of records, R."""
+        return int(next(iter(self.columns.values())).shape[0])
+
+    @property
+    def number_dtype(self) -> np.dtype:
+        """The dtype of the records' numbers."""
+        dtype: np.dtype = self._fresh.dtype
+        return dtype
+
+    @property
+    def extra_dtypes(self) -> dict[str, np.dtype]:
+        """The dtypes of the columns beside the weight."""
+        return {name: column.dtype for name, column in self.columns.items() if name != WEIGHT}
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(int(array.nbytes) for array in (*self.columns.values(), self._fresh))
+
+    def values(self, numbers: Array) -> dict[str, Array]:
+        """Return all columns of some records, in new arrays."""
+        return {name: column[numbers] for name, column in self.columns.items()}
+
+    def extra_values(self, numbers: Array) -> dict[str, Array]:
+        """Return the columns beside the weight of some slots; a gap's number may be that of no record."""
+        numbers = self._backend.xp.clip(numbers, 0, self.size - 1)
+        return {name: column[numbers] for name, column in self.columns.items() if name != WEIGHT}
+
+    def weights(self, numbers: Array) -> Array | None:
+        """Return the weights of some slots, None if there are none; a gap's number may be that of no record."""
+        column = self.columns.get(WEIGHT)
+        return None if column is None else column[self._backend.xp.clip(numbers, 0, self.size - 1)]
+
+    def append(self, values: Mapping[str, Array], stores: Sequence[Store]) -> Array:
+        """Write rows to fresh records; return their numbers, shape (B,).
+
+        No update needs to take this back: records that no edge has are fresh again some time.
+
+        Parameters
+        ----------
+        values : mapping
+            The rows of each column, shape (B,).
+        stores : sequence of Store
+            All stores of these records, the out-edges first.
+
+        Raises
+        ------
+        OutOfMemoryError, LimitError
+            If the table cannot grow. It is as it was.
+        """
+        count = min(int(array.shape[0]) for array in values.values())
+        if self._taken + count > self._fresh.shape[0]:
+            self._make_room(count, stores)
+        numbers: Array = self._fresh[self._taken : self._taken + count]
+        for name, column in self.columns.items():
+            column[numbers] = values[name]
+        self._taken += count
+        return numbers
+
+    def copy(self) -> Self:
+        """Return an independent copy, with the same numbers."""
+        twin = copy(self)
+        twin.columns = {name: column.copy() for name, column in self.columns.items()}
+        return twin  # the numbers of fresh records are replaced, never written
+
+    def without_records(self) -> EdgeRecords:
+        """Return an empty table of the same columns."""
+        return EdgeRecords(
+            self._backend, {name: column.dtype for name, column in self.columns.items()}, self.number_dtype
+        )
+
+    def _make_room(self, count: int, stores: Sequence[Store]) -> None:
+        """Find the records that no edge has; grow or shrink, so that ``count`` records are fresh."""
+        xp, slots = self._backend.xp, stores[0].slots
+        used = self._backend.zeros(self.size, np.bool_)
+        held = unpack_bits(self._backend, slots.valid, slots.num_slots)
+        used[_numbers_in(stores[0])[held]] = True
+        in_use = int(xp.count_nonzero(used))
+        size, needed = self._size_for(in_use + count), in_use + count
+        if self.size > MOST_ROOM * needed and self.size > size:
+            self._compact(used, in_use, size, stores)
+            return
+        columns = self.columns
+        if size > self.size:
+            columns = {name: self._resized(column, size) for name, column in columns.items()}
+            used = self._resized(used, size)
+        fresh = xp.nonzero(~used)[0].astype(self.number_dtype)
+        with Uninterrupted():
+            self.columns, self._fresh, self._taken = columns, fresh, 0
+
+    def _size_for(self, needed: int) -> int:
+        most = int(np.iinfo(self.number_dtype).max)
+        if needed > most:
+            raise LimitError(
+                f"edge columns: {needed} records are needed, {self.number_dtype} numbers {most}; "
+                'use vertex_dtype="int64"'
+            )
+        return min(max(MIN_RECORDS, int(ROOM * needed)), most)
+
+    def _compact(self, used: Array, in_use: int, size: int, stores: Sequence[Store]) -> None:
+        """Move the records of edges to the front of a smaller table, and number them anew in all stores."""
+        xp = self._backend.xp
+        columns = {name: self._resized(column[used], size) for name, column in self.columns.items()}
+        ranks = xp.cumsum(used, dtype=self.number_dtype) - 1
+        moved = [ranks[xp.clip(_numbers_in(store), 0, self.size - 1)] for store in stores]
+        fresh = xp.arange(in_use, size, dtype=self.number_dtype)
+        with Uninterrupted():
+            for store, numbers in zip(stores, moved, strict=True):
+                _numbers_in(store)[:] = numbers
+            self.columns, self._fresh, self._taken = columns, fresh, 0
+
+    def _resized(self, array: Array, size: int) -> Array:
+        resized = self._backend.zeros(size, array.dtype)
+        resized[: array.shape[0]] = array
+        return resized
+
+
+def _numbers_in(store: Store) -> Array:
+    """Return the number of the record in each slot; gaps have any numbers."""
+    numbers = store.slots.weights
+    assert numbers is not None
+    return numbers
