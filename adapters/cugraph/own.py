@@ -319,9 +319,11 @@ def _frame(G: DynamicGraph, shown: ShownIds, rows: Array | None = None, **column
             made[name] = _ids(G, shown, rows)
         else:
             made[name] = _ids(G, shown, column) if name == "predecessor" else column
-    if shown.strings is not None:
-        made = {name: made[name] for name in ("predecessor", "vertex") if name in made} | made
-    return make_cudf_frame(require(CALLER, "cudf"), made)
+    cudf = require(CALLER, "cudf")
+    if shown.strings is None:
+        return make_cudf_frame(cudf, made)
+    ids_first = {name: made[name] for name in ("predecessor", "vertex") if name in made}
+    return cudf.DataFrame(ids_first | made)  # which keeps the kind of strings
 
 
 def _ids(G: DynamicGraph, shown: ShownIds, rows: Array | None) -> Any:

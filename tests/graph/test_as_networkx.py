@@ -140,7 +140,7 @@ def test_a_deleted_vertex_is_one_until_its_number_is_used() -> None:
 
 def test_one_degree_costs_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
     G = make_graph("gpma+", "cpu", directed=True, weighted=False)
-    for name in ("snapshot", "vertex_ids", "_row_counts"):
+    for name in ("snapshot", "vertex_ids", "row_lengths"):
         monkeypatch.setattr(G, name, None)
     assert G.out_degree(0) == len(G.neighbors(0))
 

@@ -80,7 +80,8 @@ def test_functions_that_make_graphs_make_live_ones(drop_in: Any) -> None:
     ):
         assert G.insert_edges(([7], [8])).inserted == 1
         assert drop_in.bfs(G, 5)["distance"].max() == 3
-    static = drop_in.from_cudf_edgelist(cudf.DataFrame(frame), ["a", "b"], ["b", "a"])
+    wide = cudf.DataFrame({"a": [5, 6], "b": [6, 7], "c": [6, 7], "d": [7, 8]})
+    static = drop_in.from_cudf_edgelist(wide, ["a", "b"], ["c", "d"])
     assert "more than one column" in dynstore.explain(static).reason
     for made in (static, drop_in.from_adjlist(cudf.Series([0, 1, 1]), cudf.Series([1])), drop_in.ego_graph(G, 6)):
         with pytest.raises(dynstore.InputError, match="cannot be changed"):
@@ -125,8 +126,8 @@ def compare_frames(mine: Any, theirs: Any) -> None:
     assert mine.nodes().dtype == theirs.nodes().dtype
     frames = [G.view_edge_list() for G in (mine, theirs)]
     assert sorted(frames[0].columns) == sorted(frames[1].columns)
-    names = list(frames[1].columns)
-    assert frames[0][names].dtypes.tolist() == frames[1].dtypes.tolist()
+    names = list(frames[0].columns)  # the ends first
+    assert frames[0].dtypes.tolist() == frames[1][names].dtypes.tolist()
     rows = [sorted(frame[names].to_pandas().itertuples(index=False, name=None)) for frame in frames]
     if not mine.is_directed() and mine.renumbered:
         assert all(u <= v for u, v, *_ in rows[0])

@@ -68,6 +68,7 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     wide = [(0, v) for v in range(1, 20)] + [(v, 20 + v) for v in range(1, 19)]
     edges = listed("widening", [*wide, (38, 40), (40, 41), (41, 42)], 43)
     device, _ = kernels("traversal", "search")
+    monkeypatch.setattr(device, "MIN_PULLED_SLOTS", 0)
     bottom_up: list[bool] = []
     launch = device.k_list_frontier.launch_strided
 
@@ -96,6 +97,7 @@ def test_bottom_up_a_parent_is_found_anywhere_in_long_rows(place: int, monkeypat
     check_bfs(Problem(edges, CASES[1]), [10 + place, 11], True)
 
 
+@pytest.mark.skipif(BACKEND.on_gpu, reason="only the simulator calls device functions through Python")
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_small_graph_is_searched_top_down_alone(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, (device, _) = Problem(RANDOM, CASES[1]), kernels("traversal", "search")
