@@ -28,7 +28,7 @@ __all__ = ["TRACKED", "Answer", "Monitor", "Report", "Unnoted", "track"]
 # What a preparation for the incremental way may take, in times of computing anew.
 PREPARATION = 4.0
 # After so many results in turn that were computed anew, what only the incremental way needs is dropped: in-edges, and
-# what updates change. On an H200, 1,000 edges into 1.4 million take 0.15 ms, and 0.37 if what they change is looked
+# what updates change. On an H200, 1,000 edges into 1.4 million take 0.19 ms, and 0.39 if what they change is looked
 # up first (benchmarks/results/h200/tracked-cnr-2000.json).
 MOST_UNUSED = 4
 

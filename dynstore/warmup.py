@@ -107,12 +107,15 @@ def _use_drop_in(directed: bool, weighted: bool, dtype: str, built: int) -> int:
     for size in (1, max(built // 100, 2)):
         G.insert_edges(frame(size))
         G.delete_edges(edges[:size])
-        cugraph.bfs(G, start)
-        if weighted:
-            cugraph.sssp(G, start)
-        cugraph.pagerank(G, fail_on_nonconvergence=False)
+        for engine in ("dynstore", "cugraph"):
+            cugraph.bfs(G, start, engine=engine)
+            if weighted:
+                cugraph.sssp(G, start, engine=engine)
+            cugraph.pagerank(G, fail_on_nonconvergence=False, engine=engine)
+            if not directed:
+                cugraph.weakly_connected_components(G, engine=engine)
         if not directed:
-            cugraph.weakly_connected_components(G)
+            cugraph.triangle_count(G)
             cugraph.louvain(G)
         G.degree()
         G.view_edge_list()

@@ -27,7 +27,9 @@ def test_a_sampler_returns_ids_and_types(real: Any, directed: bool, vertices: An
     for _ in range(2):
         wanted = {row[:2]: row[2:] for row in G.to_pandas().drop(columns="weight").itertuples(index=False, name=None)}
         start = np.arange(G.number_of_vertices(), dtype=G.vertex_dtype)
-        found = real.homogeneous_neighbor_sample(live, start.tolist(), None, fanout_vals=[-1], with_replacement=False)
+        found = real.homogeneous_neighbor_sample(
+            live, start.tolist(), [0, start.shape[0]], fanout_vals=[-1], with_replacement=False
+        )
         table = found.to_pandas()
         names = ["majors", "minors", "edge_id", "edge_type"]
         sampled = {tuple(row[:2]): tuple(row[2:]) for row in table[names].to_numpy().tolist()}
