@@ -1,6 +1,6 @@
 """Graphs for those functions of cuGraph that read ids and types of edges: its samplers.
 
-A lent graph has no such columns. So these functions get one that SGGraph builds, once a version.
+Borrowed rows have no such columns. So these functions get one that SGGraph builds, once a version.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class LiveGraph(LiveViews):
         G, bridge = self.dynamic_graph, load_bridge()
         properties = properties_for(G, call)
         if properties:
-            return self._rebuild(transposed, call, "a lent graph has no ids and types of edges", properties)
+            return self._rebuild(transposed, call, "borrowed rows have no ids and types of edges", properties)
         if bridge.borrowed_graph is None:
             return self._rebuild(transposed, call, bridge.reason)
         return lend_graph(G, transposed, call)
@@ -162,7 +162,7 @@ class LiveGraph(LiveViews):
         try:
             graph = self.lend(caller.pulls, caller.name)
         except AttributeError as error:  # Graph.__getattr__ would treat it as a missing attribute
-            raise RuntimeError(f"{CALLER}: the graph cannot be lent: {error}") from error
+            raise RuntimeError(f"{CALLER}: the graph cannot be borrowed: {error}") from error
         self._offered = (caller, graph) if caller.asks_twice else None
         return graph
 

@@ -20,7 +20,7 @@ __all__ = ["Bridge", "describe", "load_bridge"]
 
 SWITCH = "DYNSTORE_BORROWED"  # "off": never borrow
 PASSED, NOT_PASSED = "passed.txt", "not-passed.txt"
-# Before it, memory that is lent may be taken back by what lent it; and the only one that dynstore was tested with.
+# Before it, the memory of borrowed rows may be taken back too early; and the only one that dynstore was tested with.
 OLDEST = TESTED = (26, 10)
 TEST_TIMEOUT_S = 300
 
