@@ -21,6 +21,7 @@ import numpy as np
 from dynstore.adapters.cugraph.engines import Declined
 from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids
 from dynstore.adapters.libraries import require
+from dynstore.adapters.tables.texts import wait_for_stream
 from dynstore.algorithms.calls import Call, last_call, note_call
 from dynstore.algorithms.centrality.api import measure_rows
 from dynstore.algorithms.community.api import count_at_rows
@@ -320,6 +321,7 @@ def _frame(G: DynamicGraph, shown: ShownIds, rows: Array | None = None, **column
         else:
             made[name] = _ids(G, shown, column) if name == "predecessor" else column
     cudf = require(CALLER, "cudf")
+    wait_for_stream(G.backend)
     if shown.strings is None:
         return make_cudf_frame(cudf, made)
     ids_first = {name: made[name] for name in ("predecessor", "vertex") if name in made}
