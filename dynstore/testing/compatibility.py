@@ -4,6 +4,9 @@ The test modules are those of the cuGraph wheel (or those in ``--tests``). They 
 and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. Tests that pass only the first time are listed with the
 reason, and so are tests that did not run because of a crash or the time limit. Tests of several GPUs are left out. Data
 sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph.
+
+In parts: ``--limit 600 --json ends.json``, then ``--limit 600 --json ends.json --again ends.json`` as long as there are
+tests that did not run. They come first; those that failed run again after them.
 """
 
 from __future__ import annotations
@@ -25,19 +28,10 @@ import dynstore
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.errors import MissingDependencyError
 
-__all__ = ["MODULES", "find_tests", "main", "render_table", "run_tests"]
+__all__ = ["find_tests", "main", "render_table", "run_tests"]
 
 Outcomes = Mapping[str, Mapping[str, str]]
 
-# Folder -> its modules; an empty tuple means all of them.
-MODULES: dict[str, tuple[str, ...]] = {
-    "traversal": ("test_bfs.py", "test_sssp.py"),
-    "link_analysis": ("test_pagerank.py",),
-    "community": ("test_triangle_count.py",),
-    "components": (),
-    "core": (),
-    "structure": (),
-}
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 NOT_RUN = "not run"
@@ -64,10 +58,7 @@ def find_tests(folder: Path | None) -> list[Path]:
         if spec is None or spec.origin is None:
             raise MissingDependencyError(f"compatibility: cuGraph is not installed: {LINE}")
         folder = Path(spec.origin).parent / "tests"
-    found = []
-    for name, modules in MODULES.items():
-        paths = sorted((folder / name).glob("test_*.py"))
-        found += [path for path in paths if (not modules or path.name in modules) and not path.stem.endswith("_mg")]
+    found = [path for path in sorted(folder.glob("*/test_*.py")) if "mg" not in path.stem.split("_")]
     if not found:
         raise MissingDependencyError(
             f"compatibility: no tests of cuGraph in {folder}; its wheel ships them: {LINE}, or pass --tests"
@@ -232,6 +223,10 @@ def _passed(outcomes: Outcomes, name: str) -> bool:
     return _outcome(outcomes, name) == "passed"
 
 
+def _is_left(outcomes: Outcomes, name: str) -> bool:
+    return _outcome(outcomes, name) == NOT_RUN
+
+
 def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None) -> list[Outcomes]:
     """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails."""
     both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
@@ -239,7 +234,7 @@ def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, 
         earlier = both.get(which, {})
         passed = {name: end for name, end in earlier.items() if end["outcome"] == "passed"}
         if not earlier or len(passed) < len(earlier):
-            names = sorted(earlier.keys() - passed.keys())
+            names = sorted(earlier.keys() - passed.keys(), key=lambda name: (not _is_left(earlier, name), name))
             both[which] = {**passed, **run_tests(which, paths, limit_s, jobs, names)}
         if kept is not None:
             kept.write_text(json.dumps(both, indent=1), encoding="utf-8")

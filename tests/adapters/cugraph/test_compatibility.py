@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_b():
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("traversal/test_bfs.py", "core/test_any.py", "core/test_any_mg.py", "traversal/test_paths.py"):
+    for name in ("traversal/test_bfs.py", "core/test_any.py", "core/test_any_mg.py", "traversal/test_mg_paths.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(TESTS)
     (tmp_path / "structure").mkdir()
@@ -86,7 +87,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_modules_of_one_gpu_are_found(folder: Path) -> None:
     names = [path.relative_to(folder).as_posix() for path in find_tests(folder)]
-    assert names == ["traversal/test_bfs.py", "core/test_any.py", "structure/test_lost.py"]
+    assert names == ["core/test_any.py", "structure/test_lost.py", "traversal/test_bfs.py"]
     with pytest.raises(MissingDependencyError, match="pass --tests"):
         find_tests(folder / "nowhere")
 
@@ -115,6 +116,21 @@ def test_outcomes_come_with_reasons_and_are_the_same_in_several_processes(folder
         "test_bfs.py::test_skipped": ("skipped", "Skipped: no data set"),
     }
     assert list(run_tests("cugraph", paths, 120, jobs=3).items()) == list(outcomes.items())
+
+
+def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    earlier, chosen = tmp_path / "earlier.json", []
+
+    def note(which: str, paths: list[Path], limit_s: float, jobs: int, names: list[str]) -> dict[str, Any]:
+        chosen.append(names)
+        return {}
+
+    ends = {name: {"outcome": outcome} for name, outcome in (("a", "failed"), ("b", "not run"), ("c", "passed"))}
+    earlier.write_text(json.dumps({"cugraph": ends}))
+    monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
+    monkeypatch.setattr(compatibility, "run_tests", note)
+    compatibility._run_both([], 1, 1, earlier, None)
+    assert chosen == [["b", "a"]]
 
 
 def test_what_did_not_pass_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
