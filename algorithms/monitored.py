@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import numpy as np
 
 from dynstore.algorithms.registry import find_algorithm
+from dynstore.locks import Lock
 
 if TYPE_CHECKING:
     from dynstore.algorithms.tracking import Monitor
@@ -18,11 +19,13 @@ __all__ = ["find_monitor", "note_monitor"]
 
 # A monitor stays as long as someone else holds it.
 _monitors: WeakKeyDictionary[DynamicGraph, WeakSet[Monitor]] = WeakKeyDictionary()
+_lock = Lock()  # of both kinds of sets: one thread may look while another starts to track
 
 
 def note_monitor(G: DynamicGraph, monitor: Monitor) -> None:
     """Let :func:`find_monitor` find a monitor of a graph."""
-    _monitors.setdefault(G, WeakSet()).add(monitor)
+    with _lock:
+        _monitors.setdefault(G, WeakSet()).add(monitor)
 
 
 def find_monitor(G: DynamicGraph, name: str, params: dict[str, Any]) -> Monitor | None:
@@ -37,7 +40,9 @@ def find_monitor(G: DynamicGraph, name: str, params: dict[str, Any]) -> Monitor 
         Its parameters. Those that are left out have their defaults. Only numbers, strings, flags and None are compared:
         with anything else there is none.
     """
-    for monitor in list(_monitors.get(G, ())):
+    with _lock:
+        monitors = list(_monitors.get(G, ()))
+    for monitor in monitors:
         if monitor.name == name and not monitor.is_closed and _is_same_call(name, monitor.params, params):
             return monitor
     return None

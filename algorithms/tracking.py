@@ -258,8 +258,9 @@ class Monitor:
         Report
             As text it is one line.
         """
-        self._settle()
-        return self._report
+        with self._lock:
+            self._settle()
+            return self._report
 
     @property
     def is_closed(self) -> bool:

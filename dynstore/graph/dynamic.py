@@ -21,7 +21,7 @@ from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
-from dynstore.input.forms import brings_weights, find_weight, open_edges
+from dynstore.input.forms import brings_weights, column_names, find_weight, open_edges
 from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked, Uninterrupted
@@ -200,6 +200,12 @@ class DynamicGraph(Conversions, Saving):
             return edges._remade(graph_options, default_weight)
         origin = read_origin(edges)
         options: dict[str, Any] = {**origin.options, **graph_options}
+        if "edge_columns" not in graph_options and origin.options.get("edge_columns"):
+            # Parts of a table keep the mark of the whole; the columns that were dropped are not wanted.
+            there = column_names(edges)
+            options["edge_columns"] = {
+                name: dtype for name, dtype in origin.options["edge_columns"].items() if name in there
+            }
         extra = options.get("edge_columns")
         num_extra = len(extra) if isinstance(extra, Mapping) else 0
         edges = open_edges("from_edges", edges, num_extra)
@@ -224,7 +230,14 @@ class DynamicGraph(Conversions, Saving):
             *(["weight"] if graph._weighted and self._weighted else []),
             *graph.edge_dtypes,
         ]
-        columns = {name: columns[name] for name in kept if name in columns}
+        missing = [name for name in kept if name not in columns]
+        if missing:
+            has = ", ".join(self.edge_dtypes) or "none"
+            raise InputError(
+                f"from_edges: the graph has no edge columns {', '.join(missing)}; it has {has}. "
+                "Insert its edges with these columns into a new graph instead"
+            )
+        columns = {name: columns[name] for name in kept}
         host = graph.backend.name != self.backend.name
         arrays = [self._on_host(array) if host else array for array in columns.values()]
         graph.insert_edges(tuple(arrays), default_weight=default_weight)

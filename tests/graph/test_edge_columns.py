@@ -398,3 +398,28 @@ def test_edges_without_the_columns_are_refused() -> None:
     one = DynamicGraph(device="cpu", edge_columns={"id": "int64"})
     with pytest.raises(InputError, match="edge column 'id'"):
         one.insert_edges(([0], [1]))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_graph_remade_with_columns_that_it_lacks_is_refused(weighted: bool) -> None:
+    G = DynamicGraph(weighted=weighted, device="cpu", edge_columns={"x": "float32"})
+    G.insert_edges(([0, 1], [1, 2], *([[0.5, 0.25]] if weighted else []), [100, 200]))
+    before = G.to_pandas()
+    for columns in ({"x": "float32", "z": "float32"}, {"z": "float32"}):
+        with pytest.raises(InputError, match="from_edges: the graph has no edge columns z; it has x"):
+            DynamicGraph.from_edges(G, edge_columns=columns, weighted=True, default_weight=9.0, device="cpu")
+    pd.testing.assert_frame_equal(G.to_pandas(), before)
+    plain = DynamicGraph.from_edges(G, edge_columns=None, device="cpu")
+    assert list(plain.to_pandas().columns) == [name for name in before.columns if name != "x"]
+
+
+def test_a_part_of_a_graphs_table_brings_the_columns_that_it_has() -> None:
+    G = DynamicGraph(weighted=True, device="cpu", edge_columns={"x": "int64", "y": "int32"})
+    G.insert_edges(([0, 1], [1, 2], [0.5, 0.25], [7, 8], [1, 2]))
+    frame = G.to_pandas()
+    for part in (frame[["source", "destination", "weight", "y"]], G.to_arrow().drop_columns(["x"])):
+        assert dict(DynamicGraph.from_edges(part, device="cpu").edge_dtypes) == {"y": np.dtype("int32")}
+    bare = DynamicGraph.from_edges(frame[["source", "destination", "weight"]], device="cpu")
+    assert (dict(bare.edge_dtypes), bare.is_weighted()) == ({}, True)
+    with pytest.raises(InputError, match="x"):
+        DynamicGraph.from_edges(frame[["source", "destination", "weight"]], device="cpu", edge_columns={"x": "int64"})
