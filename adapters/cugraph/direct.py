@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+from dynstore.adapters.cugraph.engines import is_integer
 from dynstore.adapters.cugraph.live_graph import LiveGraph, lend_graph
 from dynstore.adapters.cugraph.shown import shown_ids
 from dynstore.adapters.libraries import require
@@ -58,7 +59,7 @@ def behind(value: Any) -> DynamicGraph | None:
 
 
 def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
-    if not _is_integer(start) or not (depth_limit is None or _is_integer(depth_limit)):
+    if not is_integer(start) or not (depth_limit is None or is_integer(depth_limit)):
         return NotImplemented
     dtype = shown_ids(G).number_map.dtype
     if not 0 <= start <= np.iinfo(dtype).max:
@@ -79,7 +80,7 @@ def _bfs(G: DynamicGraph, start: Any = None, depth_limit: Any = None) -> Any:
 
 
 def _sssp(G: DynamicGraph, source: Any = None, cutoff: Any = None) -> Any:
-    if not G.is_weighted() or not _is_integer(source) or not (cutoff is None or isinstance(cutoff, int | float)):
+    if not G.is_weighted() or not is_integer(source) or not (cutoff is None or isinstance(cutoff, int | float)):
         return NotImplemented
     if not 0 <= source <= np.iinfo(np.int64).max - 1 or int(G.vertex_numbers([int(source)])[0]) < 0:
         return NotImplemented
@@ -131,10 +132,6 @@ def _weakly_connected_components(G: DynamicGraph) -> Any:
         do_expensive_check=False,
     )
     return _frame(vertex=vertices, labels=labels)
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _frame(**columns: Any) -> Any:

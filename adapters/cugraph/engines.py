@@ -6,7 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dynstore.algorithms.calls import Call, last_call, note_call
+import numpy as np
+
+from dynstore.algorithms.calls import last_call, note_call
 from dynstore.errors import unknown_name
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ENGINES", "Declined", "chosen_engine", "note_reason", "set_engine"]
+__all__ = ["ENGINES", "Declined", "chosen_engine", "is_integer", "note_reason", "set_engine"]
 
 ENGINES = ("dynstore", "cugraph")
 VARIABLE = "DYNSTORE_CUGRAPH_ENGINE"
@@ -66,15 +68,16 @@ def chosen_engine(engine: str | None, caller: str = VARIABLE) -> str:
     return name
 
 
-def note_reason(G: DynamicGraph | None, declined: Declined, call: Callable[[], Any]) -> Any:
+def note_reason(G: DynamicGraph, declined: Declined, call: Callable[[], Any]) -> Any:
     """Make a call that cuGraph runs, and have ``dynstore.explain`` say why dynstore's own kernels did not."""
-    before = None if G is None else last_call(G)
+    before = last_call(G)
     result = call()
-    after = None if G is None else last_call(G)
-    if G is not None and after is not None and after is not before:
-        note_call(G, _explained(after, declined))
+    after = last_call(G)
+    if after is not None and after is not before:
+        note_call(G, replace(after, reason=f"{declined.reason}; {after.reason}"))
     return result
 
 
-def _explained(call: Call, declined: Declined) -> Call:
-    return replace(call, reason=f"{declined.reason}; {call.reason}")
+def is_integer(value: Any) -> bool:
+    """Return whether an argument is one integer, of Python or of NumPy; flags are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.cugraph.engines import Declined
+from dynstore.adapters.cugraph.engines import Declined, is_integer
 from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.adapters.tables.texts import wait_for_stream
@@ -41,6 +41,8 @@ __all__ = ["has_own_kernels", "run_own", "run_own_degrees"]
 
 CALLER = "cuGraph"
 NOTHING = "nothing: kernels read the store's slots"
+# Kind of degrees -> whether they count in-edges (True), out-edges, or both.
+ORIENTATIONS = {"in_degree": (True,), "out_degree": (False,), "degree": (True, False), "degrees": (True, False)}
 
 
 def has_own_kernels(name: str) -> bool:
@@ -103,7 +105,7 @@ def _bfs(
         return Declined("bfs: directed or return_predecessors is given, or not just one of start and i_start")
     if not _are_vertices(G, chosen, many=True):
         return Declined("bfs: the start is not an id of the graph's kind, a list or a series of them")
-    limit = depth_limit if depth_limit is None or not _is_integer(depth_limit) or depth_limit > 0 else None
+    limit = None if is_integer(depth_limit) and depth_limit <= 0 else depth_limit
     found = _tracked(G, "bfs", start=chosen, depth_limit=limit)
     distances, predecessors = found or search_hops(G, *read_bfs(G, chosen, limit))
     shown = shown_ids(G)
@@ -217,7 +219,7 @@ def _betweenness_centrality(
     num_vertices, shown = G.number_of_vertices(), shown_ids(G)
     sources = np.arange(num_vertices)
     if k is not None:
-        if _is_integer(k) or shown.strings is not None or not _are_vertices(G, k, many=True):
+        if is_integer(k) or shown.strings is not None or not _are_vertices(G, k, many=True):
             return Declined("betweenness_centrality: k is no list or series of integer ids")
         sources = read_vertices(G, "betweenness_centrality", "k", k)
     if num_vertices < 3 or np.unique(sources).shape[0] < sources.shape[0]:
@@ -236,27 +238,22 @@ def _degrees(G: DynamicGraph, vertex_subset: Any, degree_type: str) -> Any:
         rows = G.backend.asarray(read_vertices(G, degree_type, "vertex_subset", vertex_subset))
     dtype = shown.number_map.dtype
 
-    def lengths(transposed: bool) -> Array:
-        found = G.row_lengths(transposed).astype(dtype, copy=False)
-        return found if rows is None else found[rows]
-
-    columns: dict[str, Array | None]
-    if degree_type == "degree":
-        columns = {"degree": lengths(True) + lengths(False)}
-    elif degree_type == "degrees":
-        columns = {"in_degree": lengths(True), "out_degree": lengths(False)}
-    elif degree_type in ("in_degree", "out_degree"):
-        columns = {"degree": lengths(degree_type == "in_degree")}
-    else:
+    wanted = ORIENTATIONS.get(degree_type)
+    if wanted is None:
         return Declined(f"unknown degrees: {degree_type!r}")
+    parts = []
+    for transposed in wanted if G.is_directed() else wanted[:1]:  # of undirected graphs both are the same
+        lengths = G.row_lengths(transposed).astype(dtype, copy=False)
+        parts.append(lengths if rows is None else lengths[rows])
+    columns: dict[str, Array | None] = {"degree": parts[0]}
+    if degree_type == "degree":
+        columns = {"degree": parts[0] + parts[-1]}
+    elif degree_type == "degrees":
+        columns = {"in_degree": parts[0], "out_degree": parts[1] if G.is_directed() else parts[0].copy()}
     return _frame(G, shown, rows, **columns, vertex=None)
 
 
 # ---------------------------------------------------------------------- arguments
-
-
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _are_vertices(G: DynamicGraph, value: Any, many: bool = False, exact: bool = False) -> bool:
@@ -277,7 +274,7 @@ def _are_vertices(G: DynamicGraph, value: Any, many: bool = False, exact: bool =
     values = value if many and isinstance(value, list) else [value]
     if exact and shown.number_map.dtype != np.int64:
         return False
-    return all(isinstance(one, str) if shown.strings is not None else _is_integer(one) for one in values)
+    return all(isinstance(one, str) if shown.strings is not None else is_integer(one) for one in values)
 
 
 def _is_usual_personalization(G: DynamicGraph, frame: Any, dtype: np.dtype) -> bool:
