@@ -168,7 +168,8 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
     if options["vertices"] is not None:
         G.insert_vertices(options["vertices"])
     whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
-    _set_live(graph, G, Columns(source, destination, weight, whole), options["store_transposed"])
+    both_ways = not directed and len(input_df) >= G.snapshot().num_edges
+    _set_live(graph, G, Columns(source, destination, weight, whole, both_ways), options["store_transposed"])
     graph._Impl.source_columns, graph._Impl.destination_columns = options["source"], options["destination"]
 
 

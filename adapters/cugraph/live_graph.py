@@ -180,14 +180,17 @@ class LiveGraph(LiveViews):
 
     @property
     def input_df(self) -> Any:
-        """The edges as :meth:`from_cudf_edgelist` got them: under the user's names, undirected ones once."""
-        G = self._dynamic
+        """The edges as :meth:`from_cudf_edgelist` got them: the user's names, undirected ones once or both ways."""
+        G, names = self._dynamic, self._columns
         if G is None:
             return None
+
+        def make() -> Any:
+            return self._edge_frame(names.weight, names.both_ways)
+
         if is_read_by_cugraph(sys._getframe(1)):
-            types = column_types(G, self._columns)
-            return LightFrame(types, G.number_of_edges(), lambda: self._edge_frame(self._columns.weight))
-        return self._edge_frame(self._columns.weight)
+            return LightFrame(column_types(G, names), self.number_of_edges(names.both_ways), make)
+        return make()
 
     @input_df.setter
     def input_df(self, value: None) -> None:

@@ -30,12 +30,14 @@ class Columns(NamedTuple):
     """Names of the user's columns; ``weight`` is None for a graph without weights.
 
     ``weight_dtype``: the type of integer weights; edge lists keep it as long as all weights are whole numbers.
+    ``both_ways``: undirected edges were given in both directions, as cuGraph's example data sets have them.
     """
 
     source: str
     destination: str
     weight: str | None
     weight_dtype: np.dtype | None = None
+    both_ways: bool = False
 
     def show_weights(self, weights: Array) -> Array:
         """Return weights of the store in an edge list's form, in a new array."""
@@ -84,18 +86,19 @@ class LiveViews:
         """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
         # cuGraph's name where it does not show the user's frame, whatever the user's name is
         is_own = self.dynamic_graph.is_directed() and shown_ids(self.dynamic_graph).strings is None
-        return self._edge_frame(self._columns.weight if is_own else None)
+        frame = self._edge_frame(self._columns.weight if is_own else None)
+        self._properties.edge_count = len(frame)
+        return frame
 
-    def _edge_frame(self, weight_name: str | None) -> Any:
+    def _edge_frame(self, weight_name: str | None, both_ways: bool = False) -> Any:
         G = self.dynamic_graph
         cudf, rows = require(CALLER, "cudf"), packed_rows(G)
         src, dst, weights = expand_rows(rows), rows.indices, rows.weights
         src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
-        if not G.is_directed():
+        if not G.is_directed() and not both_ways:
             once = src <= dst if rows.ids.strings is None else self._comes_first(src, dst)
             src, dst = src[once], dst[once]
             weights = None if weights is None else weights[once]
-        self._properties.edge_count = int(src.shape[0])
         columns = {self._columns.source: self._named(src), self._columns.destination: self._named(dst)}
         if weights is not None:
             columns[weight_name or "weight"] = self._columns.show_weights(weights)

@@ -100,6 +100,22 @@ def test_an_undirected_edge_gets_the_weight_that_cugraph_gives_it(rapids: Simple
     assert sorted(table.itertuples(index=False, name=None)) == [(1, 2, 4.0), (3, 4, 7.0), (5, 5, 2.0)]
 
 
+def test_undirected_edges_that_were_given_both_ways_are_shown_both_ways(rapids: SimpleNamespace) -> None:
+    """cuGraph's tests of random walks search each step of a walk in ``input_df``."""
+    G = rapids.drop_in.Graph()
+    frame = pd.DataFrame({"u": [1, 2, 2, 3, 5], "v": [2, 1, 3, 2, 5], "w": [4.0, 4.0, 7.0, 7.0, 2.0]})
+    G.from_cudf_edgelist(frame, "u", "v", edge_attr="w")
+    both = [(1, 2, 4.0), (2, 1, 4.0), (2, 3, 7.0), (3, 2, 7.0), (5, 5, 2.0)]
+    assert sorted(G.input_df.itertuples(index=False, name=None)) == both
+    assert len(rapids.cugraph.louvain(G)[3]) == 5, "the frame that cuGraph's own functions get"
+    assert (len(G.view_edge_list()), G.number_of_edges()) == (3, 3)
+    G.delete_edges(([3], [2]))
+    assert sorted(G.input_df.itertuples(index=False, name=None)) == [both[0], both[1], both[4]]
+    once = rapids.drop_in.Graph()
+    once.from_cudf_edgelist(frame[::2], "u", "v", edge_attr="w")
+    assert sorted(once.input_df.itertuples(index=False, name=None)) == [both[0], both[2], both[4]]
+
+
 NOT_OURS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "several columns": (FRAME, {"source": ["a", "w"], "destination": ["b", "w"]}, "more than one column"),
     "categories": (FRAME.astype({"a": "category", "b": "category"}), {}, "vertices are category"),
