@@ -3,7 +3,7 @@
 The test modules are those of the cuGraph wheel (or those in ``--tests``). They run twice: with the original cuGraph,
 and with ``cugraph`` replaced by ``dynstore.adapters.cugraph``. Tests that pass only the first time are listed with the
 reason, and so are tests that did not run because of a crash or the time limit. Tests of several GPUs are left out. Data
-sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph.
+sets are searched in ``RAPIDS_DATASET_ROOT_DIR``, as by cuGraph; ``dynstore.testing.cugraph_data`` fills that folder.
 
 In parts: ``--limit 600 --json ends.json``, then ``--limit 600 --json ends.json --again ends.json`` as long as there are
 tests that did not run. They come first; those that failed run again after them.
@@ -37,11 +37,12 @@ RUNS = ("cugraph", "drop-in")
 NOT_RUN = "not run"
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
 RESTARTS = 16  # of crashed processes; more crashes than that are not due to one test
+TEST_LIMIT_S = 120  # that one test may take: the slowest of cuGraph's takes less alone on a GPU
 LINE = "pip install 'dynstore[rapids]'"
 
 
 def find_tests(folder: Path | None) -> list[Path]:
-    """Return the test modules, in order.
+    """Return the test modules: those in subfolders first, in order.
 
     Parameters
     ----------
@@ -58,7 +59,12 @@ def find_tests(folder: Path | None) -> list[Path]:
         if spec is None or spec.origin is None:
             raise MissingDependencyError(f"compatibility: cuGraph is not installed: {LINE}")
         folder = Path(spec.origin).parent / "tests"
-    found = [path for path in sorted(folder.glob("*/test_*.py")) if "mg" not in path.stem.split("_")]
+    found = [
+        path
+        for pattern in ("*/test_*.py", "test_*.py")
+        for path in sorted(folder.glob(pattern))
+        if "mg" not in path.stem.split("_")
+    ]
     if not found:
         raise MissingDependencyError(
             f"compatibility: no tests of cuGraph in {folder}; its wheel ships them: {LINE}, or pass --tests"
@@ -66,7 +72,14 @@ def find_tests(folder: Path | None) -> list[Path]:
     return found
 
 
-def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, names: Collection[str] = ()) -> Outcomes:
+def run_tests(
+    which: str,
+    paths: list[Path],
+    limit_s: float,
+    jobs: int = 1,
+    names: Collection[str] = (),
+    test_limit_s: int = TEST_LIMIT_S,
+) -> Outcomes:
     """Run the modules in separate processes of pytest-xdist, which restarts a process that a test has ended.
 
     Parameters
@@ -74,13 +87,15 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
     which : str
         One of :data:`RUNS`.
     paths : list of Path
-        Modules in subfolders of one folder.
+        Modules in subfolders of one folder; the first is in one, others may be in the folder itself.
     limit_s : float
         Time limit in seconds.
     jobs : int
         Number of parallel processes; an idle one takes tests from another.
     names : collection of str
         Node ids of the tests to run; by default all.
+    test_limit_s : int
+        Seconds that one test may take before it fails.
 
     Returns
     -------
@@ -106,6 +121,7 @@ def run_tests(which: str, paths: list[Path], limit_s: float, jobs: int = 1, name
     with tempfile.TemporaryDirectory() as work:
         out, said = Path(work) / "outcomes", Path(work) / "said"
         environment = {**os.environ, "DYNSTORE_COMPATIBILITY": which, "DYNSTORE_COMPATIBILITY_OUT": str(out)}
+        environment["DYNSTORE_COMPATIBILITY_TEST_LIMIT"] = str(test_limit_s)
         environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
         ended = _run([sys.executable, "-m", "pytest", *options, *chosen], environment, said, limit_s)
         written = {name: (outcome, reason) for name, outcome, reason in _read(out)}
@@ -171,7 +187,13 @@ def render_table(theirs: Outcomes, ours: Outcomes, version: str, data: str) -> s
         f"`dynstore.adapters.cugraph` of dynstore {dynstore.__version__} in its place. A test that does not pass with",
         f"cuGraph itself misses a data set, a package or a second GPU ({data}).",
         "",
+        "    python -m dynstore.testing.cugraph_data DATA --from cugraph/datasets",
+        "    export RAPIDS_DATASET_ROOT_DIR=$PWD/DATA",
         "    python -m dynstore.testing.compatibility --out docs/compatibility.md",
+        "",
+        "`cugraph/datasets` is from cuGraph's repository. The first command copies it and makes the results",
+        "that traversals are compared with, by NetworkX. The data sets that are only on cuGraph's server",
+        "are left out: the tests of `utils/test_dataset.py` that load them fail without a network.",
         "",
         f"| module | {' | '.join(columns)} |",
         "|---|" + "---|" * len(columns),
@@ -227,7 +249,9 @@ def _is_left(outcomes: Outcomes, name: str) -> bool:
     return _outcome(outcomes, name) == NOT_RUN
 
 
-def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None) -> list[Outcomes]:
+def _run_both(
+    paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None, test_limit_s: int
+) -> list[Outcomes]:
     """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails."""
     both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
     for which in RUNS:
@@ -235,7 +259,7 @@ def _run_both(paths: list[Path], limit_s: float, jobs: int, again: Path | None, 
         passed = {name: end for name, end in earlier.items() if end["outcome"] == "passed"}
         if not earlier or len(passed) < len(earlier):
             names = sorted(earlier.keys() - passed.keys(), key=lambda name: (not _is_left(earlier, name), name))
-            both[which] = {**passed, **run_tests(which, paths, limit_s, jobs, names)}
+            both[which] = {**passed, **run_tests(which, paths, limit_s, jobs, names, test_limit_s)}
         if kept is not None:
             kept.write_text(json.dumps(both, indent=1), encoding="utf-8")
     return [both[which] for which in RUNS]
@@ -248,13 +272,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--json", type=Path, help="write the outcomes here, after each of the two runs")
     parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
+    parser.add_argument("--test-limit", type=int, default=TEST_LIMIT_S, help="seconds that one test may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what did not pass runs again")
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:
         parser.error("--jobs: 1 or more")
+    if chosen.test_limit < 1:
+        parser.error("--test-limit: 1 or more")
     paths = find_tests(chosen.tests)
-    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again, chosen.json)
+    theirs, ours = _run_both(paths, chosen.limit, chosen.jobs, chosen.again, chosen.json, chosen.test_limit)
     from dynstore.benchmarks.machine import find_versions
 
     root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")

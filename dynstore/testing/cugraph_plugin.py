@@ -2,15 +2,23 @@
 
 ``DYNSTORE_COMPATIBILITY`` is "drop-in", or "cugraph" to change nothing. ``DYNSTORE_COMPATIBILITY_OUT`` is the file for
 the outcomes, a line each. Tests run in processes of pytest-xdist; the controlling process writes their reports, as it
-survives a crash. After collection the tests' names for cuGraph are replaced. So is the function with which cuGraph's
-example data sets make graphs, as these would otherwise be cuGraph's own.
+survives a crash. ``DYNSTORE_COMPATIBILITY_TEST_LIMIT`` is in seconds: a test that takes longer fails, and if it does
+not stop, its process ends.
+
+After collection the tests' names for cuGraph are replaced. So is the function with which cuGraph's example data sets
+make graphs, as these would otherwise be cuGraph's own. In both runs a data set in ``RAPIDS_DATASET_ROOT_DIR`` is copied
+where a test would load it from cuGraph's server.
 """
 
 from __future__ import annotations
 
+import contextlib
+import faulthandler
 import json
 import os
-from collections.abc import Callable
+import shutil
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +33,13 @@ __all__ = [
     "gpubenchmark",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_runtest_protocol",
+    "pytest_runtest_teardown",
     "pytest_sessionstart",
 ]
 
 CALLER = "compatibility"
+GRACE_S = 15  # at most, between the end of a test's time and the end of its process
 
 
 class _Writer:
@@ -94,6 +105,35 @@ def gpubenchmark() -> Callable[..., Any]:
     return call
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[None]:
+    """Let a test fail that takes too long; end its process if it does not return to Python."""
+    limit_s = int(os.environ.get("DYNSTORE_COMPATIBILITY_TEST_LIMIT", "0"))
+    if not limit_s:
+        return (yield)
+
+    def fail(*_: object) -> None:
+        pytest.fail(f"took longer than {limit_s} s", pytrace=False)
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(limit_s)
+    faulthandler.dump_traceback_later(limit_s + min(limit_s, GRACE_S), exit=True, file=2)
+    try:
+        return (yield)
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+        faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Undo what a test has set for all: the folders of data sets and of stored results."""
+    with contextlib.suppress(MissingDependencyError, AttributeError):
+        require(CALLER, "cugraph.datasets.dataset").default_download_dir.reset()
+        require(CALLER, "cugraph.testing.resultset").default_resultset_download_dir.reset()
+
+
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Replace ``cugraph`` in the modules of all tests."""
     if os.environ.get("DYNSTORE_COMPATIBILITY") != "drop-in":
@@ -107,13 +147,32 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
     datasets.Dataset.get_graph = _get_graph(datasets.Dataset.get_graph, real.Graph)
 
 
-def pytest_sessionstart() -> None:
+def pytest_sessionstart(session: Any) -> None:
     """Load the expected results of traversals: tests of ``sssp`` rely on those of ``bfs`` to have done it."""
+    if not hasattr(session.config, "workerinput"):
+        return  # no test runs in the controlling process, so it does without cuGraph
+    with contextlib.suppress(MissingDependencyError, AttributeError):
+        downloads = require(CALLER, "cugraph.datasets.download_utils")
+        downloads.urlretrieve = _serve(downloads.urlretrieve)
     try:
         results = require(CALLER, "cugraph.testing.resultset")
         results.load_resultset("traversal", results.RESULTSET_DOWNLOAD_URL)
     except (MissingDependencyError, AttributeError, OSError):
         pass  # the tests that need them will fail
+
+
+def _serve(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Copy a data set from the folder that has it, as tests load data sets into folders of their own."""
+
+    def urlretrieve(url: str, filename: str) -> Any:
+        root = os.environ.get("RAPIDS_DATASET_ROOT_DIR")
+        held = Path(root or ".") / Path(filename).name
+        if root is None or not held.is_file():
+            return original(url, filename)
+        shutil.copyfile(held, filename)
+        return filename, None
+
+    return urlretrieve
 
 
 def _get_graph(original: Callable[..., Any], real_graph: Any) -> Callable[..., Any]:

@@ -20,6 +20,7 @@ MODULES = [
     *(ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS),
     ROOT / "benchmarks/demo/__main__.py",
     ROOT / "dynstore/testing/compatibility.py",
+    ROOT / "dynstore/testing/cugraph_data.py",
 ]
 
 

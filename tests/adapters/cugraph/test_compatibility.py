@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from dynstore.errors import MissingDependencyError
-from dynstore.testing import compatibility
+from dynstore.testing import compatibility, cugraph_plugin
 from dynstore.testing.compatibility import find_tests, main, render_table, run_tests
 
 TESTS = """
@@ -74,6 +74,18 @@ def test_b():
     time.sleep(600)
 """
 
+SLOW = """
+import signal, time
+
+def test_a(): time.sleep(600)
+
+def test_b():
+    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    time.sleep(600)
+
+def test_c(): pass
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -86,8 +98,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_modules_of_one_gpu_are_found(folder: Path) -> None:
+    for name in ("test_version.py", "test_version_mg.py"):
+        (folder / name).write_text(TESTS)
     names = [path.relative_to(folder).as_posix() for path in find_tests(folder)]
-    assert names == ["core/test_any.py", "structure/test_lost.py", "traversal/test_bfs.py"]
+    assert names == ["core/test_any.py", "structure/test_lost.py", "traversal/test_bfs.py", "test_version.py"]
     with pytest.raises(MissingDependencyError, match="pass --tests"):
         find_tests(folder / "nowhere")
 
@@ -118,10 +132,36 @@ def test_outcomes_come_with_reasons_and_are_the_same_in_several_processes(folder
     assert list(run_tests("cugraph", paths, 120, jobs=3).items()) == list(outcomes.items())
 
 
+def test_a_test_that_takes_too_long_fails_alone(folder: Path) -> None:
+    module, version = folder / "core" / "test_any.py", folder / "test_version.py"
+    module.write_text(SLOW)
+    version.write_text("def test_a(): pass\n")
+    ends = run_tests("cugraph", [module, version], 120, test_limit_s=1)
+    assert ends == {
+        "core/test_any.py::test_a": {"outcome": "failed", "reason": "Failed: took longer than 1 s"},
+        "core/test_any.py::test_b": {"outcome": "failed", "reason": "its process crashed"},
+        "core/test_any.py::test_c": {"outcome": "passed", "reason": ""},
+        "test_version.py::test_a": {"outcome": "passed", "reason": ""},
+    }
+
+
+def test_data_sets_that_are_there_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[tuple[str, str]] = []
+    serve = cugraph_plugin._serve(lambda *call: loaded.append(call))
+    (tmp_path / "karate.csv").write_text("1 2\n")
+    serve("https://server/karate.csv", "karate.csv")
+    monkeypatch.setenv("RAPIDS_DATASET_ROOT_DIR", str(tmp_path))
+    serve("https://server/else.csv", "else.csv")
+    assert loaded == [("https://server/karate.csv", "karate.csv"), ("https://server/else.csv", "else.csv")]
+    (tmp_path / "own").mkdir()
+    serve("https://server/karate.csv", str(tmp_path / "own" / "karate.csv"))
+    assert (tmp_path / "own" / "karate.csv").read_text() == "1 2\n"
+
+
 def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     earlier, chosen = tmp_path / "earlier.json", []
 
-    def note(which: str, paths: list[Path], limit_s: float, jobs: int, names: list[str]) -> dict[str, Any]:
+    def note(which: str, paths: list[Path], limit_s: float, jobs: int, names: list[str], _: int) -> dict[str, Any]:
         chosen.append(names)
         return {}
 
@@ -129,7 +169,7 @@ def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPat
     earlier.write_text(json.dumps({"cugraph": ends}))
     monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
     monkeypatch.setattr(compatibility, "run_tests", note)
-    compatibility._run_both([], 1, 1, earlier, None)
+    compatibility._run_both([], 1, 1, earlier, None, 1)
     assert chosen == [["b", "a"]]
 
 
@@ -142,10 +182,10 @@ def test_what_did_not_pass_is_run_again(folder: Path, tmp_path: Path, monkeypatc
     passed = {"outcome": "passed", "reason": ""}
     ends = {"core/test_any.py::test_a": passed}
     earlier.write_text(json.dumps({"cugraph": ends}))
-    assert compatibility._run_both(paths, 120, 1, earlier, None) == [ends]
+    assert compatibility._run_both(paths, 120, 1, earlier, None, 120) == [ends]
     ends |= {"core/test_any.py::test_b": {"outcome": "not run"}, "core/test_late.py": {"outcome": "failed"}}
     earlier.write_text(json.dumps({"cugraph": ends}))
-    (ends,) = compatibility._run_both(paths, 120, 1, earlier, kept)
+    (ends,) = compatibility._run_both(paths, 120, 1, earlier, kept, 120)
     assert ends.pop("core/test_any.py::test_b")["outcome"] == "failed"
     assert ends == {"core/test_any.py::test_a": passed, "core/test_late.py::test_c": passed}
     assert json.loads(kept.read_text())["cugraph"].keys() == {*ends, "core/test_any.py::test_b"}
@@ -161,7 +201,7 @@ def test_outcomes_are_kept_when_the_second_run_writes_none(
 
     monkeypatch.setattr(compatibility, "run_tests", run)
     with pytest.raises(RuntimeError, match="no outcomes"):
-        compatibility._run_both(find_tests(folder), 120, 1, None, tmp_path / "kept.json")
+        compatibility._run_both(find_tests(folder), 120, 1, None, tmp_path / "kept.json", 120)
     assert list(json.loads((tmp_path / "kept.json").read_text())) == ["cugraph"]
 
 
