@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -252,14 +253,19 @@ def _is_left(outcomes: Outcomes, name: str) -> bool:
 def _run_both(
     paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None, test_limit_s: int
 ) -> list[Outcomes]:
-    """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails."""
+    """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails.
+
+    Time that the first run leaves is the second's.
+    """
     both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
-    for which in RUNS:
+    end = time.monotonic() + limit_s * len(RUNS)
+    for place, which in enumerate(RUNS):
+        share_s = round((end - time.monotonic()) / (len(RUNS) - place))
         earlier = both.get(which, {})
         passed = {name: end for name, end in earlier.items() if end["outcome"] == "passed"}
         if not earlier or len(passed) < len(earlier):
             names = sorted(earlier.keys() - passed.keys(), key=lambda name: (not _is_left(earlier, name), name))
-            both[which] = {**passed, **run_tests(which, paths, limit_s, jobs, names, test_limit_s)}
+            both[which] = {**passed, **run_tests(which, paths, share_s, jobs, names, test_limit_s)}
         if kept is not None:
             kept.write_text(json.dumps(both, indent=1), encoding="utf-8")
     return [both[which] for which in RUNS]
@@ -271,7 +277,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tests", type=Path, help="folder with cuGraph's tests; by default the installed one")
     parser.add_argument("--out", type=Path, help="write the page here")
     parser.add_argument("--json", type=Path, help="write the outcomes here, after each of the two runs")
-    parser.add_argument("--limit", type=int, default=1800, help="seconds that each of the two runs may take")
+    parser.add_argument("--limit", type=int, default=1800, help="seconds a run; what the first leaves is the second's")
     parser.add_argument("--test-limit", type=int, default=TEST_LIMIT_S, help="seconds that one test may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
     parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what did not pass runs again")

@@ -158,6 +158,20 @@ def test_data_sets_that_are_there_are_not_loaded(tmp_path: Path, monkeypatch: py
     assert (tmp_path / "own" / "karate.csv").read_text() == "1 2\n"
 
 
+def test_time_that_the_first_run_leaves_is_the_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, limits = [1000.0], []
+
+    def run(which: str, paths: list[Path], limit_s: float, *others: object) -> dict[str, Any]:
+        limits.append(limit_s)
+        now[0] += 30
+        return {}
+
+    monkeypatch.setattr(compatibility.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(compatibility, "run_tests", run)
+    compatibility._run_both([], 100, 1, None, None, 1)
+    assert limits == [100, 170]
+
+
 def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     earlier, chosen = tmp_path / "earlier.json", []
 
