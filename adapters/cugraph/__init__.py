@@ -24,6 +24,7 @@ from dynstore.adapters.cugraph.engines import Declined, chosen_engine, note_reas
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.cugraph.methods import new_graph, refuse_updates
 from dynstore.adapters.cugraph.own import has_own_kernels, run_own
+from dynstore.adapters.cugraph.spanning import find_maximum_tree
 from dynstore.adapters.libraries import require
 from dynstore.graph import DynamicGraph
 
@@ -48,6 +49,8 @@ def __getattr__(name: str) -> Any:
             value = _wrap_function(value, real.Graph)
             if has_own_kernels(name):
                 value = _route(value, name)
+            elif name == "maximum_spanning_tree":
+                value = _wrap_maximum_tree(value)
     setattr(sys.modules[__name__], name, value)
     return value
 
@@ -87,6 +90,9 @@ def _route(function: Any, name: str) -> Any:
         if G is None:
             return function(*args, **kwargs)
         rest = args[1:], {key: value for key, value in kwargs.items() if args or key != graph_name}
+        if name == "pagerank" and getattr(first, "store_transposed", None) is False:  # as the user has chosen
+            why = Declined("pagerank: cuGraph warns of a graph that is made with store_transposed=False")
+            return note_reason(G, why, lambda: function(*args, **kwargs))
         if chosen == "dynstore":
             result = run_own(name, G, *rest)
             if not isinstance(result, Declined):
@@ -103,6 +109,21 @@ def _route(function: Any, name: str) -> Any:
     shown = [*parameters.values(), inspect.Parameter("engine", inspect.Parameter.KEYWORD_ONLY, default=None)]
     shown.sort(key=lambda parameter: parameter.kind)  # stable: only `engine` moves, to before `**options`
     wrapped.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    return wrapped
+
+
+def _wrap_maximum_tree(function: Any) -> Any:
+    """Find the tree of an undirected live graph by its rows; cuGraph's function reads an adjacency list."""
+
+    @functools.wraps(function)
+    def wrapped(G: Any, *args: Any, **kwargs: Any) -> Any:
+        live = behind(G)
+        if live is None or live.is_directed():  # which cuGraph refuses
+            return function(G, *args, **kwargs)
+        tree = find_maximum_tree(live)
+        refuse_updates(tree, "maximum_spanning_tree has made it")
+        return tree
+
     return wrapped
 
 

@@ -29,7 +29,7 @@ DEFAULTS = {
     "edge_id": None,
     "edge_type": None,
     "renumber": True,
-    "store_transposed": False,
+    "store_transposed": None,  # cuGraph's False, but a live graph has both orientations, so there is no need to warn
     "symmetrize": None,
     "vertices": None,
 }

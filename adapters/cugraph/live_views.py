@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.adapters.cugraph.edge_lists import is_read_by_cugraph
 from dynstore.adapters.cugraph.engines import Declined, chosen_engine
 from dynstore.adapters.cugraph.own import run_own_degrees
 from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
@@ -58,7 +60,10 @@ def _kept_list(name: str) -> property:
     """
 
     def read(views: LiveViews) -> Any:
-        return views._kept_adjacencies().get(name)
+        kept = views._kept_adjacencies().get(name)
+        if kept is not None and is_read_by_cugraph(sys._getframe(1)):
+            views._check_rows(views.number_of_vertices(), int(kept.offsets.shape[0]) - 1)
+        return kept
 
     def forget(views: LiveViews, value: None) -> None:
         views._kept_adjacencies().pop(name, None)
@@ -128,11 +133,12 @@ class LiveViews:
 
         Rows are ids from 0 to the highest. Undirected edges are in both rows.
         """
-        return self._show("adjlist", "AdjList", transposed=False)
+        return self._show("adjlist", "AdjList", transposed=False, for_cugraph=is_read_by_cugraph(sys._getframe(1)))
 
     def view_transposed_adj_list(self) -> tuple[Any, Any, Any]:
         """As :meth:`view_adj_list`, but rows are destinations."""
-        return self._show("transposedadjlist", "transposedAdjList", transposed=True)
+        by_cugraph = is_read_by_cugraph(sys._getframe(1))
+        return self._show("transposedadjlist", "transposedAdjList", transposed=True, for_cugraph=by_cugraph)
 
     adjlist = _kept_list("adjlist")
     transposedadjlist = _kept_list("transposedadjlist")
@@ -143,13 +149,31 @@ class LiveViews:
             self._adjacencies = version, {}
         return self._adjacencies[1]
 
-    def _show(self, name: str, kind: str, transposed: bool) -> tuple[Any, Any, Any]:
+    def _show(self, name: str, kind: str, transposed: bool, for_cugraph: bool) -> tuple[Any, Any, Any]:
         """Return a kept list's columns, made on request; cuGraph's functions may change them and change them back."""
         kept = self._kept_adjacencies()
         made = kept.get(name)
         if made is None:
-            made = kept[name] = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
+            made = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
+        if for_cugraph:
+            self._check_rows(self.number_of_vertices(), int(made.offsets.shape[0]) - 1)
+        kept[name] = made
         return made.offsets, made.indices, made.weights
+
+    @staticmethod
+    def _check_rows(num_vertices: int, num_rows: int) -> None:
+        """Refuse a list for code of cuGraph that takes the number of vertices for the number of its rows.
+
+        Raises
+        ------
+        InputError
+        """
+        if num_rows != num_vertices:
+            raise InputError(
+                f"cugraph.Graph: this function of cuGraph reads an adjacency list with a row for each of the "
+                f"{num_vertices} vertices; the live graph's has {num_rows}, one for each id up to the highest. Number "
+                "the vertices from 0 without gaps, or call the function of dynstore.adapters.cugraph"
+            )
 
     def _adjacency(self, rows: PackedRows) -> tuple[Any, Any, Any]:
         cudf, cupy = require(CALLER, "cudf"), require(CALLER, "cupy")

@@ -153,6 +153,6 @@ def _guard(frame: Any) -> bool:
             for buffer in (column.data, column.mask):
                 if buffer is not None:
                     buffer.owner._slices.add(buffer.owner.owner.obj)
-    except AttributeError:
+    except (AttributeError, TypeError):  # memory that cuDF has allocated itself takes no weak reference
         return False
     return True

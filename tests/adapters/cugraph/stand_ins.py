@@ -156,6 +156,14 @@ class NumberMap:
 def bfs(G, start=None):
     return G._plc_graph
 """,
+    "cugraph.tree.minimum_spanning_tree": """
+def maximum_spanning_tree(G, ignore_nan=False):
+    if G.is_directed():
+        raise ValueError("input graph must be undirected")
+    if not G.adjlist:
+        G.view_adj_list()
+    return G.adjlist.offsets.shape[0] - 1, G.number_of_vertices()
+""",
     "cugraph.link_analysis.pagerank": """
 def pagerank(G, alpha=0.85):
     return G._plc_graph
@@ -294,6 +302,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     cugraph.__version__ = "26.10.00"  # type: ignore[attr-defined]
     for name, function in (
         ("cugraph.traversal.bfs", "bfs"),
+        ("cugraph.tree.minimum_spanning_tree", "maximum_spanning_tree"),
         ("cugraph.link_analysis.pagerank", "pagerank"),
         ("cugraph.cores.k_core", "k_core"),
         ("cugraph.sampling.homogeneous_neighbor_sample", "homogeneous_neighbor_sample"),
@@ -312,6 +321,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         SGGraph=lambda *args, **options: SimpleNamespace(args=args, **options),
         ResourceHandle=lambda: "handle",
         GraphProperties=lambda **options: options,
+        minimum_spanning_tree=_minimum_tree,
     )
     cudf = SimpleNamespace(DataFrame=pd.DataFrame, Series=pd.Series)
     found = {**modules, "cupy": cupy, "cudf": cudf, "cugraph": cugraph, "pylibcugraph": plc}
@@ -333,6 +343,20 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     monkeypatch.setattr(build, "DynamicGraph", on_the_host)
     return state
+
+
+def _minimum_tree(handle: Any, graph: Any, check: bool) -> tuple[Any, Any, Any, Any]:
+    """Find the tree of a stand-in for SGGraph; both directions of each edge, as pylibcugraph."""
+    import networkx
+
+    src, dst = graph.args[2:]
+    if graph.input_array_format == "CSR":
+        src, dst = np.repeat(np.arange(src.shape[0] - 1), np.diff(src)), dst
+    found = networkx.Graph()
+    found.add_weighted_edges_from(zip(src.tolist(), dst.tolist(), graph.weight_array.tolist(), strict=True))
+    rows = [(u, v, values["weight"]) for u, v, values in networkx.minimum_spanning_edges(found)]
+    rows = [*rows, *((v, u, w) for u, v, w in rows)]
+    return (*(np.array(column) for column in zip(*rows, strict=True)), None)
 
 
 def _classes(module: ModuleType) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def test_functions_that_make_graphs_make_live_ones(drop_in: Any) -> None:
     wide = cudf.DataFrame({"a": [5, 6], "b": [6, 7], "c": [6, 7], "d": [7, 8]})
     static = drop_in.from_cudf_edgelist(wide, ["a", "b"], ["c", "d"])
     assert "more than one column" in dynstore.explain(static).reason
-    for made in (static, drop_in.from_adjlist(cudf.Series([0, 1, 1]), cudf.Series([1])), drop_in.ego_graph(G, 6)):
+    lists = [cudf.Series(numbers, dtype="int32") for numbers in ([0, 1, 1], [1])]
+    for made in (static, drop_in.from_adjlist(*lists), drop_in.ego_graph(G, 6)):
         with pytest.raises(dynstore.InputError, match="cannot be changed"):
             made.insert_edges(([7], [8]))
 

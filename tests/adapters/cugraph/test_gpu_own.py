@@ -118,7 +118,7 @@ def compare(name: str, given: dict[str, Any], got: Any, wanted: Any) -> None:
 
 
 def test_cugraph_and_the_drop_in_warn_alike(real: Any, drop_in: Any) -> None:
-    """But for ``store_transposed``, of which cuGraph warns; a live graph has both orientations."""
+    """But for ``store_transposed``, of which cuGraph warns by default; a live graph has both orientations."""
     pair = Pair("sparse", False, False)
     live = drop_in.as_cugraph(pair.graph)
     for name, given in calls(pair):

@@ -158,6 +158,47 @@ def test_the_graph_keeps_the_adjacency_list_that_a_view_has_made(rapids: SimpleN
     assert live.adjlist is None
 
 
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_heaviest_tree_is_found_whatever_the_ids_are(rapids: SimpleNamespace, kind: str, weighted: bool) -> None:
+    name = {number: KINDS[kind](np.array([number]))[0] for number in range(1, 7)}
+    weights = {(1, 2): 3.0, (2, 3): 5.0, (1, 3): 4.0, (3, 4): 1.0, (5, 6): 2.0}
+    graph = dynstore.DynamicGraph(device="cpu", directed=False, weighted=weighted, renumber=kind != "dense")
+    ends = tuple([name[pair[side]] for pair in weights] for side in (0, 1))
+    graph.insert_edges((*ends, list(weights.values())) if weighted else ends)
+    tree = rapids.drop_in.maximum_spanning_tree(as_cugraph(graph))._Impl.edgelist
+    pairs = {(min(u, v), max(u, v)): weight for u, v, weight in tree.itertuples(index=False)}
+    if weighted:
+        kept = ((1, 3), (2, 3), (3, 4), (5, 6))
+        assert pairs == {(name[u], name[v]): weights[u, v] for u, v in kept}
+    else:
+        assert len(pairs) == 4
+        assert set(pairs.values()) == {1.0}
+    assert dynstore.explain(graph).path == "rebuilt"
+
+
+def test_a_tree_of_a_directed_graph_is_refused_in_cugraphs_words(rapids: SimpleNamespace) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", weighted=True)
+    graph.insert_edges(([0], [1], [1.0]))
+    with pytest.raises(ValueError, match="input graph must be undirected"):
+        rapids.drop_in.maximum_spanning_tree(as_cugraph(graph))
+
+
+@pytest.mark.parametrize("viewed", [False, True])
+def test_cugraph_gets_no_adjacency_list_with_more_rows_than_vertices(rapids: SimpleNamespace, viewed: bool) -> None:
+    """Its C++ would read behind the end of arrays: it takes the number of vertices for the number of rows."""
+    graph = dynstore.DynamicGraph(device="cpu", directed=False, weighted=True, renumber=True)
+    graph.insert_edges(([3, 5], [5, 9], [2.0, 3.0]))
+    live = as_cugraph(graph)
+    if viewed:
+        assert len(live.view_adj_list()[0]) == 11
+    with pytest.raises(InputError, match=r"each of the 3 vertices.*has 10, one for each id"):
+        rapids.cugraph.maximum_spanning_tree(live)
+    dense = dynstore.DynamicGraph(device="cpu", directed=False, weighted=True)
+    dense.insert_edges(([0, 1], [1, 2], [2.0, 3.0]))
+    assert rapids.cugraph.maximum_spanning_tree(as_cugraph(dense)) == (3, 3)
+
+
 @pytest.mark.parametrize("strings", [False, True])
 @pytest.mark.parametrize("directed", [False, True])
 def test_the_matrix_has_every_edge(rapids: SimpleNamespace, strings: bool, directed: bool) -> None:
