@@ -27,6 +27,8 @@ MOST_TIMES = 4.0
 NEWEST = 0.3
 # An attempt that was given up when it had cost as much as computing anew counts as so many times that.
 GIVEN_UP = 2.0
+# Why a way is taken.
+NOTHING_MEASURED, FASTEST = "nothing was measured yet", "it is expected to take least"
 # What a visit of an edge is taken to cost before one has been measured, and how many visits it takes to measure it.
 VISIT_SECONDS, MIN_VISITS = 4e-9, 50_000
 
@@ -183,6 +185,10 @@ class Costs:
 
     def choose(self, work: Work) -> Choice:
         """Choose the way to the next result."""
+        if len(work.paths) == 1:  # nothing to weigh: no changes were kept
+            (path,) = work.paths
+            seconds = self.ways[work.key(path)].seconds(work.units(path))
+            return Choice(path, NOTHING_MEASURED if seconds is None else FASTEST, {path: seconds})
         estimates = {path: self.ways[work.key(path)] for path in work.paths}
         new = {path for path, estimate in estimates.items() if estimate.rate is None}
         expected = {
@@ -195,7 +201,7 @@ class Costs:
         if not work.is_ready:  # a preparation never pays at once
             known.pop("incremental", None)
         if not known:
-            return Choice("recomputed", "nothing was measured yet", expected)
+            return Choice("recomputed", NOTHING_MEASURED, expected)
         if work.is_prepared and work.is_ready and "incremental" in new:
             return Choice("incremental", "such changes were not measured yet", expected, is_trial=True)
         for path in work.paths:
@@ -208,7 +214,7 @@ class Costs:
         if fastest in new:
             return Choice(fastest, "it takes least for fewer or more changes", expected, is_trial=True)
         if not others or self.loss > 0:
-            return Choice(fastest, "it is expected to take least", expected)
+            return Choice(fastest, FASTEST, expected)
         oldest = min(others, key=lambda path: estimates[path].noted)
         why = "such changes were not measured yet" if oldest in new else "to measure it again"
         if oldest == "incremental" and not work.is_ready:

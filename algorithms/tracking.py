@@ -274,27 +274,32 @@ class Monitor:
     def _update(self, log: DeltaLog, why: str | None) -> None:
         """Bring the answer up to date; ``why`` it must be computed anew, None if any way will do."""
         self._settle()
-        started, answer, costs = self._graph.backend.start_timer(), self._answer, self._costs
-        begun, work = perf_counter(), self._work(log, why)
+        backend, answer, costs = self._graph.backend, self._answer, self._costs
+        work = self._work(log, why)
         choice = costs.choose(work)
         takes_changes = choice.path == "incremental" or choice.keeps
+        started, begun = backend.start_timer(), perf_counter()
         delta = self._graph.net_delta(log) if takes_changes and work.is_ready else None
         summing_s = perf_counter() - begun
         log_s = log.seconds
         log.add(None, 0)  # if this fails half-way, the next call computes anew
         if choice.keeps:
-            self._compute_anew(copy(answer), work, choice.path)
+            self._compute_anew(copy(answer), work, choice.path, backend.start_timer())
         path = self._try_changes(work, choice, delta, summing_s + log_s) if takes_changes else None
         self._num_anew = 0 if takes_changes else self._num_anew + 1
         if self._num_anew == MOST_UNUSED:
             answer.release()
             self._upkeep_s = answer.upkeep_s
-        if path is None:
-            path = self._compute_anew(answer, work, choice.anew_path if takes_changes else choice.path)
-        started.stop()
+        if path is not None:
+            started.stop()
+        elif takes_changes:  # the attempt was given up
+            path = self._compute_anew(answer, work, choice.anew_path, backend.start_timer())
+            started.stop()
+        else:
+            path = self._compute_anew(answer, work, choice.path, started)
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
         self._unnoted = Unnoted(started, log_s, choice, self.version, path, why or choice.why, work.changes)
-        if not self._graph.backend.on_gpu:
+        if not backend.on_gpu:
             self._settle()
         log.restart(keep=self._wants_changes(work))
 
@@ -338,8 +343,7 @@ class Monitor:
         changes = log.num_edges if counted else size
         return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
 
-    def _compute_anew(self, answer: Answer, work: Work, path: Path) -> Path:
-        timer = self._graph.backend.start_timer()
+    def _compute_anew(self, answer: Answer, work: Work, path: Path, timer: Timer) -> Path:
         answer.recompute(path == "warm")
         self._timed.append((work, path, timer.stop()))
         return path

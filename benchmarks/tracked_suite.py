@@ -149,9 +149,9 @@ def check_job(job: TrackedJob) -> Backend:
 class _Ring:
     """The distinct edges of a stream in order, as a ring; ``low`` to ``high`` are in the graphs."""
 
-    def __init__(self, events: EventTable, directed: bool, window: float) -> None:
+    def __init__(self, events: EventTable, directed: bool, window: float, backend: Backend) -> None:
         keys = edge_keys(events.src.astype(np.int64), events.dst.astype(np.int64), directed)
-        _, first = np.unique(keys, return_index=True)
+        first = backend.to_host(backend.xp.unique(backend.asarray(keys), return_index=True)[1])
         places = np.sort(first) if events.time is not None else np.random.default_rng(0).permutation(first)
         self.src, self.dst = events.src[places].astype(np.int32), events.dst[places].astype(np.int32)
         low, high = np.minimum(self.src, self.dst), np.maximum(self.src, self.dst)
@@ -241,7 +241,7 @@ def run_tracked(events: EventTable, job: TrackedJob, progress: Callable[[str, in
         If no batch fits the stream.
     """
     backend, directed = check_job(job), bool(job.directed)
-    ring = _Ring(events, directed, job.window)
+    ring = _Ring(events, directed, job.window, backend)
     sizes = [parse_batch(text, ring.size) for text in str(job.batch).split(",")]
     most = min(ring.held, ring.size - ring.held)
     fitting = [size for size in sizes if size <= most]

@@ -40,7 +40,8 @@ class TriangleAnswer(Answer):
         return not budget.is_spent
 
     def arrays(self) -> tuple[Array]:
-        return (self._counts.copy(),)
+        (counts,) = self.G.backend.copies(self._counts)
+        return (counts,)
 
     def frame(self) -> Any:
         return chosen_counts(self.G, *self.arrays(), self._chosen)

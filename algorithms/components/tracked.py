@@ -105,7 +105,8 @@ class ComponentAnswer(Answer):
         return not budget.is_spent
 
     def arrays(self) -> tuple[Array]:
-        return (self._labels.copy(),)
+        (labels,) = self.G.backend.copies(self._labels)
+        return (labels,)
 
     def frame(self) -> Any:
         return components_frame(self.G, *self.arrays())

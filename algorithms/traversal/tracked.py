@@ -131,7 +131,8 @@ class BfsAnswer(PathAnswer):
 
     def arrays(self) -> tuple[Array, Array | None]:
         if not self._parents:
-            return self._distances.copy(), None
+            (distances,) = self.G.backend.copies(self._distances)
+            return distances, None
         distances, predecessors = self.G.backend.copies(self._distances, self._predecessors)
         return distances, predecessors
 

@@ -5,9 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dynstore.batches.sorted import sort_pairs
 from dynstore.batches.unsorted import UnsortedBatch
 
 if TYPE_CHECKING:
@@ -162,19 +159,19 @@ def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
         parts = changes
         if not all(change.mirrored for change in changes):
             parts = [part for change in changes for part in _directions(change)]
-        src, dst = parts[0].src, parts[0].dst
-        if len(parts) > 1:
-            src, dst = (backend.xp.concatenate([getattr(part, end) for part in parts]) for end in ("src", "dst"))
-        pairs = src, dst = sort_pairs(backend, src, dst, parts[0].mirrored)
-        before = backend.empty(src.shape[0], np.bool_)
-        weights = None if parts[0].weights is None else backend.empty(src.shape[0], parts[0].weights.dtype)
-        write = backend.kernels("dynstore.batches", "states").write_states
-        for part in parts[::-1]:  # the first state is written last
-            write(backend, pairs, part.src, part.dst, part.mirrored, part.before, before)
-            if weights is not None:
-                write(backend, pairs, part.src, part.dst, part.mirrored, part.weights, weights)
+        columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "before")]
+        src, dst, before = (_joined(backend, column) for column in columns)
+        weights = None if parts[0].weights is None else _joined(backend, [part.weights for part in parts])
+        sum_states = backend.kernels("dynstore.batches", "states").sum_states
+        src, dst, before, weights = sum_states(
+            backend, src, dst, parts[0].mirrored, before, weights, store.num_vertices
+        )
     inserting = [change.inserting for change in changes]
     return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))
+
+
+def _joined(backend: Backend, arrays: list[Array]) -> Array:
+    return arrays[0] if len(arrays) == 1 else backend.xp.concatenate(arrays)
 
 
 def _directions(change: Change) -> list[Change]:

@@ -19,6 +19,7 @@ __all__ = [
     "Frontier",
     "count_tiles",
     "d_count_bits",
+    "d_count_steps",
     "d_enqueue",
     "d_find_row",
     "d_has_bit",
@@ -122,6 +123,12 @@ def d_open_item(offsets, frontier, scan, low, high, item):
     row = d_find_row(scan, low, high, item)
     vertex = int(frontier[row])
     return vertex, int(offsets[vertex + 1]) - (int(scan[row]) - item)
+
+
+@device
+def d_count_steps(num_items, num_warps):
+    """Return the steps of 32 items in a tile, for the items that so many warps share; see :func:`count_tiles`."""
+    return max(1, min(MAX_TILE_STEPS, num_items // (WARP * num_warps)))
 
 
 def count_tiles(num_items: int) -> tuple[int, int]:

@@ -1,16 +1,19 @@
-"""The states of edges of a batch, written to sorted edges, on the host."""
+"""The states of edges before several updates, summed up on the host."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from dynstore.batches.sorted import sort_pairs
 from dynstore.host_compiler import njit
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["write_states"]
+__all__ = ["sum_states"]
 
 
 @njit(cache=True)
@@ -27,32 +30,35 @@ def _find_pair(sorted_src, sorted_dst, u, v):
 
 @njit(cache=True)
 def _write(sorted_src, sorted_dst, src, dst, mirrored, states, to_states):
-    for i in range(src.shape[0]):
+    for i in range(src.shape[0] - 1, -1, -1):  # the first row is written last
         to_states[_find_pair(sorted_src, sorted_dst, src[i], dst[i])] = states[i]
         if mirrored:
             to_states[_find_pair(sorted_src, sorted_dst, dst[i], src[i])] = states[i]
 
 
-def write_states(
-    backend: Backend,
-    pairs: tuple[Array, Array],
-    src: Array,
-    dst: Array,
-    mirrored: bool,
-    states: Array,
-    to_states: Array,
-) -> None:
-    """Write the state of each edge of a batch to the place of its pair.
+def sum_states(
+    backend: Backend, src: Array, dst: Array, mirrored: bool, there: Array, weights: Array | None, num_vertices: int
+) -> tuple[Array, Array, Array, Array | None]:
+    """Sort edges, and keep each once, with the state in its first row.
 
     Parameters
     ----------
-    pairs : (src, dst)
-        Sorted, each once; all edges of the batch are among them.
-    src, dst : array, shape (B,)
-        Rows of equal edges have equal states.
+    src, dst : array, shape (B,), vertex dtype
+        Numbers of rows; those from ``num_vertices`` on are of no vertex, and their edges are not there.
     mirrored : bool
-        Whether each edge stands for its mirror image, too.
-    states : array, shape (B,)
-    to_states : array, shape (P,)
+        Whether each row stands for the edge's mirror image, too.
+    there : array, shape (B,), bool
+    weights : array, shape (B,), or None
+
+    Returns
+    -------
+    src, dst, there, weights : array, shape (P,)
     """
-    _write(*pairs, src, dst, mirrored, states, to_states)
+    pairs = sort_pairs(backend, src, dst, mirrored)
+    to_there = np.empty(pairs[0].shape[0], np.bool_)
+    _write(*pairs, src, dst, mirrored, there, to_there)
+    if weights is None:
+        return *pairs, to_there, None
+    to_weights = np.empty(pairs[0].shape[0], weights.dtype)
+    _write(*pairs, src, dst, mirrored, weights, to_weights)
+    return *pairs, to_there, to_weights
