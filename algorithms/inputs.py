@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dynstore.arguments import listed
 from dynstore.errors import InputError, InputTypeError, type_name
-from dynstore.input.frames import frame_library
+from dynstore.input.frames import frame_library, make_cudf_series
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
@@ -18,9 +19,24 @@ if TYPE_CHECKING:
 __all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices", "refuse_arguments", "to_ids"]
 
 
+# Graph -> the number of its vertices, and a cuDF series of their numbers.
+_numbers: WeakKeyDictionary[DynamicGraph, tuple[int, Any]] = WeakKeyDictionary()
+
+
 def all_vertices(G: DynamicGraph) -> Any:
-    """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result, for ``make_frame``."""
-    return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames))
+    """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result, for ``make_frame``.
+
+    On a GPU, ids that are numbers are the same for every result of a graph. So frames of cuDF share one column; cuDF
+    copies it for a frame that is written to.
+    """
+    library, num_vertices = frame_library(G.backend, G.frames), G.number_of_vertices()
+    if library != "cudf" or not G.backend.on_gpu or G.is_renumbered() or not num_vertices:
+        return G.ids.column(num_vertices, library)
+    size, numbers = _numbers.get(G, (0, None))
+    if size != num_vertices:
+        numbers = make_cudf_series(G.ids.column(num_vertices, library))
+        _numbers[G] = num_vertices, numbers
+    return numbers
 
 
 def to_ids(G: DynamicGraph, numbers: Array) -> Any:

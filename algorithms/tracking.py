@@ -141,9 +141,20 @@ def _show_ms(seconds: float | None) -> str:
 
 
 class Unnoted(NamedTuple):
-    """A result whose time has not been read yet: see :class:`Report`; ``log_s``: what updates have spent for it."""
+    """A result whose time has not been read yet; see :class:`Report`.
 
-    timer: Timer
+    Attributes
+    ----------
+    timer : Timer or None
+        Of computing anew.
+    spent_s : float
+        What an attempt from the changes took, which waits for the GPU.
+    log_s : float
+        What updates have spent for it.
+    """
+
+    timer: Timer | None
+    spent_s: float
     log_s: float
     choice: Choice
     version: int
@@ -274,32 +285,29 @@ class Monitor:
     def _update(self, log: DeltaLog, why: str | None) -> None:
         """Bring the answer up to date; ``why`` it must be computed anew, None if any way will do."""
         self._settle()
-        backend, answer, costs = self._graph.backend, self._answer, self._costs
+        answer, costs = self._answer, self._costs
         work = self._work(log, why)
         choice = costs.choose(work)
         takes_changes = choice.path == "incremental" or choice.keeps
-        started, begun = backend.start_timer(), perf_counter()
+        begun, log_s = perf_counter(), log.seconds
         delta = self._graph.net_delta(log) if takes_changes and work.is_ready else None
         summing_s = perf_counter() - begun
-        log_s = log.seconds
         log.add(None, 0)  # if this fails half-way, the next call computes anew
         if choice.keeps:
-            self._compute_anew(copy(answer), work, choice.path, backend.start_timer())
+            self._compute_anew(copy(answer), work, choice.path)
         path = self._try_changes(work, choice, delta, summing_s + log_s) if takes_changes else None
+        spent_s = perf_counter() - begun if takes_changes else 0.0
         self._num_anew = 0 if takes_changes else self._num_anew + 1
         if self._num_anew == MOST_UNUSED:
             answer.release()
             self._upkeep_s = answer.upkeep_s
-        if path is not None:
-            started.stop()
-        elif takes_changes:  # the attempt was given up
-            path = self._compute_anew(answer, work, choice.anew_path, backend.start_timer())
-            started.stop()
-        else:
-            path = self._compute_anew(answer, work, choice.path, started)
+        timer = None
+        if path is None:
+            path = choice.anew_path if takes_changes else choice.path
+            timer = self._compute_anew(answer, work, path)
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
-        self._unnoted = Unnoted(started, log_s, choice, self.version, path, why or choice.why, work.changes)
-        if not backend.on_gpu:
+        self._unnoted = Unnoted(timer, spent_s, log_s, choice, self.version, path, why or choice.why, work.changes)
+        if not self._graph.backend.on_gpu:
             self._settle()
         log.restart(keep=self._wants_changes(work))
 
@@ -310,7 +318,7 @@ class Monitor:
             self._costs.note(work, path, timer.seconds())
         last, self._unnoted = self._unnoted, None
         if last is not None:
-            seconds = last.timer.seconds()
+            seconds = last.spent_s + (0.0 if last.timer is None else last.timer.seconds())
             self._costs.note_result(last.choice, seconds + last.log_s, last.path == last.choice.path)
             self._report = Report(last.version, last.path, seconds, last.why, last.changes, last.choice.expected)
 
@@ -343,10 +351,11 @@ class Monitor:
         changes = log.num_edges if counted else size
         return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
 
-    def _compute_anew(self, answer: Answer, work: Work, path: Path, timer: Timer) -> Path:
+    def _compute_anew(self, answer: Answer, work: Work, path: Path) -> Timer:
+        timer = self._graph.backend.start_timer()
         answer.recompute(path == "warm")
         self._timed.append((work, path, timer.stop()))
-        return path
+        return timer
 
     def _try_changes(self, work: Work, choice: Choice, delta: Delta | None, summing_s: float) -> Path | None:
         """Bring the answer up to date from the changes, or without these prepare for it; return None if given up.

@@ -57,7 +57,8 @@ class _Steps:
         )  # fmt: skip
         self.parts = Packed(*parts, self.control)
         self.no_vertex, self.unreached = int(np.iinfo(dtype).max), get_unreached(distances)
-        self.no_change = (self.touched[:0], self.touched[:0], self.control[:0])
+        none = out.backend.nothing(dtype)
+        self.no_change = (none, none, out.backend.nothing(np.int64))
 
     def find_suspects(self, delta: Delta) -> None:
         """List the suspects of the first round."""
@@ -105,7 +106,7 @@ def repair_paths(
     steps = _Steps(out, into, distances, predecessors, False, budget.most_visits())
     steps.find_suspects(delta)
     steps.invalidate(None)
-    steps.relax(predecessors[:0], delta, limit)
+    steps.relax(out.backend.nothing(predecessors.dtype), delta, limit)
     steps.refit(delta)
     return bool(steps.read(budget)[TIED])
 

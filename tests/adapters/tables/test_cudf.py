@@ -340,6 +340,37 @@ def test_writing_to_a_frame_leaves_the_graph_alone(cudf: Any) -> None:
     assert frame["weight"].iloc[0] == 77.0, "the frame itself takes what is written"
 
 
+def test_writing_to_a_result_leaves_later_results_alone(cudf: Any) -> None:
+    """Results of one graph share the column of vertices."""
+    graph = gapped_graph("cuda", weighted=True)
+    size = graph.number_of_vertices()
+
+    def one_value(frame: Any) -> None:
+        frame.loc[0, "vertex"] = 77
+        assert frame["vertex"].iloc[0] == 77
+
+    def a_range(frame: Any) -> None:
+        frame.iloc[0:5, 0] = 3
+
+    def a_series(frame: Any) -> None:
+        series = frame["vertex"]
+        del frame
+        series[:] = 1
+
+    def an_array(frame: Any) -> None:
+        frame["vertex"].values[:] = 5
+
+    first = dynstore.weakly_connected_components(graph)
+    for write in (one_value, a_range, a_series, an_array):
+        write(dynstore.weakly_connected_components(graph))
+        for frame in (first, dynstore.bfs(graph, start=0)):
+            assert frame["vertex"].to_arrow().to_pylist() == list(range(size)), write.__name__
+    assert _pointers(first, "vertex") == _pointers(dynstore.bfs(graph, start=0), "vertex")
+    graph.insert_vertices([size])
+    assert dynstore.bfs(graph, start=0)["vertex"].to_arrow().to_pylist() == list(range(size + 1))
+    assert first["vertex"].to_arrow().to_pylist() == list(range(size))
+
+
 def test_a_frame_outlives_its_graph(cudf: Any) -> None:
     graph = gapped_graph("cuda", weighted=True)
     frame, wanted = graph.to_cudf(), edges_of(graph)
