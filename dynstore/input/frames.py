@@ -149,7 +149,8 @@ def make_cudf_series(array: Array) -> Any:
 
 def _is_packed_on_gpu(array: Array) -> bool:
     numbers = hasattr(array, "flags") and array.size and array.ndim == 1 and array.dtype.kind in "iuf"
-    return numbers and array.flags.c_contiguous and hasattr(array, "__cuda_array_interface__")
+    # Of the type: an array makes the interface each time that it is read.
+    return numbers and array.flags.c_contiguous and hasattr(type(array), "__cuda_array_interface__")
 
 
 def _is_text(array: Array) -> bool:
