@@ -113,7 +113,10 @@ class Backend:
 
     def copies(self, *arrays: Array) -> list[Array]:
         """Copy several arrays into one allocation."""
-        copies = self.empty_arena(*((array.shape, array.dtype) for array in arrays))
+        if len(arrays) == 1:
+            copies = [self.empty(arrays[0].shape, arrays[0].dtype)]
+        else:
+            copies = self.empty_arena(*((array.shape, array.dtype) for array in arrays))
         for copy, array in zip(copies, arrays, strict=True):
             if self.on_gpu and array.flags.c_contiguous:
                 copy.data.copy_from_device_async(array.data, array.nbytes)  # starts no kernel
