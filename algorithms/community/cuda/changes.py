@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,10 @@ __all__ = ["ChangedEdge", "ChangedEdges", "RowItems", "Rows", "update_triangles"
 # Entries of ``control``: the slots to visit, and the changes to visit.
 SLOTS, CHANGES = declare("triangle changes", SLOTS=0, CHANGES=1)
 CONTROL_SIZE = SUMS + 2 * MAX_RESIDENT_BLOCKS
+# A thread's, so that a processor holds four blocks; without a limit it takes 69, and three fit.
+MAX_REGISTERS = 64
+# Warps for each change, so that in small batches few warps visit more than 32 slots.
+WARPS_EACH = 4
 
 
 class Rows(NamedTuple):
@@ -265,7 +270,7 @@ def d_visit_changes(rows, changes, items, counts):
             d_add_hits(scan, row, base, end_of_tile, hit, ChangedEdge(u, v, -1), counts)
 
 
-@kernel
+@partial(kernel, max_registers=MAX_REGISTERS)
 def k_update_counts(
     offsets, indices, valid, src, dst, slots, before, marked, scan, shorter, of_changes, of_u, of_v, counts, control
 ):  # fmt: skip
@@ -314,7 +319,7 @@ def update_triangles(csr: GapCSR, delta: Delta, counts: Array, budget: Budget) -
         (CONTROL_SIZE, np.int64), ((csr.num_slots >> 5) + 1, np.uint32), numbers, numbers, *(of_deleted,) * 3, zeroed=2
     )
     changes = (delta.src, delta.dst, delta.slots, delta.before, marked)
-    num_threads = max(ROUND_THREADS, WARP * size)
+    num_threads = max(ROUND_THREADS, WARPS_EACH * WARP * size)
     k_update_counts.launch_resident(num_threads, csr.offsets, csr.indices, csr.valid, *changes, *items, counts, control)
     visits = sum(read_totals(backend, control)[: CHANGES + 1])
     budget.note(visits)
