@@ -193,6 +193,13 @@ HOST_KERNELS = [
         "smaller = d_has_edge(marked, of_u) and d_has_edge(marked, of_v)",
         (f"{ALGORITHMS}/community/test_tracked.py", f"{ALGORITHMS}/test_tracking.py"),
     ),
+    Mutation(
+        "answer-forgets-how-an-edge-began",
+        "dynstore/batches/cpu/states.py",
+        "range(src.shape[0] - 1, -1, -1)",
+        "range(src.shape[0])",
+        ("tests/batches/test_states.py",),
+    ),
 ]
 
 # Code of the host.
@@ -245,13 +252,6 @@ HOST_CODE = [
         "found.append(value)",
         "pass",
         ("tests/cuda/test_kernel_cache.py",),
-    ),
-    Mutation(
-        "answer-forgets-how-an-edge-began",
-        "dynstore/graph/delta.py",
-        "for part in parts[::-1]:",
-        "for part in parts:",
-        (f"{ALGORITHMS}/test_followed_updates.py",),
     ),
 ]
 
