@@ -10,8 +10,6 @@ import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.callers import Caller
 from dynstore.adapters.cugraph.edge_lists import LightFrame, LiveEdgeList, column_types, is_read_by_cugraph
@@ -215,42 +213,11 @@ class LiveGraph(LiveViews):
 
     def to_directed(self, other: Any, store_transposed: bool = False) -> None:
         """Make ``other`` an independent graph with each edge in both directions, as they are stored."""
-        self._fill(other, directed=True)
+        other.show(self.dynamic_graph.redirected(True), self._columns)
 
     def to_undirected(self, other: Any, store_transposed: bool = False) -> None:
         """Make ``other`` an independent undirected graph; of two weights the smaller one counts, as in cuGraph."""
-        if not self.dynamic_graph.is_directed():
-            other.show(self.dynamic_graph.copy(), self._columns)
-            return
-        self._fill(other, directed=False)
-
-    def _fill(self, other: Any, directed: bool) -> None:
-        G, rows = self.dynamic_graph, packed_rows(self.dynamic_graph)
-        twin = DynamicGraph(
-            directed=directed,
-            weighted=G.is_weighted(),
-            store=G.store_name,
-            device=G.device,  # type: ignore[arg-type]
-            vertex_dtype=G.vertex_dtype.name,
-            weight_dtype=G.weight_dtype.name,
-            renumber=G.is_renumbered(),
-        )
-        src, dst, weights = expand_rows(rows), rows.indices, rows.weights
-        if weights is not None and not directed:
-            # The last weight in a batch wins, so the smallest must be last.
-            order = require(CALLER, "cupy").argsort(-weights)
-            src, dst, weights = src[order], dst[order], weights[order]
-        ids, shown = G.vertex_ids(), rows.ids
-        ends = shown.number_map[src], shown.number_map[dst]
-        if isinstance(ids, np.ndarray):  # strings, or a graph on the host
-            ends = tuple(require(CALLER, "cupy").asnumpy(column) for column in ends)
-        if shown.strings is not None:
-            strings = shown.strings_on_host()
-            ends = tuple(strings[column] for column in ends)
-        twin.insert_edges(ends if weights is None else (*ends, weights))
-        if G.number_of_vertices():
-            twin.insert_vertices(ids)
-        other.show(twin, self._columns)
+        other.show(self.dynamic_graph.redirected(False), self._columns)
 
     def delete_edge_list(self) -> None:
         """Release what was made of the edges, as cuGraph does; the graph stays, and can be filled again or updated."""

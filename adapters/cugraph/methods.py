@@ -41,7 +41,7 @@ def set_methods(graph: Any, reason: str | None = None) -> None:
     ``insert_edges`` and ``delete_edges`` already.
     """
     live = isinstance(graph._Impl, LiveGraph)
-    state = State(graph.graph_properties.directed, graph._Impl is not None, reason)
+    state = State(graph.graph_properties.directed, graph._Impl, reason)
     for name in METHODS:
         if live and name in UPDATES:
             graph.__dict__.pop(name, None)
@@ -62,10 +62,10 @@ def refuse_updates(result: Any, reason: str) -> None:
 
 
 class State(NamedTuple):
-    """What a graph was when its methods were set: whether directed and filled, and why its edges cannot be changed."""
+    """What a graph was when its methods were set: whether directed, its ``_Impl``, and why edges cannot be changed."""
 
     directed: bool
-    filled: bool
+    impl: Any
     reason: str | None
 
 
@@ -77,11 +77,11 @@ class Method:
         self.__doc__ = getattr(type(graph), name, METHODS[name]).__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the method; of a graph that is gone, as in ``Graph().insert_edges(...)``, one like it is used."""
+        """Call the method; of a graph that is gone, as in ``made().to_directed()``, another one shows the same."""
         graph = self._graph()
         if graph is None:
             graph = self._class(directed=self._state.directed)
-            graph._Impl = object() if self._state.filled else None
+            graph._Impl = self._state.impl
         return METHODS[self._name](graph, self._state.reason, *args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -119,6 +119,20 @@ def _from_cudf_adjlist(graph: Any, reason: str | None, /, *args: Any, **kwargs: 
 def _clear(graph: Any, reason: str | None, /) -> None:
     type(graph).clear(graph)
     set_methods(graph)
+
+
+def _to_directed(graph: Any, reason: str | None, /) -> Any:
+    return _with_methods(graph, type(graph).to_directed(graph), "to_directed")
+
+
+def _to_undirected(graph: Any, reason: str | None, /) -> Any:
+    return _with_methods(graph, type(graph).to_undirected(graph), "to_undirected")
+
+
+def _with_methods(graph: Any, made: Any, name: str) -> Any:
+    """Give a graph that a method has made of another one the methods of the drop-in."""
+    set_methods(made, None if isinstance(graph._Impl, LiveGraph) else f"{name} has made it of a graph of that kind")
+    return made
 
 
 def _insert_edges(
@@ -161,6 +175,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     "from_cudf_edgelist": _from_cudf_edgelist,
     "from_cudf_adjlist": _from_cudf_adjlist,
     "clear": _clear,
+    "to_directed": _to_directed,
+    "to_undirected": _to_undirected,
     "insert_edges": _insert_edges,
     "delete_edges": _delete_edges,
 }

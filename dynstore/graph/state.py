@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.graph.display import Display
 from dynstore.graph.exchanges import Exchanges
@@ -120,6 +121,36 @@ class States(Display, Exchanges):
             among = self.backend.zeros(num_vertices, np.bool_)
             among[self.ids.numbers_of("subgraph", vertices, num_vertices)] = True
             return self._of_state(self._state(among)._replace(version=0), self.device)
+
+    def redirected(self, directed: bool) -> Self:
+        """Return a new, independent graph of the same vertices and options that is directed, or undirected.
+
+        An undirected edge becomes one in each direction. Two directions become one edge, with what the lighter one
+        holds; without weights, or if both weigh the same, it is the one from the row with the higher number. Ids stay
+        on their device.
+
+        Parameters
+        ----------
+        directed : bool
+        """
+        if directed == self._directed:
+            return self.copy()
+        make: Any = type(self)
+        twin: Self = make(device=self.device, **{**self._options(), "directed": directed, "capacity": None})
+        with MemoryChecked("redirected"):
+            twin.ids = self.ids.copy()
+            twin._records = None if self._records is None else self._records.copy()
+            src, dst, stored = self._numbered_edges(once=False)
+            weights = self._weights_of(stored)
+            if weights is not None and stored is not None and not directed:
+                order = self.backend.xp.argsort(-weights, kind="stable")  # the last row of a batch counts
+                src, dst, stored = src[order], dst[order], stored[order]
+            batch = make_batch(self.backend, src, dst, stored, directed)
+            num_vertices = self.number_of_vertices()
+            plans = twin._plan(Insertion(num_vertices, "replace") if len(src) else Growth(num_vertices), batch)
+            twin._num_edges = batch.num_edges(directed)
+            twin._commit(plans, None)
+        return twin
 
     def _state(self, among: Array | None = None) -> GraphState:
         """Return the graph's state in new arrays of its backend.

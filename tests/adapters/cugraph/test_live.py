@@ -17,6 +17,7 @@ from dynstore.adapters.cugraph.borrowed.loading import Bridge
 from dynstore.adapters.cugraph.callers import Caller
 from dynstore.adapters.cugraph.graph import as_cugraph
 from dynstore.adapters.cugraph.packed import packed_rows
+from dynstore.adapters.cugraph.shown import ShownIds
 from dynstore.errors import InputError, InputTypeError, LimitError, MissingDependencyError
 from tests.adapters.cugraph.stand_ins import LentGraph, rapids
 
@@ -312,6 +313,31 @@ def test_to_directed_and_to_undirected_make_graphs_of_their_own(rapids: SimpleNa
     named = dynstore.DynamicGraph(device="cpu", renumber=True)
     named.insert_edges((["x", "y"], ["y", "z"]))
     assert as_cugraph(named).to_undirected().neighbors("y").tolist() == ["x", "z"]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["dense", "strings"])
+def test_graphs_of_the_other_direction_keep_ids_and_columns(
+    rapids: SimpleNamespace, kind: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = dynstore.DynamicGraph(device="cpu", weighted=weighted, renumber=True, edge_columns={"id": "int64"})
+    src, dst = (KINDS[kind](np.array(ends)) for ends in ([0, 1, 1, 3], [1, 0, 2, 3]))
+    weights = [np.array([5.0, 3.0, 1.0, 2.0])] if weighted else []
+    graph.insert_edges((src, dst, *weights, [70, 80, 90, 60]))
+    monkeypatch.setattr(ShownIds, "strings_on_host", lambda ids: pytest.fail("strings are read on the host"))
+    both = as_cugraph(graph).to_undirected()
+    back = both.to_directed()
+    for made, size in ((both, 3), (back, 5)):
+        table = made.dynamic_graph.edge_table()
+        assert len(table) == size
+        found = dict(zip(zip(table["source"], table["destination"], strict=True), table["id"], strict=True))
+        if weighted:  # of two directions the lighter one is kept
+            assert found[(src[0], dst[0])] == 80
+        assert found[(src[2], dst[2])] == 90
+        assert found[(src[3], dst[3])] == 60
+        made.insert_edges((src[:1], src[:1], *([[1.0]] if weighted else []), [7]))
+        assert made.number_of_edges() == size + 1
+    assert graph.number_of_edges() == 4
 
 
 @pytest.mark.parametrize("kind", KINDS)

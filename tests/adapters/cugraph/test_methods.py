@@ -85,6 +85,20 @@ def test_a_filling_that_fails_leaves_the_graph_as_it_was(rapids: SimpleNamespace
     assert G.number_of_edges() == 4
 
 
+@pytest.mark.parametrize("name", ["to_directed", "to_undirected"])
+def test_a_graph_of_the_other_direction_is_live_when_it_is_filled_again(rapids: SimpleNamespace, name: str) -> None:
+    G = getattr(filled(rapids), name)()
+    directed = name == "to_directed"
+    G.clear()
+    G.from_cudf_edgelist(FRAME[:1], "a", "b")
+    assert G.insert_edges(([30], [40])).inserted == 1
+    assert (G.is_directed(), G.number_of_edges()) == (directed, 2)
+    G = getattr(filled(rapids), name)()
+    G.clear()
+    assert G.insert_edges(([30], [40])).inserted == 1
+    assert G.dynamic_graph.is_directed() == directed
+
+
 def test_copies_of_a_live_graph_have_methods_of_their_own(rapids: SimpleNamespace) -> None:
     G = filled(rapids)
     twin = copy.deepcopy(G)
@@ -201,6 +215,9 @@ def test_a_graph_that_is_cugraphs_own_says_why_it_cannot_be_changed(rapids: Simp
     assert getattr(G, method)([(1, 2)]) is not None
     G = cugraph.Graph()
     G.from_cudf_adjlist([0, 1], [0])
+    type(G._Impl).to_directed = lambda impl, other: None
+    with pytest.raises(InputError, match=f"^{method}: {OWN}to_directed has made it of a graph of that kind$"):
+        getattr(G.to_directed(), method)([(1, 2)])
     with pytest.raises(InputError, match=f"^{method}: {OWN}an adjacency list may repeat edges"):
         getattr(G, method)([(1, 2)])
     with pytest.raises(InputError, match=f"^{method}: {OWN}from_adjlist has made it$"):
