@@ -84,13 +84,16 @@ def _drop_in_steps(built: int) -> Iterator[Step]:
 
     CuPy compiles kernels for them, too, and keeps them in its own folder.
     """
-    for directed, weighted, dtype in product((True, False), (False, True), ("int32", "int64")):
-        kind = f"{'directed' if directed else 'undirected'}, {'weighted' if weighted else 'unweighted'}, {dtype} ids"
-        yield Step(f"cuGraph's drop-in: {kind}", partial(_use_drop_in, directed, weighted, dtype, built))
+    for directed, weights, dtype in product((True, False), (None, "float32", "float64"), ("int32", "int64")):
+        kind = f"{'directed' if directed else 'undirected'}, {weights or 'no'} weights, {dtype} ids"
+        yield Step(f"cuGraph's drop-in: {kind}", partial(_use_drop_in, directed, weights, dtype, built))
 
 
-def _use_drop_in(directed: bool, weighted: bool, dtype: str, built: int) -> int:
-    """Fill a graph of the drop-in, update it, and call what cuGraph is most used for on it."""
+def _use_drop_in(directed: bool, weights: str | None, dtype: str, built: int) -> int:
+    """Fill a graph of the drop-in, update it, and call what cuGraph is most used for on it.
+
+    ``weights``: their dtype, None for a graph without.
+    """
     cugraph, cudf = importlib.import_module("dynstore.adapters.cugraph"), importlib.import_module("cudf")
     before, rng = compilations.count, np.random.default_rng(0)
 
@@ -98,18 +101,18 @@ def _use_drop_in(directed: bool, weighted: bool, dtype: str, built: int) -> int:
         # Ids with gaps between them, so that they are not row numbers.
         ends = 3 * rng.integers(0, max(size // EDGES_PER_VERTEX, 2), (2, size)).astype(dtype)
         columns = {"source": ends[0], "destination": ends[1]}
-        return cudf.DataFrame({**columns, "weight": rng.random(size, dtype=np.float32)} if weighted else columns)
+        return cudf.DataFrame(columns if weights is None else {**columns, "weight": rng.random(size).astype(weights)})
 
     edges = frame(built)
     start = int(edges["source"].iloc[0])
     G = cugraph.Graph(directed=directed)
-    G.from_cudf_edgelist(edges, edge_attr="weight" if weighted else None)
+    G.from_cudf_edgelist(edges, edge_attr=None if weights is None else "weight")
     for size in (1, max(built // 100, 2)):
         G.insert_edges(frame(size))
         G.delete_edges(edges[:size])
         for engine in ("dynstore", "cugraph"):
             cugraph.bfs(G, start, engine=engine)
-            if weighted:
+            if weights is not None:
                 cugraph.sssp(G, start, engine=engine)
             cugraph.pagerank(G, fail_on_nonconvergence=False, engine=engine)
             if not directed:
@@ -117,10 +120,12 @@ def _use_drop_in(directed: bool, weighted: bool, dtype: str, built: int) -> int:
         if not directed:
             cugraph.triangle_count(G)
             cugraph.louvain(G)
+        cugraph.betweenness_centrality(G, k=[start])
         G.degree()
         G.view_edge_list()
         G.view_adj_list()
         G.nodes()
+    G.insert_edges(frame(built))  # the store grows
     return compilations.count - before
 
 

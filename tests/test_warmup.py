@@ -85,17 +85,17 @@ def test_the_drop_in_is_filled_updated_and_used(rapids: SimpleNamespace, monkeyp
     def note(name: str) -> Any:
         return lambda G, *args, **options: called.append((name, G.is_directed(), G.number_of_edges()))
 
-    for name in ("bfs", "sssp", "pagerank", "weakly_connected_components", "triangle_count", "louvain"):
+    anywhere = {"bfs", "sssp", "pagerank", "betweenness_centrality"}
+    undirected = {"weakly_connected_components", "triangle_count", "louvain"}
+    for name in anywhere | undirected:
         monkeypatch.setattr(rapids.cugraph, name, note(name), raising=False)
     monkeypatch.setitem(sys.modules, "cudf", rapids.modules["cudf"])
     steps = list(warmup._drop_in_steps(200))
-    assert len({step.name for step in steps}) == len(steps) == 8
+    assert len({step.name for step in steps}) == len(steps) == 12
     for step in steps:
         step.run()
-    assert {name for name, directed, _ in called if directed} == {"bfs", "sssp", "pagerank"}
-    assert {name for name, directed, _ in called if not directed} == {
-        "bfs", "sssp", "pagerank", "weakly_connected_components", "triangle_count", "louvain"
-    }  # fmt: skip
+    assert {name for name, directed, _ in called if directed} == anywhere
+    assert {name for name, directed, _ in called if not directed} == anywhere | undirected
     assert min(number for *_, number in called) > 100
 
 
