@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.adapters.cugraph.edge_properties import named_columns
 from dynstore.adapters.cugraph.live_graph import live_graph_type
 from dynstore.adapters.cugraph.live_views import Columns
 from dynstore.adapters.libraries import require
@@ -67,11 +68,15 @@ def start_graph(
     names: tuple[str, str, str | None],
     on_duplicate: OnDuplicate,
     default_weight: float | None,
+    edge_id: str | None = None,
+    edge_type: str | None = None,
 ) -> UpdateReport:
     """Do the first ``insert_edges`` on a graph that is empty; types are those of the batch, as for a frame of edges."""
     if cuda_problem() is not None:
         raise InputError(f"insert_edges: this graph cannot hold edges: {cuda_problem()}")
     edges = open_edges("insert_edges", edges)
+    extra = [name for name in (edge_id, edge_type) if name is not None]
+    extra_dtypes = {name: str(edges[name].dtype) for name in extra} if extra and named_columns(edges, extra) else {}
     names = (*names[:2], find_weight(edges, names))
     columns = split_columns("insert_edges", edges, names)
     dtypes = [str(getattr(column, "dtype", "int64")) for _, column in columns]
@@ -83,10 +88,12 @@ def start_graph(
         vertex_dtype="int64" if "int64" in dtypes[:2] else "int32",
         weight_dtype="float64" if dtypes[2:] in (["int64"], ["float64"]) else "float32",
         renumber=True,
+        edge_columns=extra_dtypes,
     )
     report = G.insert_edges(edges, *names, on_duplicate, default_weight)
     whole = np.dtype(dtypes[2]) if dtypes[2:] in (["int32"], ["int64"]) else None
-    _set_live(graph, G, Columns(*names[:2], (names[2] or "weight") if weighted else None, whole), None)
+    shown = Columns(*names[:2], (names[2] or "weight") if weighted else None, whole)
+    _set_live(graph, G, shown.with_properties(edge_id, edge_type), None)
     return report
 
 
@@ -103,20 +110,20 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
     """
     cudf = require(CALLER, "cudf")
     ends = [_one_name(options[end]) for end in ("source", "destination")]
-    weight = options["edge_attr"] if options["weight"] is None else options["weight"]
-    if isinstance(weight, list | tuple) and len(weight) == 1:
-        weight = weight[0]
     if cuda_problem() is not None:
         return cuda_problem()
     if not isinstance(input_df, cudf.DataFrame):
         return f"the edges are a {type_name(input_df)}"
-    if options["edge_id"] is not None or options["edge_type"] is not None or isinstance(weight, list | tuple):
-        return "edge ids and types are cuGraph's alone"
-    if options["edge_attr"] is not None and options["weight"] is not None:
-        return "both edge_attr and weight were given"
+    attributes = _attributes(options)
+    if attributes is None:
+        return "edge_attr has to be alone, and to name a weight, or a weight, an id and a type"
+    weight, *extra = attributes
+    properties = [name for name in extra if name is not None]
+    if properties and not directed:
+        return "only directed edges have ids and types in cuGraph"
     if not all(isinstance(end, str | int) for end in ends):
         return "a vertex is more than one column"
-    names = [*ends, *([] if weight is None else [weight])]
+    names = [*ends, *([] if weight is None else [weight]), *properties]
     if not all(name in input_df.columns for name in names):
         return "a column was not found"
     if len(input_df) == 0 or any(bool(input_df[name].isna().any()) for name in names):
@@ -127,7 +134,20 @@ def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -
         return "the caller vouches for both directions of each edge (symmetrize=False)"
     if weight is not None and input_df[weight].dtype.kind not in "if":
         return "weights are no numbers"
+    if any(input_df[name].dtype.kind not in "iu" for name in properties):
+        return "ids or types of edges are no integers"
     return _reason_of_ids([input_df[end] for end in ends], bool(options["renumber"]))
+
+
+def _attributes(options: dict[str, Any]) -> tuple[Any, Any, Any] | None:
+    """Return the names of the columns of weights, ids and types, each perhaps None; None if cuGraph takes no such."""
+    single, several = tuple(options[name] for name in ("weight", "edge_id", "edge_type")), options["edge_attr"]
+    if several is None:
+        return single
+    names = list(several) if isinstance(several, list | tuple) else [several]
+    if len(names) not in (1, 3) or single != (None, None, None):
+        return None
+    return (*names, None, None)[:3]
 
 
 def _one_name(names: Any) -> Any:
@@ -147,8 +167,7 @@ def _reason_of_ids(ends: list[Any], renumber: bool) -> str | None:
 
 def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) -> None:
     source, destination = _one_name(options["source"]), _one_name(options["destination"])
-    weight = options["edge_attr"] if options["weight"] is None else options["weight"]
-    weight = weight[0] if isinstance(weight, list | tuple) else weight
+    weight, edge_id, edge_type = _attributes(options) or (None, None, None)
     columns = [input_df[source], input_df[destination]]
     if weight is not None:
         columns.append(input_df[weight])
@@ -156,6 +175,7 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
             columns = _one_weight_each(*columns)
     wide_ids = any(str(column.dtype) == "int64" for column in columns[:2])
     wide_weights = weight is not None and str(columns[2].dtype) in ("int64", "float64")
+    extra = {name: str(input_df[name].dtype) for name in (edge_id, edge_type) if name is not None}
     G = DynamicGraph(
         directed=directed,
         weighted=weight is not None,
@@ -163,13 +183,15 @@ def _show(graph: Any, input_df: Any, directed: bool, options: dict[str, Any]) ->
         vertex_dtype="int64" if wide_ids else "int32",
         weight_dtype="float64" if wide_weights else "float32",
         renumber=bool(options["renumber"]),
+        edge_columns=extra,
     )
-    G.insert_edges(tuple(columns))
+    G.insert_edges((*columns, *(input_df[name] for name in extra)))
     if options["vertices"] is not None:
         G.insert_vertices(options["vertices"])
     whole = None if weight is None or input_df[weight].dtype.kind != "i" else input_df[weight].dtype
     both_ways = not directed and len(input_df) >= G.snapshot().num_edges
-    _set_live(graph, G, Columns(source, destination, weight, whole, both_ways), options["store_transposed"])
+    shown = Columns(source, destination, weight, whole, both_ways).with_properties(edge_id, edge_type)
+    _set_live(graph, G, shown, options["store_transposed"])
     graph._Impl.source_columns, graph._Impl.destination_columns = options["source"], options["destination"]
 
 

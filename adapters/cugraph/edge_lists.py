@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.adapters.cugraph.edge_properties import named_properties
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
 from dynstore.adapters.cugraph.shown import shown_ids
@@ -63,6 +64,8 @@ def column_types(G: DynamicGraph, names: Columns) -> dict[str, Any]:
     types = {names.source: shown, names.destination: shown}
     if G.is_weighted():
         types[names.weight or "weight"] = weight_type(G, names)
+    for own in named_properties(G, names.edge_id, names.edge_type).values():
+        types[own] = G.edge_dtypes[own]
     return types
 
 

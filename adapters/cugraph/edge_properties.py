@@ -1,4 +1,4 @@
-"""Graphs for those functions of cuGraph that read ids and types of edges: its samplers.
+"""Graphs for those functions of cuGraph that read ids and types of edges: its samplers, and a few others.
 
 Borrowed rows have no such columns. So these functions get one that SGGraph builds, once a version.
 """
@@ -11,35 +11,83 @@ import numpy as np
 
 from dynstore.adapters.cugraph.shown import shown_ids
 from dynstore.adapters.libraries import require
+from dynstore.errors import InputError, type_name
+from dynstore.input.forms import column_names, is_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from collections.abc import Iterable, Mapping
 
-__all__ = ["build_with_properties", "properties_for"]
+    from dynstore.graph import DynamicGraph
+    from dynstore.typing import Array
+
+__all__ = [
+    "EDGE_ID",
+    "EDGE_TYPE",
+    "build_with_properties",
+    "named_columns",
+    "named_properties",
+    "reads_properties",
+    "stored_edges",
+]
 
 CALLER = "cugraph.Graph"
-READERS = ("heterogeneous_neighbor_sample", "homogeneous_neighbor_sample")
-# The extra columns that cuGraph gets, under its own names for them.
+READERS = (
+    "decompress_to_edgelist",
+    "edge_betweenness_centrality",
+    "heterogeneous_neighbor_sample",
+    "homogeneous_neighbor_sample",
+)
+# cuGraph's names of the two.
 EDGE_ID, EDGE_TYPE = "edge_id", "edge_type"
 
 
-def properties_for(G: DynamicGraph, call: str) -> tuple[str, ...]:
-    """Return the graph's columns of integers that a function of cuGraph reads."""
-    if call not in READERS:
-        return ()
+def reads_properties(call: str) -> bool:
+    """Return whether a function of cuGraph reads ids and types of edges."""
+    return call in READERS
+
+
+def named_properties(G: DynamicGraph, edge_id: str, edge_type: str) -> dict[str, str]:
+    """Return cuGraph's name -> the name of the graph's column, for those of integers that the graph has."""
     dtypes = G.edge_dtypes
-    return tuple(name for name in (EDGE_ID, EDGE_TYPE) if name in dtypes and dtypes[name].kind in "iu")
+    pairs = {EDGE_ID: edge_id, EDGE_TYPE: edge_type}
+    return {name: own for name, own in pairs.items() if own in dtypes and dtypes[own].kind in "iu"}
 
 
-def build_with_properties(G: DynamicGraph, names: tuple[str, ...], transposed: bool) -> tuple[Any, int]:
-    """Let pylibcugraph build an SGGraph with ids or types of edges; also return the bytes that were copied."""
-    cupy, plc = require(CALLER, "cupy"), require(CALLER, "pylibcugraph")
-    csr = G.snapshot()
-    held, number_map = csr.mask(), shown_ids(G).number_map
+def named_columns(edges: Any, names: Iterable[str]) -> tuple[Any, ...]:
+    """Return some columns of a frame of edges; refuse what is no frame, or lacks one of them."""
+    if not is_frame(edges):
+        raise InputError(
+            f"insert_edges: edge_id and edge_type name columns of a frame; edges is a {type_name(edges)}. A tuple ends "
+            "with these columns, and names none"
+        )
+    there = column_names(edges)
+    missing = [name for name in names if name not in there]
+    if missing:
+        shown = ", ".join(map(str, there)) or "none"
+        raise InputError(f"insert_edges: columns not found: {', '.join(missing)}; the frame has {shown}")
+    return tuple(edges[name] for name in names)
+
+
+def stored_edges(G: DynamicGraph, names: Iterable[str]) -> tuple[Array, Array, Array | None, dict[str, Array]]:
+    """Return the rows of the ends of all stored edges, their weights or None, and some of their extra columns.
+
+    Undirected edges are in both directions. All are new arrays of CuPy, shape (E,).
+    """
+    cupy, csr, columns = require(CALLER, "cupy"), G.snapshot(), G.snapshot_columns()
+    held = csr.mask()
     src, dst = (cupy.asarray(column[held]) for column in (csr.sources, csr.indices))
     weights = None if csr.weights is None else cupy.asarray(csr.weights[held])
-    extra = {name: cupy.asarray(column[held]) for name, column in G.snapshot_columns().items() if name in names}
-    edge_ids, edge_types = extra.get(EDGE_ID), extra.get(EDGE_TYPE)
+    return src, dst, weights, {name: cupy.asarray(columns[name][held]) for name in names}
+
+
+def build_with_properties(G: DynamicGraph, names: Mapping[str, str], transposed: bool) -> tuple[Any, int]:
+    """Let pylibcugraph build an SGGraph with ids or types of edges; also return the bytes that were copied.
+
+    ``names``: as :func:`named_properties` returns them.
+    """
+    plc, number_map = require(CALLER, "pylibcugraph"), shown_ids(G).number_map
+    src, dst, weights, extra = stored_edges(G, names.values())
+    edge_ids, edge_types = (extra[names[name]] if name in names else None for name in (EDGE_ID, EDGE_TYPE))
     if edge_ids is not None:  # cuGraph wants ids of edges and of vertices of one type
         dtype = np.promote_types(number_map.dtype, np.int32 if edge_ids.dtype.itemsize <= 4 else np.int64)
         edge_ids, number_map = edge_ids.astype(dtype), number_map.astype(dtype)

@@ -7,13 +7,20 @@ current version on request: the graph for pylibcugraph and the attributes here, 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynstore.adapters.cugraph.borrowed.loading import load_bridge
 from dynstore.adapters.cugraph.callers import Caller
 from dynstore.adapters.cugraph.edge_lists import LightFrame, LiveEdgeList, column_types, is_read_by_cugraph
-from dynstore.adapters.cugraph.edge_properties import build_with_properties, properties_for
+from dynstore.adapters.cugraph.edge_properties import (
+    build_with_properties,
+    named_columns,
+    named_properties,
+    reads_properties,
+)
 from dynstore.adapters.cugraph.integer_map import map_to_themselves
 from dynstore.adapters.cugraph.live_views import Columns, LiveViews, expand_rows
 from dynstore.adapters.cugraph.number_maps import make_number_map
@@ -22,6 +29,7 @@ from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.graph import DynamicGraph
+from dynstore.input.forms import find_weight
 
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
@@ -40,7 +48,7 @@ class LiveGraph(LiveViews):
     _edges: LiveEdgeList | None = None
     # The version whose edge list was deleted.
     _deleted: int | None = None
-    _rebuilt: tuple[int, dict[tuple[bool, tuple[str, ...]], Any]] | None = None
+    _rebuilt: tuple[int, dict[tuple[bool, bool], Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
     # The graph just returned to hasattr(), for the getattr() that follows.
     _offered: tuple[Caller, Any] | None = None
@@ -82,14 +90,25 @@ class LiveGraph(LiveViews):
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
+        edge_id: str | None = None,
+        edge_type: str | None = None,
     ) -> UpdateReport:
-        """Insert a batch, see :meth:`dynstore.DynamicGraph.insert_edges`; a frame's columns default to the graph's."""
+        """Insert a batch, see :meth:`dynstore.DynamicGraph.insert_edges`; a frame's columns default to the graph's.
+
+        ``edge_id``, ``edge_type``: other names that these columns have in the frame.
+        """
         names = self._columns
         if weight is None and names.weight is not None and names.weight in getattr(edges, "columns", ()):
             weight = names.weight
-        return self.dynamic_graph.insert_edges(
-            edges, source or names.source, destination or names.destination, weight, on_duplicate, default_weight
-        )
+        G, ends = self.dynamic_graph, (source or names.source, destination or names.destination)
+        if edge_id is None and edge_type is None:
+            return G.insert_edges(edges, *ends, weight, on_duplicate, default_weight)
+        others = {names.edge_id: edge_id or names.edge_id, names.edge_type: edge_type or names.edge_type}
+        if weight is None and G.is_weighted():
+            weight = find_weight(edges, (*ends, None))
+        weights = [] if weight is None else [weight]
+        columns = named_columns(edges, [*ends, *weights, *(others.get(own, own) for own in G.edge_dtypes)])
+        return G.insert_edges(columns, on_duplicate=on_duplicate, default_weight=default_weight)
 
     def delete_edges(self, edges: Any, source: str | None = None, destination: str | None = None) -> UpdateReport:
         """Delete a batch, see :meth:`dynstore.DynamicGraph.delete_edges`."""
@@ -109,22 +128,25 @@ class LiveGraph(LiveViews):
             For ``dynstore.explain``.
         """
         G, bridge = self.dynamic_graph, load_bridge()
-        properties = properties_for(G, call)
+        names = self._columns
+        properties = named_properties(G, names.edge_id, names.edge_type) if reads_properties(call) else {}
         if properties:
             return self._rebuild(transposed, call, "borrowed rows have no ids and types of edges", properties)
         if bridge.borrowed_graph is None:
             return self._rebuild(transposed, call, bridge.reason)
         return lend_graph(G, transposed, call)
 
-    def _rebuild(self, transposed: bool, call: str, reason: str, properties: tuple[str, ...] = ()) -> Any:
+    def _rebuild(
+        self, transposed: bool, call: str, reason: str, properties: Mapping[str, str] = MappingProxyType({})
+    ) -> Any:
         """Pass the rows to SGGraph, which sorts and numbers them anew, once a version and orientation.
 
-        ``properties``: the extra columns to pass on.
+        ``properties``: the extra columns to pass on, by cuGraph's name.
         """
         G = self.dynamic_graph
         if self._rebuilt is None or self._rebuilt[0] != G.version:
             self._rebuilt = G.version, {}
-        kept, key = self._rebuilt[1], (transposed, properties)
+        kept, key = self._rebuilt[1], (transposed, bool(properties))
         copied = "nothing: an earlier call had this version built", 0
         if key not in kept and properties:
             kept[key], size = build_with_properties(G, properties, transposed)
@@ -184,7 +206,7 @@ class LiveGraph(LiveViews):
             return None
 
         def make() -> Any:
-            return self._edge_frame(names.weight, names.both_ways)
+            return self._edge_frame(True, names.both_ways)
 
         if is_read_by_cugraph(sys._getframe(1)):
             return LightFrame(column_types(G, names), self.number_of_edges(names.both_ways), make)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dynstore.adapters.cugraph.edge_lists import is_read_by_cugraph
+from dynstore.adapters.cugraph.edge_properties import EDGE_ID, EDGE_TYPE, named_properties, stored_edges
 from dynstore.adapters.cugraph.engines import Declined, chosen_engine
 from dynstore.adapters.cugraph.own import run_own_degrees
 from dynstore.adapters.cugraph.packed import PackedRows, packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
-from dynstore.adapters.cugraph.shown import STRING, shown_ids
+from dynstore.adapters.cugraph.shown import STRING, ShownIds, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError, LimitError
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "LiveViews", "expand_rows"]
 
 CALLER = "cugraph.Graph"
+WEIGHTS = "weights"
+# What decompress_to_edgelist calls the columns beside the ends.
+CUGRAPHS_NAMES = {WEIGHTS: "weight", EDGE_ID: "edge_ids", EDGE_TYPE: "edge_type_ids"}
 # The rows of an adjacency list: cuGraph counts them in int32.
 MAX_ROWS = np.iinfo(np.int32).max
 
@@ -33,6 +37,7 @@ class Columns(NamedTuple):
 
     ``weight_dtype``: the type of integer weights; edge lists keep it as long as all weights are whole numbers.
     ``both_ways``: undirected edges were given in both directions, as cuGraph's example data sets have them.
+    ``edge_id``, ``edge_type``: the extra columns that are ids and types for cuGraph, if the graph has them.
     """
 
     source: str
@@ -40,6 +45,12 @@ class Columns(NamedTuple):
     weight: str | None
     weight_dtype: np.dtype | None = None
     both_ways: bool = False
+    edge_id: str = EDGE_ID
+    edge_type: str = EDGE_TYPE
+
+    def with_properties(self, edge_id: str | None, edge_type: str | None) -> Columns:
+        """Return the same with the user's names of ids and types of edges, where there are some."""
+        return self._replace(edge_id=edge_id or EDGE_ID, edge_type=edge_type or EDGE_TYPE)
 
     def show_weights(self, weights: Array) -> Array:
         """Return weights of the store in an edge list's form, in a new array."""
@@ -91,23 +102,42 @@ class LiveViews:
         """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
         # cuGraph's name where it does not show the user's frame, whatever the user's name is
         is_own = self.dynamic_graph.is_directed() and shown_ids(self.dynamic_graph).strings is None
-        frame = self._edge_frame(self._columns.weight if is_own else None)
+        frame = self._edge_frame(is_own)
         self._properties.edge_count = len(frame)
         return frame
 
-    def _edge_frame(self, weight_name: str | None, both_ways: bool = False) -> Any:
-        G = self.dynamic_graph
-        cudf, rows = require(CALLER, "cudf"), packed_rows(G)
-        src, dst, weights = expand_rows(rows), rows.indices, rows.weights
-        src, dst = rows.ids.number_map[src], rows.ids.number_map[dst]
+    def _edge_frame(self, own_names: bool, both_ways: bool = False) -> Any:
+        """Return the edges under the user's names, or the columns beside the ends under cuGraph's."""
+        G, names = self.dynamic_graph, self._columns
+        ids, src, dst, columns = self._read_edges()
         if not G.is_directed() and not both_ways:
-            once = src <= dst if rows.ids.strings is None else self._comes_first(src, dst)
+            once = src <= dst if ids.strings is None else self._comes_first(src, dst)
             src, dst = src[once], dst[once]
-            weights = None if weights is None else weights[once]
-        columns = {self._columns.source: self._named(src), self._columns.destination: self._named(dst)}
+            columns = {name: column[once] for name, column in columns.items()}
+        if WEIGHTS in columns:
+            columns[WEIGHTS] = names.show_weights(columns[WEIGHTS])
+        shown = {WEIGHTS: names.weight or "weight", EDGE_ID: names.edge_id, EDGE_TYPE: names.edge_type}
+        if not own_names:
+            shown = CUGRAPHS_NAMES
+        return require(CALLER, "cudf").DataFrame(
+            {names.source: self._named(src), names.destination: self._named(dst)}
+            | {shown[name]: column for name, column in columns.items()}
+        )
+
+    def _read_edges(self) -> tuple[ShownIds, Array, Array, dict[str, Array]]:
+        """Return the ids, and all stored edges: the ends as cuGraph shows them, weights, ids and types."""
+        G, names = self.dynamic_graph, self._columns
+        extra = named_properties(G, names.edge_id, names.edge_type)
+        if extra:
+            ids = shown_ids(G)
+            src, dst, weights, values = stored_edges(G, extra.values())
+            columns = {name: values[own] for name, own in extra.items()}
+        else:
+            rows = packed_rows(G)
+            ids, src, dst, weights, columns = rows.ids, expand_rows(rows), rows.indices, rows.weights, {}
         if weights is not None:
-            columns[weight_name or "weight"] = self._columns.show_weights(weights)
-        return cudf.DataFrame(columns)
+            columns = {WEIGHTS: weights, **columns}
+        return ids, ids.number_map[src], ids.number_map[dst], columns
 
     def _comes_first(self, src: Array, dst: Array) -> Array:
         """Return for each pair of numbers whether the first one's string is not behind the second one's."""

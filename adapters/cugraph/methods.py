@@ -26,7 +26,7 @@ def new_graph(m_graph: Any = None, directed: bool = False) -> Any:
     """Return an empty ``cugraph.Graph`` whose ``from_cudf_edgelist`` and ``insert_edges`` fill a DynamicGraph.
 
     Its type is exactly ``cugraph.Graph``; the methods are set on the object. Input that a DynamicGraph cannot hold
-    (several columns as one id, edge ids and types, negative ids, ...) goes to cuGraph's own method;
+    (several columns as one id, ids of undirected edges, negative ids, ...) goes to cuGraph's own method;
     ``dynstore.explain`` says why.
     """
     graph = require(CALLER, "cugraph").Graph(m_graph, directed)
@@ -145,11 +145,13 @@ def _insert_edges(
     weight: str | None = None,
     on_duplicate: OnDuplicate = "replace",
     default_weight: float | None = None,
+    edge_id: str | None = None,
+    edge_type: str | None = None,
 ) -> UpdateReport:
     """Insert a batch; an empty graph becomes a live one. See :meth:`dynstore.DynamicGraph.insert_edges`."""
     _refuse_fixed("insert_edges", graph, reason)
     names = source or "source", destination or "destination", weight
-    report = start_graph(graph, edges, names, on_duplicate, default_weight)
+    report = start_graph(graph, edges, names, on_duplicate, default_weight, edge_id, edge_type)
     set_methods(graph)
     return report
 

@@ -37,3 +37,41 @@ def test_a_sampler_returns_ids_and_types(real: Any, directed: bool, vertices: An
             wanted |= {(v, u): row for (u, v), row in wanted.items()}
         assert sampled == wanted
         G.update(insert=([1, 2], [2, 3], [1.0, 2.0], [base + 9000, base + 9001], [7, 8]), delete=(src[:50], dst[:50]))
+
+
+def test_a_frame_with_ids_and_types_is_sampled_as_cugraphs_own(real: Any) -> None:
+    import cudf
+
+    from dynstore.adapters import cugraph
+
+    rng, pairs = np.random.default_rng(6), np.random.default_rng(7).permutation(60 * 60)[:400]
+    frame = cudf.DataFrame(
+        {
+            "a": (pairs // 60).astype(np.int32), "b": (pairs % 60).astype(np.int32),
+            "w": rng.random(400, dtype=np.float32), "i": np.arange(400, dtype=np.int32),
+            "t": rng.integers(0, 3, 400).astype(np.int32),
+        }
+    )  # fmt: skip
+    graphs = [module.Graph(directed=True) for module in (cugraph, real)]
+    live, own = graphs
+    live.from_cudf_edgelist(frame[:300], "a", "b", edge_attr=["w", "i", "t"])
+    live.insert_edges(frame[200:])
+    own.from_cudf_edgelist(frame, "a", "b", edge_attr=["w", "i", "t"])
+    columns = live.view_edge_list().columns
+    assert list(columns) == list(own.view_edge_list().columns)
+    tables = [G.view_edge_list().to_pandas().sort_values("i").to_numpy().tolist() for G in graphs]
+    assert tables[0] == tables[1]
+    tables = [G.decompress_to_edgelist().to_pandas().sort_values("edge_ids").reset_index(drop=True) for G in graphs]
+    assert tables[0].equals(tables[1][tables[0].columns])
+    start = list(range(60))
+    found = [
+        real.homogeneous_neighbor_sample(G, start, [0, 60], fanout_vals=[-1], with_replacement=False).to_pandas()
+        for G in graphs
+    ]
+    names = ["majors", "minors", "edge_id", "edge_type"]
+    assert [sorted(map(tuple, table[names].to_numpy().tolist())) for table in found[:1]] == [
+        sorted(map(tuple, table[names].to_numpy().tolist())) for table in found[1:]
+    ]
+    between = [real.edge_betweenness_centrality(G).to_pandas().sort_values("edge_id") for G in graphs]
+    np.testing.assert_allclose(*(table["betweenness_centrality"].to_numpy() for table in between), atol=1e-5)
+    assert live.dynamic_graph.edge_dtypes == {"i": np.int32, "t": np.int32}
