@@ -210,6 +210,12 @@ class Exchanges(Updates):
         """Return whether edges between rows of these numbers are there, bool, shape (B,)."""
         return self._out.look_up(src, dst)[0]
 
+    def columns_of_numbers(self, src: Array, dst: Array) -> tuple[Array, dict[str, Array]]:
+        """Return whether edges between rows of these numbers are there, and the extra columns of those that are."""
+        there, stored = self._out.look_up(src, dst)
+        assert self._records is not None
+        return there, self._records.extra_values(stored)
+
     # ------------------------------------------------------------------ the window over this graph
 
     def window(self) -> Window | None:

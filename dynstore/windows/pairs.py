@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,6 +118,13 @@ class Pairs:
             return found
 
         return read_found, take_back
+
+    def later(self, slots: Array, times: Array) -> Pairs:
+        """Return the table with other latest times in some slots; all other arrays are its own."""
+        assert self.latest is not None
+        latest = self.latest.copy()
+        latest[slots] = times
+        return replace(self, latest=latest)
 
     def remade(self, keys: Array, more: int) -> tuple[Pairs, Array]:
         """Return a table with room for ``more`` pairs that holds those with rows, and where each slot's pair is there.

@@ -16,6 +16,7 @@ from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges
+from dynstore.windows.pair_columns import Latest, read_pair_columns
 from dynstore.windows.pairs import EMPTY, Pairs
 from dynstore.windows.rows import Rows
 
@@ -52,9 +53,9 @@ class Window:
         What makes a row leave. "count": more than ``length`` newer rows. "time": a time of at most the newest time
         minus ``length``. Rows may come late: those still inside the window are placed by their time.
     keep : {"latest", "count", "sum"}
-        The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "latest"
-        keeps the extra columns of that row, too. "count" and "sum" need a weighted graph without extra columns. Sums
-        are kept in float64; they are exact for whole numbers below 2**53.
+        The weight of an edge: that of its latest row, the number of its rows, or the sum of their weights. "count" and
+        "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
+        are exact for whole numbers below 2**53.
     step : int, float, str or timedelta, optional
         Let rows leave in multiples of this only: of rows, or of time (then the bound is a multiple of ``step``).
 
@@ -71,8 +72,8 @@ class Window:
 
     The window is in the graph's memory. A row takes 4 bytes, 8 more with ``by="time"``, and 8 more with
     ``keep="sum"``. The columns have up to 2.25 times as many rows. A pair takes 12 bytes, 4 more with ``keep="count"``,
-    12 more with ``keep="sum"``, and 8 more with ``by="time"`` and ``keep="latest"`` in a graph with weights or extra
-    columns, in a table of two to four times as many slots.
+    12 more with ``keep="sum"``, and 8 more with ``by="time"`` in a graph with extra columns, or with weights and
+    ``keep="latest"``, in a table of two to four times as many slots.
 
     Examples
     --------
@@ -103,8 +104,6 @@ class Window:
             raise unknown_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
-        if keep != "latest" and G.edge_dtypes:
-            raise InputError(f"{CALLER}: keep={keep!r} is for graphs without edge columns; wanted keep='latest'")
         if G.number_of_edges():
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
         if G.window() is not None:
@@ -205,7 +204,7 @@ class Window:
     @property
     def _keeps_values(self) -> bool:
         """Whether an edge has a value of its latest row."""
-        return self.keep == "latest" and (self.graph.is_weighted() or bool(self.graph.edge_dtypes))
+        return (self.keep == "latest" and self.graph.is_weighted()) or bool(self.graph.edge_dtypes)
 
     def _names(self, edges: Any, source: str, destination: str, weight: str | None) -> Names:
         """Return the columns that are read; refuse weights as ``insert_edges`` does."""
@@ -246,12 +245,13 @@ class Window:
         try:
             found = read()
             naming = self._validated(numbers, naming, chosen, found)
+            arriving, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
             report = G.exchange_numbers(
                 "slide",
                 listed_edges(moves.gone, found.gone),
-                self._arrivals(numbers, moves, found, chosen.rows, extra),
+                arriving,
                 naming,
-                follow=lambda plan: self._plan_rows(number, old, chosen.newest, plan.ranks),
+                follow=lambda plan: self._plan_rows(number, old, chosen.newest, plan.ranks, latest),
             )
         except BaseException:
             take_back()
@@ -270,7 +270,7 @@ class Window:
             not G.is_directed(),
             numbers.weights,
             (rows.room("weights", number), rows.column("weights", 0, old)) if self.keep == "sum" else None,
-            None if pairs.latest is None else rows.room("times", number),
+            None if pairs.latest is None or lists == "all" else rows.room("times", number),
             lists,
             G.weight_dtype or np.float32,
         )
@@ -288,12 +288,16 @@ class Window:
             _refuse_infinite(G.backend.xp.isinf(numbers.weights))
         return naming
 
-    def _plan_rows(self, number: int, old: int, newest: int | float | None, ranks: Array | None) -> Callable[[], None]:
+    def _plan_rows(
+        self, number: int, old: int, newest: int | float | None, ranks: Array | None, latest: Latest | None
+    ) -> Callable[[], None]:
         """Plan the rows and the table after a slide; ``ranks``: the new number of each vertex, or None."""
         pairs, rows = self._pairs, self._rows
         assert pairs is not None
         assert rows is not None
         planned = rows.plan_order(number)
+        if latest is not None:
+            pairs = pairs.later(*latest)
         if ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
             pairs, places = pairs.remade(self._renumbered(ranks), 0)
             planned["slots"] = places[rows.room("slots", number)]
@@ -307,28 +311,36 @@ class Window:
 
     def _arrivals(
         self, numbers: EdgeColumns, moves: Moves, found: Found, entering: Array | None, extra: Extra
-    ) -> EdgeColumns:
-        """Return the edges to insert, or that get another weight.
+    ) -> tuple[EdgeColumns, Latest | None]:
+        """Return the edges to insert, or that get another weight; and the latest times of pairs, if they are kept here.
 
         ``entering``: the rows of the batch that enter; ``extra``: the extra columns of the whole batch.
         """
-        xp = self.graph.backend.xp
+        G, xp = self.graph, self.graph.backend.xp
+        if extra is not None and entering is not None:
+            rows = G.backend.asarray(entering)
+            extra = {name: array[rows] for name, array in extra.items()}
         if moves.lists == "none":
             kept = xp.nonzero(~moves.late)[0] if found.late else slice(None)
             arriving = chosen_edges(numbers, kept) if found.late else numbers
-            if extra is None:
-                return arriving
-            rows = slice(None) if entering is None else self.graph.backend.asarray(entering)
-            return self.graph.record("slide", arriving, {name: array[rows][kept] for name, array in extra.items()})
+            if extra is not None:
+                arriving = G.record("slide", arriving, {name: array[kept] for name, array in extra.items()})
+            return arriving, None
         if moves.lists == "new":
-            return listed_edges(moves.listed, found.listed)
+            return listed_edges(moves.listed, found.listed), None
         total = found.listed + found.staying
         listed = listed_edges(moves.listed, total, moves.listed_weights[:total])
-        if not self._changed:
-            return listed
-        stays = xp.ones(total, np.bool_)  # an edge that was deleted by hand stays out
-        stays[found.listed :] = self.graph.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
-        return chosen_edges(listed, xp.nonzero(stays)[0])
+        if self._changed:
+            stays = xp.ones(total, np.bool_)  # an edge that was deleted by hand stays out
+            stays[found.listed :] = G.has_numbers(listed.src[found.listed :], listed.dst[found.listed :])
+            listed = chosen_edges(listed, xp.nonzero(stays)[0])
+        if extra is None:
+            return listed, None
+        assert self._pairs is not None
+        assert self._rows is not None
+        times = None if self.by == "count" else self._rows.room("times", len(numbers.src))
+        columns, latest = read_pair_columns(G, self._pairs, moves, listed, found.listed, extra, times)
+        return G.record("slide", listed, columns), latest
 
     # ------------------------------------------------------------------ rows as numbers
 

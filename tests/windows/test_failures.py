@@ -15,6 +15,9 @@ from tests.conftest import DEVICES
 
 KINDS = [("count", "latest", False), ("count", "latest", True), ("time", "latest", True), ("count", "count", True)]
 KINDS += [("count", "sum", True), ("time", "sum", True)]
+EXTRA = {"edge_columns": {"id": "int64"}}
+MADE: list[tuple[str, str, bool, dict[str, Any]]] = [(*kind, {}) for kind in KINDS]
+MADE += [("time", keep, True, EXTRA) for keep in ("latest", "count", "sum")]
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -28,7 +31,11 @@ def state_of(window: Window) -> Any:
     table = {int(held[0][slot]): (int(held[1][slot]), *held[2][slot : slot + 1].tolist()) for slot in used}
     columns = {name: G.backend.to_host(rows.column(name)).tolist() for name in rows.columns}
     columns["slots"] = [int(held[0][slot]) for slot in columns["slots"]]
-    return named_edges(G), G.version, G.number_of_vertices(), len(window), window._newest, table, columns
+    if pairs.latest is not None:
+        latest = G.backend.to_host(pairs.latest)
+        columns["latest"] = sorted((int(held[0][slot]), int(latest[slot])) for slot in used)
+    ids = [G.backend.to_host(column).tolist() for name, column in G.edge_columns().items() if name == "id"]
+    return named_edges(G), G.version, G.number_of_vertices(), len(window), window._newest, table, columns, ids
 
 
 class Stream:
@@ -49,6 +56,8 @@ class Stream:
         columns = [src, dst]
         if self.G.is_weighted() and self.window.keep != "count":
             columns.append(weights)
+        if self.G.edge_dtypes:
+            columns.append(np.arange(src.size) + self.clock)
         return tuple(self.G.backend.asarray(column) for column in columns)
 
     def slide(self, *columns: np.ndarray) -> None:
@@ -61,14 +70,14 @@ class Stream:
 
 
 @pytest.mark.parametrize("what", ["empty", "array", "kernel"])
-@pytest.mark.parametrize(("by", "keep", "weighted"), KINDS)
+@pytest.mark.parametrize(("by", "keep", "weighted", "options"), MADE)
 @pytest.mark.parametrize("device", DEVICES)
 def test_an_allocation_or_a_kernel_that_fails(
-    monkeypatch: pytest.MonkeyPatch, device: str, by: str, keep: str, weighted: bool, what: str
+    monkeypatch: pytest.MonkeyPatch, device: str, by: str, keep: str, weighted: bool, options: Any, what: str
 ) -> None:
     if what == "kernel" and device == "cpu":
         pytest.skip("the host loads no kernels")
-    stream = Stream(by, keep, weighted, device, directed=False)
+    stream = Stream(by, keep, weighted, device, directed=False, **options)
     before, batch, backend = state_of(stream.window), stream.batch(), stream.G.backend
     edges = stream.on_device(*batch)
     for n in range(300):
@@ -89,11 +98,12 @@ def test_an_allocation_or_a_kernel_that_fails(
                 break
         assert state_of(stream.window) == before, f"call {n}"
         check_graph(stream.G)
-    twin = Stream(by, keep, weighted, device, directed=False)
+    twin = Stream(by, keep, weighted, device, directed=False, **options)
     twin.slide(*twin.batch())
     after, expected = state_of(stream.window), state_of(twin.window)
     assert after[0] == pytest.approx(expected[0])
     assert after[1:4] == expected[1:4]
+    assert after[7] == expected[7]
 
 
 @pytest.mark.parametrize(

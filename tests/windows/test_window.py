@@ -150,11 +150,61 @@ def test_extra_columns_are_those_of_the_latest_row(
         assert columns["place"][columns["id"].index(7)] == 8.0
 
 
-def test_counts_and_sums_are_for_graphs_without_extra_columns() -> None:
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("keep", ["count", "sum"])
+@pytest.mark.parametrize(("by", "names"), [("count", False), ("time", False), ("time", True)])
+@pytest.mark.parametrize("device", DEVICES)
+def test_counts_and_sums_come_with_the_columns_of_the_latest_row(
+    device: str, by: Any, names: bool, keep: Any, directed: bool
+) -> None:
+    rng, rows = np.random.default_rng(9), 0
+    options: dict[str, Any] = {"edge_columns": {"id": "int64"}, "renumber": names, "frames": "pandas"}
+    G = DynamicGraph(directed, True, device=device, **options)
+    window, weights = Window(G, 25, by, keep), WindowModel(25, by, keep, None, directed, True)
+    ids = WindowModel(25, by, "latest", None, directed, True)
+    for step, size in enumerate((10, 0, 30, 5, 40, 3, 6) if device == "cpu" else (10, 0, 14, 4)):
+        frame = batch_of(rng, size, 12 * step, names, late=14).assign(id=np.arange(rows, rows + size))
+        rows += size
+        window.slide(
+            frame if keep == "sum" else frame.drop(columns="weight"), **({"time": "time"} if by == "time" else {})
+        )
+        weights.slide(frame[["source", "destination", "weight", "time"]].itertuples(index=False, name=None))
+        ids.slide(frame[["source", "destination", "id", "time"]].itertuples(index=False, name=None))
+        columns = {name: column.tolist() for name, column in G.edge_columns().items()}
+        found = {}
+        for u, v, weight, number in zip(*columns.values(), strict=True):
+            found[(u, v) if directed or u <= v else (v, u)] = weight, number
+        wanted = {
+            pair: (weight, ids.edges()[pair])
+            for pair, weight in weights.edges().items()
+            if directed or pair[0] <= pair[1]
+        }
+        assert found == wanted
+        check_graph(G, transposed=step % 2 == 1)
+        if step == 2:
+            pairs = sorted(found)[:3]
+            G.delete_edges(pairs)
+            for pair in pairs:
+                ids.delete(pair)
+                weights.delete(pair)
+
+
+@pytest.mark.parametrize("keep", ["count", "sum"])
+def test_a_slide_that_fails_leaves_columns_and_times(keep: Any, backend_name: str) -> None:
+    G = DynamicGraph(weighted=True, device=backend_name, edge_columns={"id": "int64"})
+    window = Window(G, 10, "time", keep)
+    weights: list[Any] = [[1.0, 2.0]] if keep == "sum" else []
+    window.slide(([0, 1], [1, 2], *weights, [1, 2]), time=[5, 6])
+    with pytest.raises(InputError):
+        window.slide(([0, 1], [1, -2], *weights, [3, 4]), time=[9, 9])
+    window.slide(([0, 1], [1, 2], *weights, [5, 6]), time=[7, 4])  # the second one is late
+    columns = {name: G.backend.to_host(column).tolist() for name, column in G.edge_columns().items()}
+    assert columns["id"] == [5, 2]
+    assert columns["weight"] == ([2.0, 4.0] if keep == "sum" else [2.0, 2.0])
+
+
+def test_a_batch_brings_all_columns() -> None:
     G = DynamicGraph(weighted=True, device="cpu", edge_columns={"id": "int64"})
-    for keep in ("count", "sum"):
-        with pytest.raises(InputError, match=f"Window: keep='{keep}' is for graphs without edge columns; wanted keep="):
-            Window(G, 5, keep=keep)  # type: ignore[arg-type]
     window = Window(G, 5)
     with pytest.raises(InputError, match=r"slide: edges have 2 columns; wanted \(src, dst\[, weights\], id\)"):
         window.slide(([0], [1]))
