@@ -16,8 +16,10 @@ WIDE, MEDIUM = 1024, 32
 # A segment may be this many times as long as its number of rows, and this many rows longer: beyond that, rows count as
 # unordered.
 MAX_STRETCH, SLACK_ROWS = 4, 64
-# Unordered rows are sorted anew if rows for a block hold more than this share of all edges.
+# Unordered rows are sorted anew if rows for a block hold more than this share of all edges. Rows that are only out of
+# order, with segments, are not: that costs more than it saves (docs/notes/drop-in.md).
 WIDE_SHARE = 1 / 64
+LOW = 0xFFFFFFFF
 
 
 class LongRows(NamedTuple):
@@ -84,17 +86,26 @@ def hubs_astray(rows: LongRows, segments: tuple[int, int] | None, num_edges: int
 def order_by_degree(
     xp: Any, offsets: Array, indices: Array, weights: Array | None
 ) -> tuple[Array, Array, Array | None, Array]:
-    """Return the rows in order of falling degree, numbered anew, neighbours ascending; and the old number of each."""
+    """Return the rows in order of falling degree, numbered anew, neighbours ascending; and the old number of each.
+
+    Edges are sorted by one key each: the number of the row, then that of the neighbour, which both are below 2**31.
+    """
     degrees = offsets[1:] - offsets[:-1]
     order = xp.argsort(-degrees, kind="stable")
     ranks = xp.empty_like(order)
     ranks[order] = xp.arange(order.shape[0], dtype=order.dtype)
-    keys = ranks[rows_of_edges(xp, offsets, indices.shape[0])] * order.shape[0] + ranks[indices]
-    places = xp.argsort(keys)
+    filled = xp.nonzero(degrees)[0]
+    steps, first, own = xp.zeros_like(indices, dtype=np.int64), offsets[filled], ranks[filled]
+    steps[first[:1]], steps[first[1:]] = own[:1], own[1:] - own[:-1]
+    keys = xp.cumsum(steps) << 32 | ranks[indices]  # summed up, the steps are the number of each edge's row
     ordered = xp.zeros_like(offsets)
     xp.cumsum(degrees[order], out=ordered[1:])
-    columns = ranks[indices[places]].astype(indices.dtype)
-    return ordered, columns, None if weights is None else weights[places], order
+    if weights is None:
+        keys.sort()
+    else:
+        places = xp.argsort(keys)
+        keys, weights = keys[places], weights[places]
+    return ordered, (keys & LOW).astype(indices.dtype), weights, order
 
 
 def rows_of_edges(xp: Any, offsets: Array, num_edges: int) -> Array:

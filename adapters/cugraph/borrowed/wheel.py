@@ -57,10 +57,13 @@ def make_wheel(site: Path, out: Path) -> Path:
         If it cannot be built.
     """
     toolchain, cuda, version = find_toolchain(site), cuda_major(site), rapids_version(site)
+    if not cuda or version == "unknown":  # both are in the wheel's name
+        what = "release" if cuda else "version of CUDA"
+        raise MissingDependencyError(f"the {what} of pylibcugraph in {site} was not found; wanted one of pip or conda")
     key = cache_key(version, cuda)
     with tempfile.TemporaryDirectory() as folder:
         library = compile_library(toolchain, Path(folder), Path(folder) / "failed.txt").read_bytes()
-    minor = ".".join(str(int(part)) for part in version.split(".")[:2]) if version != "unknown" else "0"
+    minor = ".".join(str(int(part)) for part in version.split(".")[:2])
     name, release = f"{PACKAGE}_cu{cuda}", f"{minor}.{__version__}"
     abi = "abi3" if "-abi3-" in key else f"cp{sys.version_info[0]}{sys.version_info[1]}t"
     python = "cp311" if abi == "abi3" else abi.rstrip("t")
@@ -70,7 +73,7 @@ def make_wheel(site: Path, out: Path) -> Path:
         f"{PACKAGE}/{key}/{LIBRARY}": library,
         f"{info}/METADATA": (
             f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {release}\n"
-            f"Summary: dynstore's library for cuGraph, built for RAPIDS {version} and CUDA {cuda or 'unknown'}\n"
+            f"Summary: dynstore's library for cuGraph, built for RAPIDS {version} and CUDA {cuda}\n"
             f"License: Apache-2.0\nRequires-Python: >=3.11\nRequires-Dist: dynstore=={__version__}\n"
         ).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: dynstore\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),

@@ -283,6 +283,7 @@ def _install(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
                     "empty_like",
                     "full",
                     "lexsort",
+                    "nonzero",
                     "searchsorted",
                     "sort",
                     "stack",

@@ -243,9 +243,20 @@ def test_a_cache_that_cannot_be_written_is_a_reason(site: Path, monkeypatch: pyt
         build(site)
 
 
+@pytest.mark.parametrize("missing", ["release", "version of CUDA"])
+def test_a_wheel_is_for_a_release_and_a_cuda(site: Path, tmp_path: Path, missing: str) -> None:
+    if missing == "release":
+        (site / "pylibcugraph_cu13-26.10.0.dist-info").mkdir()
+        (site / "pylibcugraph" / "VERSION").unlink()
+    with pytest.raises(MissingDependencyError, match=f"the {missing} of pylibcugraph in .* was not found"):
+        make_wheel(site, tmp_path / "dist")
+    assert not (tmp_path / "dist").exists()
+
+
 def test_an_installed_package_brings_the_library(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (site / "pylibcugraph_cu13-26.10.0.dist-info").mkdir()
     made = make_wheel(site, tmp_path / "dist")
-    assert made.name.startswith(f"dynstore_borrowed_cu-26.10.{dynstore.__version__}-cp311-abi3-linux_")
+    assert made.name.startswith(f"dynstore_borrowed_cu13-26.10.{dynstore.__version__}-cp311-abi3-linux_")
     with zipfile.ZipFile(made) as archive:
         names = archive.namelist()
         record = next(name for name in names if name.endswith("RECORD"))

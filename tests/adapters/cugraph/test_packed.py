@@ -126,19 +126,23 @@ def test_hubs_far_behind_shorter_rows_are_seen(degrees: list[int], astray: bool)
     assert hubs_astray(rows, segments_of(rows), sum(degrees)) == astray
 
 
-def test_rows_put_in_order_of_degree_hold_the_same_edges() -> None:
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_rows_put_in_order_of_degree_hold_the_same_edges(weighted: bool, dtype: Any) -> None:
     rng = np.random.default_rng(6)
     degrees = [0, 3, 40, 2, 0, 40, 7]
     offsets, ids = offsets_of(degrees), rng.permutation(700)[:7]
     indices = np.concatenate([np.sort(rng.choice(7, min(degree, 7), replace=False)) for degree in degrees])
     offsets = np.minimum(offsets, 0) + np.concatenate(([0], np.cumsum([min(degree, 7) for degree in degrees])))
-    weights = rng.random(indices.shape[0])
+    offsets, indices = offsets.astype(dtype), indices.astype(dtype)
+    weights = [rng.random(indices.shape[0])] if weighted else []
     rows = np.repeat(np.arange(7), np.diff(offsets))
-    wanted = sorted(zip(ids[rows], ids[indices], weights, strict=True))
-    new_offsets, new_indices, new_weights, order = order_by_degree(np, offsets, indices, weights)
-    assert new_weights is not None
+    wanted = sorted(zip(ids[rows], ids[indices], *weights, strict=True))
+    new_offsets, new_indices, new_weights, order = order_by_degree(np, offsets, indices, *(weights or [None]))
+    assert (new_weights is not None) == weighted
+    assert new_offsets.dtype == new_indices.dtype == dtype
     rows = np.repeat(np.arange(7), np.diff(new_offsets))
-    got = zip(ids[order][rows], ids[order][new_indices], new_weights, strict=True)
+    got = zip(ids[order][rows], ids[order][new_indices], *([new_weights] if weighted else []), strict=True)
     assert sorted(got) == wanted
     assert (np.diff(np.diff(new_offsets)) <= 0).all()
     keys = rows * 7 + new_indices
