@@ -75,8 +75,7 @@ def start_graph(
     if cuda_problem() is not None:
         raise InputError(f"insert_edges: this graph cannot hold edges: {cuda_problem()}")
     edges = open_edges("insert_edges", edges)
-    extra = [name for name in (edge_id, edge_type) if name is not None]
-    extra_dtypes = {name: str(edges[name].dtype) for name in extra} if extra and named_columns(edges, extra) else {}
+    extra = _dtypes_of(edges, [name for name in (edge_id, edge_type) if name is not None])
     names = (*names[:2], find_weight(edges, names))
     columns = split_columns("insert_edges", edges, names)
     dtypes = [str(getattr(column, "dtype", "int64")) for _, column in columns]
@@ -88,13 +87,23 @@ def start_graph(
         vertex_dtype="int64" if "int64" in dtypes[:2] else "int32",
         weight_dtype="float64" if dtypes[2:] in (["int64"], ["float64"]) else "float32",
         renumber=True,
-        edge_columns=extra_dtypes,
+        edge_columns=extra,
     )
     report = G.insert_edges(edges, *names, on_duplicate, default_weight)
     whole = np.dtype(dtypes[2]) if dtypes[2:] in (["int32"], ["int64"]) else None
     shown = Columns(*names[:2], (names[2] or "weight") if weighted else None, whole)
     _set_live(graph, G, shown.with_properties(edge_id, edge_type), None)
     return report
+
+
+def _dtypes_of(edges: Any, names: list[str]) -> dict[str, str]:
+    """Return the dtypes of the columns of ids and types in the first edges; refuse those that are no integers."""
+    found = {}
+    for name, column in zip(names, named_columns(edges, names) if names else (), strict=True):
+        dtype = found[name] = str(getattr(column, "dtype", None) or column.type).lower()
+        if "int" not in dtype:
+            raise InputError(f"insert_edges: `{name}` is {dtype}; wanted integers, as ids and types of edges are")
+    return found
 
 
 def reason_for_cugraph(input_df: Any, directed: bool, options: dict[str, Any]) -> str | None:

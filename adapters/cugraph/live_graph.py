@@ -28,6 +28,7 @@ from dynstore.adapters.cugraph.packed import PackedRows, kept_rows, packed_rows
 from dynstore.adapters.cugraph.shown import ShownIds, shown_ids
 from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
+from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.input.forms import find_weight
 
@@ -103,7 +104,12 @@ class LiveGraph(LiveViews):
         G, ends = self.dynamic_graph, (source or names.source, destination or names.destination)
         if edge_id is None and edge_type is None:
             return G.insert_edges(edges, *ends, weight, on_duplicate, default_weight)
-        others = {names.edge_id: edge_id or names.edge_id, names.edge_type: edge_type or names.edge_type}
+        others = {
+            own: name for own, name in ((names.edge_id, edge_id), (names.edge_type, edge_type)) if name is not None
+        }
+        unknown = [name for own, name in others.items() if own not in G.edge_dtypes]
+        if unknown:
+            raise InputError(f"insert_edges: edges of this graph have no column for {', '.join(unknown)}; leave it out")
         if weight is None and G.is_weighted():
             weight = find_weight(edges, (*ends, None))
         weights = [] if weight is None else [weight]

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import dynstore
@@ -136,6 +138,10 @@ def test_columns_under_other_names_have_to_be_there(rapids: SimpleNamespace) -> 
             G.insert_edges(edges, edge_id="id")
         with pytest.raises(InputError, match=message):
             rapids.drop_in.Graph(directed=True).insert_edges(edges, "payer", "payee", edge_id="id")
+    with pytest.raises(InputError, match="insert_edges: edges of this graph have no column for kind; leave it out"):
+        G.insert_edges(PAYMENTS, edge_type="kind")
+    with pytest.raises(InputError, match="insert_edges: `amount` is float64; wanted integers, as ids and types"):
+        rapids.drop_in.Graph(directed=True).insert_edges(PAYMENTS, "payer", "payee", edge_id="amount")
     assert G.number_of_edges() == 3
     assert G.insert_edges(([1], [2], [3])).inserted == 1
 
@@ -147,6 +153,11 @@ def test_a_graph_that_starts_empty_may_have_ids_and_types(rapids: SimpleNamespac
     assert rows_of(rapids.cugraph.homogeneous_neighbor_sample(G)) == [(10, 20, 8, 2), (30, 10, 7, 1), (30, 20, 9, 3)]
     G.insert_edges(PAYMENTS.assign(number=5))
     assert G.view_edge_list()["number"].tolist() == [5, 5, 5]
+    for frame in (pl.from_pandas(PAYMENTS), pa.Table.from_pandas(PAYMENTS)):
+        G = rapids.drop_in.Graph(directed=True)
+        G.insert_edges(frame, "payer", "payee", edge_id="number")
+        assert G.dynamic_graph.edge_dtypes == {"number": np.int64}
+        assert G.insert_edges(frame, edge_id="number").replaced == 3
 
 
 @pytest.mark.parametrize(
