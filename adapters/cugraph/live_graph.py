@@ -30,7 +30,7 @@ from dynstore.adapters.libraries import require
 from dynstore.algorithms.calls import Call, note_call
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
-from dynstore.input.forms import find_weight
+from dynstore.input.forms import column_names, find_weight
 
 if TYPE_CHECKING:
     from dynstore.typing import OnDuplicate, UpdateReport
@@ -99,7 +99,7 @@ class LiveGraph(LiveViews):
         ``edge_id``, ``edge_type``: other names that these columns have in the frame.
         """
         names = self._columns
-        if weight is None and names.weight is not None and names.weight in getattr(edges, "columns", ()):
+        if weight is None and names.weight is not None and names.weight in column_names(edges):
             weight = names.weight
         G, ends = self.dynamic_graph, (source or names.source, destination or names.destination)
         if edge_id is None and edge_type is None:

@@ -155,9 +155,10 @@ def test_a_graph_that_starts_empty_may_have_ids_and_types(rapids: SimpleNamespac
     assert G.view_edge_list()["number"].tolist() == [5, 5, 5]
     for frame in (pl.from_pandas(PAYMENTS), pa.Table.from_pandas(PAYMENTS)):
         G = rapids.drop_in.Graph(directed=True)
-        G.insert_edges(frame, "payer", "payee", edge_id="number")
+        G.insert_edges(frame, "payer", "payee", "amount", edge_id="number")
         assert G.dynamic_graph.edge_dtypes == {"number": np.int64}
         assert G.insert_edges(frame, edge_id="number").replaced == 3
+        assert G.insert_edges(frame).replaced == 3
 
 
 @pytest.mark.parametrize(
