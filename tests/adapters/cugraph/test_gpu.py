@@ -194,3 +194,22 @@ def test_a_graph_on_the_host_is_copied_to_the_gpu(real: Any, path: str) -> None:
     live = as_cugraph(graph)
     assert by_vertex(real.bfs(live, 0), "distance") == {0: 0, 1: 1, 2: 2}
     assert "copied to the GPU" in dynstore.explain(live).copied or path == "rebuilt"
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_hubs_far_behind_shorter_rows_are_lent_in_order_of_degree(real: Any, path: str, weighted: bool) -> None:
+    graph = dynstore.DynamicGraph(directed=False, weighted=weighted, device="cuda")
+    chain, spokes = np.arange(3000), np.arange(2000)
+    edges = np.concatenate((chain, np.full(2000, 3001))), np.concatenate((chain + 1, spokes))
+    weights = [np.random.default_rng(3).integers(1, 9, 5000).astype(np.float32)] if weighted else []
+    graph.insert_edges((*edges, *weights))
+    assert packed_rows(graph).order is not None
+    assert "order of degree" in packed_rows(graph).copied
+    import cudf
+
+    built, table = real.Graph(), cudf.DataFrame(graph.edge_table())
+    built.from_cudf_edgelist(table, "source", "destination", edge_attr="weight" if weighted else None)
+    live = as_cugraph(graph)
+    assert by_vertex(real.core_number(live), "core_number") == by_vertex(real.core_number(built), "core_number")
+    if weighted:
+        same(*(by_vertex(real.sssp(G, 0), "distance") for G in (live, built)), "dense")
