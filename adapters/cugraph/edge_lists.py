@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.adapters.cugraph.live_views import Columns
     from dynstore.graph import DynamicGraph
 
-__all__ = ["LightColumn", "LightFrame", "LiveEdgeList", "column_types", "is_read_by_cugraph", "weight_type"]
+__all__ = ["WEIGHTS", "LightColumn", "LightFrame", "LiveEdgeList", "column_types", "is_read_by_cugraph", "weight_type"]
 
 CALLER = "cugraph.Graph"
 SOURCE, DESTINATION, WEIGHTS = "src", "dst", "weights"

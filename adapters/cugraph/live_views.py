@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.adapters.cugraph.edge_lists import is_read_by_cugraph
+from dynstore.adapters.cugraph.edge_lists import WEIGHTS, is_read_by_cugraph
 from dynstore.adapters.cugraph.edge_properties import EDGE_ID, EDGE_TYPE, named_properties, stored_edges
 from dynstore.adapters.cugraph.engines import Declined, chosen_engine
 from dynstore.adapters.cugraph.own import run_own_degrees
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["Columns", "LiveViews", "expand_rows"]
 
 CALLER = "cugraph.Graph"
-WEIGHTS = "weights"
 # What decompress_to_edgelist calls the columns beside the ends.
 CUGRAPHS_NAMES = {WEIGHTS: "weight", EDGE_ID: "edge_ids", EDGE_TYPE: "edge_type_ids"}
 # The rows of an adjacency list: cuGraph counts them in int32.

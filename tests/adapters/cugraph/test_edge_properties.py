@@ -153,12 +153,16 @@ def test_a_graph_that_starts_empty_may_have_ids_and_types(rapids: SimpleNamespac
     assert rows_of(rapids.cugraph.homogeneous_neighbor_sample(G)) == [(10, 20, 8, 2), (30, 10, 7, 1), (30, 20, 9, 3)]
     G.insert_edges(PAYMENTS.assign(number=5))
     assert G.view_edge_list()["number"].tolist() == [5, 5, 5]
-    for frame in (pl.from_pandas(PAYMENTS), pa.Table.from_pandas(PAYMENTS)):
-        G = rapids.drop_in.Graph(directed=True)
-        G.insert_edges(frame, "payer", "payee", "amount", edge_id="number")
-        assert G.dynamic_graph.edge_dtypes == {"number": np.int64}
-        assert G.insert_edges(frame, edge_id="number").replaced == 3
-        assert G.insert_edges(frame).replaced == 3
+
+
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_frames_of_other_libraries_have_ids_and_types(rapids: SimpleNamespace, library: str) -> None:
+    frame = pl.from_pandas(PAYMENTS) if library == "polars" else pa.Table.from_pandas(PAYMENTS)
+    G = rapids.drop_in.Graph(directed=True)
+    G.insert_edges(frame, "payer", "payee", "amount", edge_id="number")
+    assert G.dynamic_graph.edge_dtypes == {"number": np.int64}
+    assert G.insert_edges(frame, edge_id="number").replaced == 3
+    assert G.insert_edges(frame).replaced == 3
 
 
 @pytest.mark.parametrize(
