@@ -14,7 +14,7 @@ from dynstore.stores import STORES, get_store
 OPTIONS: dict[str, dict[str, Any]] = {
     "adjlists": {"growth": 2.0},
     "gpma": {"deletion": "pack"},
-    "gpma+": {"merge_cost": np.float64(1.5), "build_density": 0.5, "root_lower": 0.2},
+    "gpma+": {"merge_cost": np.float64(1.5), "build_density": 0.5, "root_lower": 0.2, "tuning": {"tile_fill": 0.5}},
     "gpma_level": {"merge_cost": 2.0},
     "graphvine": {"compaction": False, "refill": 0.5},
     "lpma": {"strategy": "top-down", "threshold": 0.5},

@@ -20,25 +20,18 @@ def device():
 
 
 @pytest.fixture
-def partition(device, monkeypatch):
-    """The module, which orders batches of any length here; insertions, too, take the kernels of large batches."""
-    from dynstore.stores.gpma_plus.cuda import insert_buckets
+def partition(device):
+    """The module that orders large batches, once it is known where kernels run."""
     from dynstore.stores.pma.cuda import partition
 
-    monkeypatch.setattr(insert_buckets, "MAX_FUSED", 0)
-    monkeypatch.setattr(partition, "MIN_ROWS", 1)
     return partition
 
 
 @pytest.fixture
-def tiles(partition, monkeypatch):
-    """The module; batches are searched by pieces here, whatever their share of the slots."""
+def tiles(partition):
+    """The module by which large batches are searched by pieces."""
+    from dynstore.stores.pma.cuda import tiles
 
-    from dynstore.stores.gpma_plus.cuda import insert_buckets
-    from dynstore.stores.pma.cuda import delete, tiles
-
-    for module in (delete, insert_buckets):
-        monkeypatch.setattr(module, "fits_tiles", lambda *_: True)
     return tiles
 
 

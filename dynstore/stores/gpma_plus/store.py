@@ -20,12 +20,9 @@ from dynstore.stores.base import Plan, Reason, Refused
 from dynstore.stores.pma.store import linear_limits
 from dynstore.stores.pma.windowed import WindowedStore, WindowOptions, most_in_place
 from dynstore.stores.table.slots import Attempt, SlotArrays
-from dynstore.typing import MAX_INT32, OnDuplicate
+from dynstore.typing import OnDuplicate
 
 __all__ = ["GPMAPlusOptions", "GPMAPlusStore"]
-
-# After MAX_FAILURES bucket overflows in a row, one insertion in 2**(MAX_FAILURES - 1) is tried unsorted.
-MAX_FAILURES = 5
 
 
 @dataclass(frozen=True)
@@ -86,12 +83,12 @@ class GPMAPlusStore(WindowedStore):
     @property
     def supports_speculation(self) -> bool:
         slots = self.slots
-        fits = slots.num_slots <= MAX_INT32 and slots.num_vertices <= MAX_INT32  # the kernels number them by int32
+        fits = max(slots.num_slots, slots.num_vertices) <= self.options.tuning.max_numbered
         return fits and self.backend.family == "cuda"
 
     def try_insert(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> Plan | Refused:
         reason = self._may_write(batch)
-        if reason is not None or num_vertices > MAX_INT32:
+        if reason is not None or num_vertices > self.options.tuning.max_numbered:
             return Refused(reason or Reason.TOO_LARGE, batch)
         slots = self.slots.with_vertices(self.backend, num_vertices)
         limits, add = self._upper_limits, on_duplicate == "add"
@@ -124,7 +121,7 @@ class GPMAPlusStore(WindowedStore):
             self.backend, slots, batch, limits, most, may_take_back=has_own_rows
         )
         overflows = outcome is Reason.OVERFLOW
-        self._num_failures = min(self._num_failures + 1, MAX_FAILURES) if overflows else 0
+        self._num_failures = min(self._num_failures + 1, self.options.tuning.max_overflows) if overflows else 0
         self._num_untried = (1 << self._num_failures - 1) - 1 if overflows else 0
         return outcome
 

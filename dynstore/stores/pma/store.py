@@ -14,6 +14,7 @@ from dynstore.config import check_share
 from dynstore.errors import InputError
 from dynstore.stores.base import Plan, Store, StoreOptions
 from dynstore.stores.table.slots import SearchResult, SlotArrays
+from dynstore.stores.table.tuning import DEFAULT_TUNING, Tuning, make_tuning
 from dynstore.typing import Path
 
 __all__ = ["LEAF", "DensityOptions", "PackedArrayStore", "linear_limits"]
@@ -33,6 +34,8 @@ class DensityOptions(StoreOptions):
         A deletion compacts a segment that is sparser than this; the array shrinks if the root is.
     build_density : float
         The density after a bulk build, a growth or a shrinkage.
+    tuning : Tuning
+        Sizes from which on updates on CUDA take another path; given as a dict.
     """
 
     caller: ClassVar[str]
@@ -42,8 +45,10 @@ class DensityOptions(StoreOptions):
     leaf_lower: float = 0.08
     root_lower: float = 0.48
     build_density: float = 0.65
+    tuning: Tuning = DEFAULT_TUNING
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tuning", make_tuning(self.caller, self.tuning))
         for name in ("leaf_upper", "root_upper", "leaf_lower", "root_lower", "build_density"):
             check_share(self.caller, name, getattr(self, name), 0.0, 1.0)
         order = ("leaf_lower", "root_lower", "build_density", "root_upper", "leaf_upper")
@@ -65,8 +70,7 @@ class PackedArrayStore(Store):
     options: DensityOptions
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
-        num_slots = self._slots_for(0)
-        return SlotArrays.without_edges(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
+        return self._fresh(0, num_vertices)
 
     def plan_delete(self, batch: Batch) -> Plan:
         backend, kernels, slots = self.backend, self._window_kernels, self.slots
@@ -159,7 +163,7 @@ class PackedArrayStore(Store):
         num_slots = self._slots_for(num_edges)
         make = SlotArrays.allocate if num_edges else SlotArrays.without_edges
         new = make(self.backend, num_slots, num_vertices, self.vertex_dtype, self.weight_dtype)
-        new.num_edges = num_edges
+        new.num_edges, new.tuning = num_edges, self.options.tuning
         return new
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from dynstore.bits import words_for
 from dynstore.pins import Pins
 from dynstore.scratch import ScratchCache
+from dynstore.stores.table.tuning import DEFAULT_TUNING, Tuning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +88,8 @@ class SlotArrays:
     pins : Pins
         Exports of these buffers that are still alive.
     scratch : ScratchCache
+    tuning : Tuning
+        Which path an update of these slots takes.
     packed : object or None
         The packed arguments of kernels that are launched again and again; the launching code keeps them here.
     """
@@ -100,6 +103,7 @@ class SlotArrays:
     num_edges: int = 0
     pins: Pins = field(default_factory=Pins)
     scratch: ScratchCache = field(default_factory=ScratchCache)
+    tuning: Tuning = DEFAULT_TUNING
     packed: Any = field(default=None, init=False, repr=False, compare=False)  # `replace` does not copy it
 
     @cached_property
@@ -182,6 +186,7 @@ class SlotArrays:
             offsets,
             offsets,
             self.num_edges,
+            tuning=self.tuning,
         )
 
     def room_at(self, density: float) -> int:

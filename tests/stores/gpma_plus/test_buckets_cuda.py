@@ -10,13 +10,14 @@ from dynstore.errors import InputError
 from dynstore.stores.gpma_plus.cuda import bucket_layout, insert_buckets
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from tests.stores.tuned import BY_ROWS, retune
 
 LEAF = 32
 MERGING = ["k_order_lists", "k_merge_all", "k_write_bits_and_rows"]
 
 
 @pytest.fixture
-def insert_into_both(monkeypatch, sorts):
+def insert_into_both(sorts):
     """Insert a batch as it comes into a graph, and sorted into its twin: the report and the slots are the same.
 
     So they are of a copy, into which it is inserted by a kernel for each phase. Returns the report, and whether the
@@ -24,17 +25,13 @@ def insert_into_both(monkeypatch, sorts):
     """
 
     def insert(graph, twin, batch):
-        copy = graph.copy()
+        copy = retune(graph.copy(), **BY_ROWS)
         sorts.clear()
         report = graph.insert_edges(batch)
         was_sorted = bool(sorts)
-        with monkeypatch.context() as patch:
-            patch.setattr(insert_buckets, "MAX_FUSED", 0)
-            assert report == copy.insert_edges(batch)
+        assert report == copy.insert_edges(batch)
         sorts.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(insert_buckets, "_may_plan", lambda *args: False)
-            assert report == twin.insert_edges(batch)
+        assert report == retune(twin, max_bucket_rows=0).insert_edges(batch)
         assert sorts
         slots = host_arrays(graph.snapshot())
         for other in (copy, twin):
@@ -239,15 +236,15 @@ def test_an_unsorted_plan_may_end_in_a_merge(device, directed, insert_into_both)
     assert grown
 
 
-def test_small_batches_are_one_kernel(device, launches, monkeypatch):
+def test_small_batches_are_one_kernel(device, launches):
     """Unless a window is too wide for a warp: then they are planned by it, and written by others."""
 
     few, many = 2, 48 << bucket_layout.NARROW_HEIGHT
     src, dst = np.divmod(4 * np.arange(20 * many, dtype=np.int32), 4000)
-    for most, planning in ((0, ["k_list_rows", "k_plan_lists"]), (many, ["k_insert_lists"])):
-        graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
+    for most, planning in ((0, ["k_order_rows", "k_list_rows", "k_plan_lists"]), (many, ["k_insert_lists"])):
+        tuning = {"partition_rows": most + 1, "insert_tile_slots": 0}
+        graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0, tuning=tuning)
         graph.insert_vertices([4000])
-        monkeypatch.setattr(insert_buckets, "MAX_FUSED", most)
         for first, size in ((100, few), (200, many)):
             batch = tuple(
                 graph.backend.asarray(column[first : first + size] + (column is dst)) for column in (src, dst)
@@ -260,11 +257,10 @@ def test_small_batches_are_one_kernel(device, launches, monkeypatch):
             check_graph(graph)
 
 
-def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches, monkeypatch):
+def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches):
     """Lists have up to one and a half places a row, and int32 numbers them."""
     src, dst = np.divmod(40 * np.arange(600, dtype=np.int32), 400)
-    graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0)
-    monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MAX_ROWS", 20)
+    graph = DynamicGraph.from_edges((src, dst), device=device, merge_cost=0.0, tuning={"max_bucket_rows": 20})
     for size in (20, 21):
         launches.clear()
         report = graph.insert_edges((src[: 20 * size : 20], dst[: 20 * size : 20] + np.int32(size)))
@@ -274,14 +270,14 @@ def test_a_batch_of_more_keys_than_its_lists_number_is_sorted(device, launches, 
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches, monkeypatch):
+def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, directed, launches):
     """Whether it was written, by one kernel or by several, sorted, merged or refused; one kernel clears its scratch."""
     from dynstore.cuda.grid import SUMS
     from dynstore.stores.pma.cuda.row_offsets import FAR_START
 
     src, dst = np.divmod(40 * np.arange(1200, dtype=np.int32), 400)
     graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
-    twin, alone = graph.copy(), 0
+    twin, alone = retune(graph.copy(), **BY_ROWS), 0
     ordinary = np.tile(src[::100], 5), np.tile(dst[::100] + 1, 5)
     narrow = src[[105, 505, 905]].repeat(20), np.tile(111 + 2 * np.arange(20), 3)
     overflow = np.full(60, 3), np.arange(60)
@@ -301,9 +297,7 @@ def test_what_one_insertion_leaves_in_scratch_does_not_reach_the_next(device, di
                 control, *zeroed, far_rows = scratch.arrays[:5]
                 assert not any(array.any() for array in (control[:SUMS], far_rows[:FAR_START], *zeroed))
                 alone += 1
-            with monkeypatch.context() as patch:
-                patch.setattr(insert_buckets, "MAX_FUSED", 0)
-                assert report == twin.insert_edges(batch)
+            assert report == twin.insert_edges(batch)
         assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
         check_graph(graph)
         if batch[1][-1] >= 0:

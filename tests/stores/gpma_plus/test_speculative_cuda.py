@@ -9,7 +9,6 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.batches.unsorted import RawEdges, WeightedRows
 from dynstore.errors import InputError, LimitError
-from dynstore.stores.gpma_plus.cuda import speculative
 from dynstore.stores.gpma_plus.store import GPMAPlusStore
 from dynstore.stores.pma.cuda import locate
 from dynstore.stores.table.slots import SlotArrays
@@ -77,12 +76,9 @@ def test_updates_of_a_hub_are_written_before_the_host_looks(twins, update_both, 
         assert update_both(graph, twin, "delete_edges", batch) == PACKING
 
 
-def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, update_both, monkeypatch):
+def test_what_takes_more_scratch_than_there_is_is_planned_by_the_host(twins, update_both):
     """What was found of a deletion need not be searched again."""
-
-    monkeypatch.setattr(speculative, "MIN_LEAVES", 0)
-    monkeypatch.setattr(speculative, "SLOTS_A_ROW", 0)
-    graph, twin = twins()
+    graph, twin = twins(tuning={"min_scratch_leaves": 0, "scratch_slots_a_row": 0})
     batch = np.full(100, 3, np.int32), 1 + np.arange(100, dtype=np.int32)
     for update in ("insert_edges", "delete_edges"):
         graph._out._num_untried = 1

@@ -9,7 +9,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import get_backend
-from dynstore.errors import InputError
+from dynstore.errors import InputError, InputTypeError
 from dynstore.testing.invariants import check_graph
 
 LEAF = 32
@@ -214,3 +214,34 @@ def test_launches_do_not_depend_on_the_batch(device, launches):
         assert report.inserted > 0
         assert len(launches) <= 10
         assert max(map(launches.count, launches)) <= 2  # once more after ids that are new were looked at
+
+
+@pytest.mark.parametrize(
+    ("tuning", "error", "message"),
+    [
+        (7, InputTypeError, "tuning is a int; wanted a dict of names and numbers"),
+        ({"partition_row": 1}, InputError, "unknown option 'partition_row'"),
+        ({"partition_rows": 1.5}, InputTypeError, "partition_rows is 1.5; wanted an integer"),
+        ({"max_numbered": 2**31}, InputError, "max_numbered is 2147483648; wanted an integer between 0 and 2147483647"),
+        ({"max_overflows": 0}, InputError, "max_overflows is 0; wanted an integer between 1 and 62"),
+        ({"tile_fill": -1}, InputError, "tile_fill is -1; wanted a number between 0.0 and "),
+    ],
+)
+def test_sizes_that_are_none_are_refused(tuning, error, message):
+    with pytest.raises(error) as caught:
+        DynamicGraph(device="cpu", tuning=tuning)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("store 'gpma+': tuning")
+
+
+def test_sizes_of_paths_stay_with_the_graph(tmp_path):
+    """With copies, with what it grows to, and with what is saved; other sizes have their defaults."""
+    from dynstore.stores.table.tuning import DEFAULT_TUNING
+
+    graph = make(([0, 1], [1, 2]), tuning={"partition_rows": 7})
+    graph.save(tmp_path / "graph")
+    for one in (graph, graph.copy(), DynamicGraph.load(tmp_path / "graph", device="cpu")):
+        one.insert_edges((np.arange(500) % 20, np.arange(500) % 25))
+        assert one._out.slots.tuning.partition_rows == 7
+        assert one._out.slots.tuning.insert_tile_slots == DEFAULT_TUNING.insert_tile_slots
+    assert make(([0, 1], [1, 2]))._out.slots.tuning == DEFAULT_TUNING

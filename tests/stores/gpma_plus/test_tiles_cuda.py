@@ -11,15 +11,15 @@ from dynstore import DynamicGraph
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
 from dynstore.stores.gpma_plus.cuda import insert_buckets
-from dynstore.stores.pma.cuda import delete
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 from tests.stores.gpma_plus.test_update_cuda import on_device, pairs_of
 from tests.stores.planned import PlannedGraph, plan_updates
+from tests.stores.tuned import BY_ROWS, BY_TILES, PARTITIONED, retune
 
 LEAF = 32
 # Every other slot is an edge's, so that a test knows what each slot has; all is written in place.
-HALF_FULL = {"build_density": 0.5, "root_lower": 0.1, "merge_cost": 0.0}
+HALF_FULL = {"build_density": 0.5, "root_lower": 0.1, "merge_cost": 0.0, "tuning": BY_TILES}
 
 
 @pytest.fixture
@@ -78,7 +78,8 @@ def make_bounded(device, tiles, dtype=np.int32):
 def make_rows(device, tiles, rows, dtype, **options):
     src = np.repeat(*np.transpose(rows))
     dst = np.concatenate([4 * np.arange(size) + 1 for _, size in rows])
-    graph, _ = on_device((src.astype(dtype), dst.astype(dtype)), device, vertex_dtype=dtype, **HALF_FULL, **options)
+    options = {**HALF_FULL, **options}
+    graph, _ = on_device((src.astype(dtype), dst.astype(dtype)), device, vertex_dtype=dtype, **options)
     graph.insert_vertices(np.array([6 * tiles.TILE_SLOTS - 1], dtype))
     slots = host_arrays(graph.snapshot())
     assert (slots["mask"] == (np.arange(2 * len(src)) % 2 == 0)).all()
@@ -109,7 +110,7 @@ def keys_at_borders(graph, tiles):
 
 
 @pytest.fixture
-def compare(monkeypatch, launches, sorts):
+def compare(launches, sorts):
     """Return what updates a graph, a twin that is searched in the slots' own memory, and a set of edges."""
 
     twins = {}
@@ -117,7 +118,7 @@ def compare(monkeypatch, launches, sorts):
     def update(name, graph, edges):
         """Return the report, and whether the batch was sorted."""
         if graph not in twins:
-            twins[graph] = plan_updates(graph.copy(), False)
+            twins[graph] = retune(plan_updates(graph.copy(), False), **BY_ROWS)
         twin = twins[graph]
         batch, before = tuple(map(graph.backend.asarray, edges)), pairs_of(graph)
         graph._out._num_untried = twin._out._num_untried = 0  # whatever had to be sorted before
@@ -131,15 +132,12 @@ def compare(monkeypatch, launches, sorts):
         by_tiles = {"insert_edges": "k_list_pieces", "delete_edges": "k_find_pieces"}[name]
         assert ("k_list_rows" if by_rows else by_tiles) in launches
         was_sorted, was_taken_back = len(sorts) > 0, "k_take_back" in launches
-        with monkeypatch.context() as patch:
-            for module in (delete, insert_buckets):
-                patch.setattr(module, "fits_tiles", lambda *_: False)
-            launches.clear()
-            assert getattr(twin, name)(batch) == report
-            assert not {"k_list_pieces", "k_find_pieces"} & set(launches)
-            if was_taken_back:  # what had moved has stayed there
-                twins[graph] = plan_updates(graph.copy(), False)
-            assert was_taken_back or same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
+        launches.clear()
+        assert getattr(twin, name)(batch) == report
+        assert not {"k_list_pieces", "k_find_pieces"} & set(launches)
+        if was_taken_back:  # what had moved has stayed there
+            del twins[graph]
+        assert was_taken_back or same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
         check_graph(graph)
         check_edges(graph, name, report, edges, before)
         return report, was_sorted
@@ -327,7 +325,8 @@ def test_updates_of_undirected_graphs(device, tiles, compare, rng, dtype):
     most = int((14 * tiles.TILE_SLOTS) ** 0.5)
     hub, rest = np.array([np.full(most, 9), np.arange(most)]), rng.integers(0, most, (2, tiles.TILE_SLOTS))
     edges = np.c_[hub, rest].astype(dtype)
-    graph, _ = on_device(tuple(edges), device, directed=False, vertex_dtype=dtype, merge_cost=0.0, root_lower=0.1)
+    options = {"merge_cost": 0.0, "root_lower": 0.1, "tuning": BY_TILES}
+    graph, _ = on_device(tuple(edges), device, directed=False, vertex_dtype=dtype, **options)
     assert tiles.count_tiles(graph._out.slots) >= 3
     loops = np.array([np.arange(0, 60, 4)] * 2) % most
     for _ in range(2):
@@ -358,7 +357,7 @@ def test_leaves_of_many_rows(device, tiles, widen_ranges, compare, rng, spread):
     num_rows = tiles.TILE_SLOTS
     rows = [(spread * row, 1 + row % 5) for row in range(num_rows)]
     src = np.repeat(*np.transpose(rows))
-    graph, _ = on_device((src, rng.permutation(len(src))), device, merge_cost=0.0, root_lower=0.1, build_density=0.7)
+    graph, _ = on_device((src, rng.permutation(len(src))), device, **{**HALF_FULL, "build_density": 0.7})
     graph.insert_vertices(np.array([spread * num_rows + 5]))
     assert tiles.count_tiles(graph._out.slots) >= 3
     was_sorted, most = [], tiles.MAX_ABSENT * tiles.count_tiles(graph._out.slots) // 2
@@ -378,12 +377,12 @@ def test_which_batches_are_searched_by_pieces(device, partition, launches):
     for num_slots, num_tiles in ((LEAF, 1), (1, 1), (0, 0)):
         size = 3 * tiles.TILE_SLOTS + num_slots
         assert tiles.count_tiles(SimpleNamespace(num_slots=size)) == 3 + num_tiles
-    graph = make_hub(device, tiles)
+    graph = make_hub(device, tiles, tuning=PARTITIONED)
     slots = graph._out.slots
     most = 3 * tiles.MAX_ABSENT * slots.num_slots // (4 * tiles.TILE_SLOTS)
     fewest = {
-        "insert": -(-slots.num_slots // tiles.SLOTS_INSERTED),
-        "delete": -(-slots.num_slots // tiles.SLOTS_DELETED),
+        "insert": -(-slots.num_slots // slots.tuning.insert_tile_slots),
+        "delete": -(-slots.num_slots // slots.tuning.delete_tile_slots),
     }
     for num_rows in sorted({at + i for at in fewest.values() for i in (-1, 0)} | {most, most + 1}):
         edges = tuple(map(graph.backend.asarray, edges_of_slots(graph, np.arange(num_rows))))
@@ -404,7 +403,8 @@ def test_leaves_of_windows_are_counted_whichever_block_is_late(device, tiles, de
     new = (keys.reshape(-1, 150)[:, :4] + 1).ravel()
     rows = (np.array(np.divmod(some, 200), np.int32) for some in (keys, new))
     edges, batch = (tuple(map(get_backend(device).asarray, columns)) for columns in rows)
-    graph = DynamicGraph.from_edges(edges, device=device, build_density=0.9, root_upper=0.99, merge_cost=0.0)
+    options = {"build_density": 0.9, "root_upper": 0.99, "merge_cost": 0.0, "tuning": BY_TILES}
+    graph = DynamicGraph.from_edges(edges, device=device, **options)
     late = graph.copy()
     assert graph.insert_edges(batch).path == "in-place"
     delay_first_block("k_choose_windows")

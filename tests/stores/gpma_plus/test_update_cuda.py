@@ -11,10 +11,9 @@ from dynstore.batches.cuda import unique
 from dynstore.batches.unsorted import RawEdges
 from dynstore.cuda.grid import SUMS
 from dynstore.errors import InputError, LimitError, OutOfMemoryError
-from dynstore.stores.gpma_plus.store import GPMAPlusStore
-from dynstore.stores.pma.cuda import delete
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
+from dynstore.typing import MAX_INT32
 from tests.stores.planned import plan_updates
 
 
@@ -427,18 +426,20 @@ def test_int64_ids_that_fit_no_int32_are_edges_like_others(device, directed):
 
 
 @pytest.mark.parametrize("directed", [True, False])
-def test_a_deletion_among_more_slots_than_32_bits_number(device, directed, launches, monkeypatch):
+def test_a_deletion_among_more_slots_than_32_bits_number(device, directed, launches):
     """By a search that numbers them by 64; of edges that are there, deleted ones, and some that never were."""
-    monkeypatch.setattr(GPMAPlusStore, "supports_speculation", False)  # as of so many slots
     rows, columns = np.divmod(np.arange(1600, dtype=np.int64), 40)
+    numbered = (MAX_INT32, 100)
     graphs = [
-        DynamicGraph.from_edges((rows, columns), device=device, directed=directed, vertex_dtype="int64")
-        for _ in range(2)
+        DynamicGraph.from_edges(
+            (rows, columns), device=device, directed=directed, vertex_dtype="int64", tuning={"max_numbered": most}
+        )
+        for most in numbered
     ]
+    plan_updates(graphs[0])
     for some in (np.arange(3, 1600, 90), np.arange(400, 700), np.arange(390, 720), np.arange(1595)):
         reports = []
-        for graph, most in zip(graphs, (delete.MAX_NUMBERED, 100), strict=True):
-            monkeypatch.setattr(delete, "MAX_NUMBERED", most)
+        for graph, most in zip(graphs, numbered, strict=True):
             launches.clear()
             reports.append(graph.delete_edges((np.r_[rows[some], 39], np.r_[columns[some], 1000])))
             assert ("k_find_present" in launches) == (most != 100)

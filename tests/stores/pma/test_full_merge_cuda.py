@@ -17,6 +17,8 @@ from dynstore.stores.gpma_plus.store import GPMAPlusStore
 from dynstore.testing.faults import for_every_allocation, for_every_kernel
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.stores.planned import plan_updates
+from tests.stores.tuned import BY_ROWS
 
 # Options, and how many slots an element has: about one, one or two, two to four, and more than a thread writes.
 DENSITIES = {
@@ -79,16 +81,13 @@ def test_slots_are_those_of_the_host(device, launches, density, weighted):
 @pytest.mark.parametrize("kernels", ["one", "several", "planned"])
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.usefixtures("fresh_slots")
-def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, monkeypatch, seed, kernels):
+def test_keys_come_in_order_from_the_lists_of_leaves(device, launches, seed, kernels):
     """Edges that come back, some of them neighbours or at the edges of leaves, and new ones between them."""
-    if kernels == "several":
-        monkeypatch.setattr("dynstore.stores.gpma_plus.cuda.insert_buckets.MAX_FUSED", 0)
-    if kernels == "planned":
-        monkeypatch.setattr(GPMAPlusStore, "supports_speculation", False)
     rng = np.random.default_rng(seed)
     thin = {"leaf_lower": 0.02, "root_lower": 0.02}  # nothing is packed
     options = {"merge_cost": 1e9, "build_density": (0.5, 0.65, 0.8, 0.98)[seed], "root_upper": 0.99, **thin}
-    graphs = [DynamicGraph(device=name, **options) for name in (device, "cpu")]
+    options["tuning"] = BY_ROWS if kernels == "several" else {}
+    graphs = [plan_updates(DynamicGraph(device=name, **options), kernels == "planned") for name in (device, "cpu")]
     keys = np.sort(rng.choice(6000, 1500, replace=False))
     gone = keys[rng.random(keys.size) < 0.3]
     near = rng.choice(gone, 60)

@@ -17,6 +17,7 @@ from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import same_arrays
 from tests.stores.planned import plan_updates
+from tests.stores.tuned import PARTITIONED, retune
 
 NUM_VERTICES = 50
 
@@ -41,7 +42,9 @@ def make_graph(device, dtype, directed=True):
     columns = np.arange(0, NUM_VERTICES * 40, 7, dtype=dtype)
     src = columns // 40
     edges = src[src % 3 != 1], (columns % 40)[src % 3 != 1]
-    graph = DynamicGraph.from_edges(edges, device=device, directed=directed, vertex_dtype=dtype, merge_cost=0.0)
+    graph = DynamicGraph.from_edges(
+        edges, device=device, directed=directed, vertex_dtype=dtype, merge_cost=0.0, tuning=PARTITIONED
+    )
     graph.insert_vertices(np.array([NUM_VERTICES - 1], dtype))
     return graph
 
@@ -107,7 +110,7 @@ def test_any_constants_are_right(device, partition, monkeypatch, each, bits):
     other = ModuleType(f"{partition.__name__}_{each}_{bits}")
     monkeypatch.setitem(sys.modules, other.__name__, other)
     exec(compile(source, partition.__file__, "exec"), other.__dict__)
-    other.MIN_ROWS, other.TILE_BITS = 1, 0
+    other.TILE_BITS = 0
     assert (count, other.ROWS_EACH, other.RANGES) == (1, each, 1 << bits)
     graph = make_graph(device, np.int32)
     rng = np.random.default_rng(3)
@@ -131,7 +134,7 @@ def test_ids_that_are_no_vertices_go_anywhere(device, partition, narrow_ranges, 
 
 def test_rows_of_no_graph_are_not_ordered(device, partition, launches):
     """Without a vertex there is no row whose bounds could be read, the first one's neither."""
-    graph = DynamicGraph(device=device)
+    graph = DynamicGraph(device=device, tuning=PARTITIONED)
     rows = np.arange(90, dtype=np.int32)
     assert graph.delete_edges((rows, rows)).absent == 90
     assert "k_order_rows" not in launches
@@ -149,7 +152,7 @@ def test_all_rows_may_be_of_one_range(device, partition, grid, row):
 def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(device, partition, narrow_ranges):
     """As in graphs of more pieces than ranges."""
     columns = np.arange(8 * partition.RANGES, dtype=np.int32)
-    graph = DynamicGraph.from_edges((columns // 2, columns % 2), device=device)
+    graph = DynamicGraph.from_edges((columns // 2, columns % 2), device=device, tuning=PARTITIONED)
     rng = np.random.default_rng(7)
     src, dst = rng.integers(0, columns.shape[0] // 2, (2, 200), dtype=np.int32)
     ranges = check_order(partition, graph, src, dst, False)
@@ -159,10 +162,10 @@ def test_ranges_are_some_slots_each_where_there_are_more_slots_than_ranges(devic
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize("planned", [False, True])
-def test_ordered_updates_write_the_same_slots(device, partition, monkeypatch, launches, directed, dtype, planned):
+def test_ordered_updates_write_the_same_slots(device, partition, launches, directed, dtype, planned):
     """As those of the rows as they came: with repeated rows, self-loops, dead edges and missing ones."""
     graph = make_graph(device, dtype, directed)
-    twin = graph.copy()
+    twin = retune(graph.copy(), partition_rows=1 << 18)
     logs = [plan_updates(one).follow() for one in (graph, twin) if planned]
     ordered = dtype == np.int32 or not planned  # int64 ones that the host has looked at come sorted
     rng = np.random.default_rng(8)
@@ -176,11 +179,9 @@ def test_ordered_updates_write_the_same_slots(device, partition, monkeypatch, la
             launches.clear()
             report = getattr(graph, update)(edges)
             assert ("k_order_rows" in launches) == ordered
-            with monkeypatch.context() as patch:
-                patch.setattr(partition, "MIN_ROWS", 1 << 18)
-                launches.clear()
-                assert getattr(twin, update)(edges) == report
-                assert "k_order_rows" not in launches
+            launches.clear()
+            assert getattr(twin, update)(edges) == report
+            assert "k_order_rows" not in launches
             assert same_arrays(host_arrays(graph.snapshot()), host_arrays(twin.snapshot()))
             check_graph(graph)
     changes = [

@@ -7,7 +7,6 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.cuda.compiler import WARP, cuda, kernel
-from dynstore.stores.pma.cuda import delete
 from dynstore.stores.pma.cuda.redistribute import d_count_before_lanes, d_find_place_by_warp
 from dynstore.stores.table.cuda.search import (
     FOUND_EACH,
@@ -120,13 +119,13 @@ def test_places_are_counted_by_a_warp(device, dtype):
 
 @pytest.mark.parametrize("directed", [True, False])
 @pytest.mark.parametrize("few", [0, 1 << 14])
-def test_few_edges_are_deleted_as_many_are(device, directed, few, monkeypatch):
+def test_few_edges_are_deleted_as_many_are(device, directed, few):
     """Some twice, a self-loop, with edges that are not there and without, from a hub and from short rows."""
 
-    monkeypatch.setattr(delete, "FEW_ROWS", few)
     pairs = {(0, column) for column in range(0, 1600, 2)} | {(row, row + 7) for row in range(40, 80)} | {(9, 9)}
     src, dst = (np.array(column, np.int32) for column in zip(*sorted(pairs), strict=True))
-    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed)
+    tuning = {"shared_search_rows": few}
+    graph = DynamicGraph.from_edges((src, dst), device=device, directed=directed, tuning=tuning)
     for batch, absent in (
         ([(0, 800), (9, 9), (44, 51)], 0),
         ([(0, 1598), (0, 2), (0, 1598), (79, 86)], 0),

@@ -1,4 +1,8 @@
-"""Inserting an unsorted batch by one kernel: the cost of a small batch is that of starting kernels."""
+"""Inserting an unsorted batch by one kernel: the cost of a small batch is that of starting kernels.
+
+Batches that are partitioned have a kernel for each phase: this kernel takes more registers than most of those, so fewer
+of its threads are on the GPU at once.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +42,10 @@ from dynstore.stores.gpma_plus.cuda.bucket_write import (
     d_write_all_leaves,
     d_write_starts,
 )
-from dynstore.stores.pma.cuda.partition import MIN_ROWS
 from dynstore.stores.pma.cuda.records import BatchRows, Limits, SearchedSlots, Slots
 
-__all__ = ["MAX_FUSED", "THREADS_A_ROW", "k_insert_lists"]
+__all__ = ["THREADS_A_ROW", "k_insert_lists"]
 
-# The most rows for one kernel. Larger batches are partitioned first and have a kernel for each phase: this kernel takes
-# more registers than most of those, so fewer of its threads are on the GPU at once.
-MAX_FUSED = MIN_ROWS - 1
 # Threads a row, as far as the GPU has room: a row is searched by one, its leaf is written by a warp.
 THREADS_A_ROW = 8
 

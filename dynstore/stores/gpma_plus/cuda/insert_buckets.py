@@ -41,7 +41,7 @@ from dynstore.stores.gpma_plus.cuda.bucket_layout import (
 )
 from dynstore.stores.gpma_plus.cuda.bucket_windows import k_choose_windows, k_plan_lists
 from dynstore.stores.gpma_plus.cuda.bucket_write import k_merge_wide, k_write_leaves, k_write_windows
-from dynstore.stores.gpma_plus.cuda.fused import MAX_FUSED, THREADS_A_ROW, k_insert_lists
+from dynstore.stores.gpma_plus.cuda.fused import THREADS_A_ROW, k_insert_lists
 from dynstore.stores.gpma_plus.cuda.rollback import take_back
 from dynstore.stores.gpma_plus.cuda.tile_insert import k_list_pieces
 from dynstore.stores.pma.cuda.partition import Ordered, order_batch, rows_of
@@ -57,9 +57,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["BucketPlan", "plan_buckets", "try_insert", "write_buckets"]
-
-# The most rows of a batch: keys have up to one and a half places a row (``KEY_ROWS``), numbered by int32.
-MAX_ROWS = 1 << 30
 
 # The kind of scratch that is kept.
 KIND = "insertion"
@@ -185,7 +182,7 @@ def _keep_found(batch: RawEdges, plan: BucketPlan, totals: list[int], most_new: 
 
 
 def _may_plan(slots: SlotArrays, batch: RawEdges) -> bool:
-    return not batch.needs_order and batch.num_rows <= min(slots.num_slots, MAX_ROWS)
+    return not batch.needs_order and batch.num_rows <= min(slots.num_slots, slots.tuning.max_bucket_rows)
 
 
 def plan_buckets(
@@ -272,11 +269,11 @@ def try_insert(
     ordered = order_batch(backend, slots, batch)  # keeps the GPU busy while scratch is made
     plan = _make_plan(backend, slots, batch, limits, KIND)
     most_new = slots.room_at(limits[-1])
-    if plan.num_rows <= MAX_FUSED:
+    if ordered is None:
         return _insert_fused(backend, slots, batch, limits, plan, most_new, most_leaves)
     # A rollback must be rare: the rows fit even if all of them are new.
     num_tiles, undo, may_take_back = 0, None, may_take_back and plan.num_rows <= most_new
-    if ordered is not None and may_take_back and fits_tiles(slots, plan.num_rows, True):
+    if may_take_back and fits_tiles(slots, plan.num_rows, True):
         num_tiles = count_tiles(slots)
         undo = partial(take_back, slots, ordered, plan.scratch.states, plan.num_rows)
     start = partial(_start_all, slots, batch, ordered, limits, plan, num_tiles, most_new, most_leaves)
@@ -302,7 +299,7 @@ def try_insert(
 def _start_all(
     slots: SlotArrays,
     batch: RawEdges,
-    ordered: Ordered | None,
+    ordered: Ordered,
     limits: np.ndarray,
     plan: BucketPlan,
     num_tiles: int,

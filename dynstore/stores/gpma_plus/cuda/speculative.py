@@ -27,15 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["try_delete", "try_insert"]
 
-# Before the host knows how much scratch the windows of several leaves take, there is some for so many slots a row of
-# the batch, and for at least so many leaves.
-SLOTS_A_ROW = 8
-MIN_LEAVES = 1024
-
 
 def _most_scratch(slots: SlotArrays, num_rows: int) -> int:
     """Return for how many leaves there is scratch before the host knows how many are needed."""
-    return min(max(with_room(num_rows) * SLOTS_A_ROW >> 5, MIN_LEAVES), slots.num_slots >> 5)
+    tuning = slots.tuning
+    most = max(with_room(num_rows) * tuning.scratch_slots_a_row >> 5, tuning.min_scratch_leaves)
+    return min(most, slots.num_slots >> 5)
 
 
 def try_insert(

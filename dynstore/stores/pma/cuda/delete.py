@@ -23,7 +23,6 @@ from dynstore.stores.pma.cuda.tiles import count_tiles, fits_tiles
 from dynstore.stores.table.cuda.arguments import pack_slots, with_room
 from dynstore.stores.table.cuda.search import SEARCHERS, locate_edges
 from dynstore.stores.table.slots import PRESENT, SearchResult
-from dynstore.typing import MAX_INT32
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend, Part
@@ -32,11 +31,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["Found", "delete_present", "find_present", "lowest_count"]
-
-# The most rows for which several lanes search each row together, as far as the GPU has room for them.
-FEW_ROWS = 1 << 14
-# How many slots and vertices the kernel can number.
-MAX_NUMBERED = MAX_INT32
 
 
 def lowest_count(limits: np.ndarray) -> float:
@@ -119,8 +113,9 @@ def _find(
         )  # fmt: skip
     else:
         src, dst, mirrored = (edges.src, edges.dst, False) if isinstance(edges, EdgeBatch) else rows_of(edges, ordered)
+        num_threads = SEARCHERS * num_rows if num_rows <= slots.tuning.shared_search_rows else num_rows
         k_find_present.launch_resident(
-            max(SEARCHERS * num_rows if num_rows <= FEW_ROWS else num_rows, 1),  # totals are posted in any case
+            max(num_threads, 1),  # totals are posted in any case
             packed.located, src, dst, mirrored, bound, most, ticket, scratch.packed,
         )  # fmt: skip
     totals = scratch.mailbox.read(backend, ticket)
@@ -156,7 +151,7 @@ def find_present(backend: Backend, slots: SlotArrays, batch: Batch, bound: float
     if batch.search is not None:
         found: tuple[SearchResult, bool, Array] = batch.search
         return found
-    if max(slots.num_slots, slots.num_vertices) > MAX_NUMBERED:
+    if max(slots.num_slots, slots.num_vertices) > slots.tuning.max_numbered:
         return _find_among_many(backend, slots, batch.materialized(), bound)
     return _find(backend, slots, batch, bound, -1, None).present()
 

@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["INVALID_ID_ROWS", "MIN_ROWS", "TILE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
+__all__ = ["INVALID_ID_ROWS", "TILE_BITS", "Ordered", "d_choose_range", "order_batch", "rows_of"]
 
 KIND = "ordering"
-# Smaller batches are searched as they come and inserted by one kernel: on one H200 partitioning made no difference at
-# 1e5 rows, and one kernel took as long as a kernel for each phase at 2.6e5.
-MIN_ROWS = 1 << 18
 # Rows that a thread keeps in registers, and the most ranges, as a power of two. A block has as many threads as it can:
 # with fewer blocks there are fewer additions to each range's count.
 ROWS_EACH, RANGE_BITS = (2, 8) if SIMULATED else (8, 13)
@@ -340,7 +337,7 @@ def order_batch(backend: Backend, slots: SlotArrays, batch: RawEdges) -> Ordered
     numbered by int32.
     """
     num_rows = batch.num_rows
-    if not MIN_ROWS <= num_rows <= MAX_INT32 or not slots.num_vertices:
+    if not slots.tuning.partition_rows <= num_rows <= MAX_INT32 or not slots.num_vertices:
         return None
     ordered = slots.acquire_scratch(
         backend, KIND, Ordered,

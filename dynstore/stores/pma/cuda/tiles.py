@@ -46,10 +46,8 @@ assert TILE_LEAVES <= THREADS, "a thread has a leaf"
 # Entries of the arrays in which a block holds a tile, with the first slot behind it: destinations, and words with the
 # bits of slots that rows have claimed.
 HELD, MARKED = TILE_SLOTS + 1, TILE_LEAVES + 1
-# The most rows of a tile whose edges are absent. A batch with more rows a tile on average (less some room for chance),
-# or with less than one row for so many slots, is searched in the slots' own memory.
+# The most rows of a tile whose edges are absent.
 MAX_ABSENT = 64 if SIMULATED else 512
-SLOTS_INSERTED, SLOTS_DELETED = 180, 90
 
 
 class Rows(NamedTuple):
@@ -78,13 +76,11 @@ class RowBounds(NamedTuple):
 
 
 def fits_tiles(slots: SlotArrays, num_rows: int, inserting: bool) -> bool:
-    """Return whether a batch of ``num_rows`` is searched tile by tile.
-
-    On one H200 that was faster from a row in 186 slots on for insertions (0.20 ms instead of 0.24), and from one in 91
-    on for deletions, which do less for each row (0.148 instead of 0.151).
-    """
-    a_tile, each = num_rows * TILE_SLOTS, SLOTS_INSERTED if inserting else SLOTS_DELETED
-    return num_rows * each >= slots.num_slots and 4 * a_tile <= 3 * MAX_ABSENT * slots.num_slots
+    """Return whether a partitioned batch of ``num_rows`` is searched tile by tile; else in the slots' own memory."""
+    tuning = slots.tuning
+    each = tuning.insert_tile_slots if inserting else tuning.delete_tile_slots
+    most = tuning.tile_fill * MAX_ABSENT * slots.num_slots
+    return num_rows * each >= slots.num_slots and num_rows * TILE_SLOTS <= most
 
 
 def count_tiles(slots: SlotArrays) -> int:
