@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["full_words", "pack_bits", "set_first_bits", "unpack_bits", "words_for"]
+__all__ = ["full_words", "list_bits", "pack_bits", "set_first_bits", "unpack_bits", "words_for"]
 
 WORDS_PER_LINE = 16
 
@@ -40,6 +40,14 @@ def full_words(backend: Backend, num_slots: int) -> Array:
     words = backend.zeros(words_for(num_slots), np.uint32)
     set_first_bits(words, num_slots)
     return words
+
+
+def list_bits(backend: Backend, words: Array) -> Array:
+    """Return the numbers of the set bits, ascending, int64; takes time for the words, and for bits of words not 0."""
+    chosen = backend.xp.nonzero(words)[0]
+    places = backend.xp.nonzero(unpack_bits(backend, words[chosen], 32 * int(chosen.shape[0])))[0]
+    bits: Array = (chosen[places >> 5] << 5) + (places & 31)
+    return bits
 
 
 def set_first_bits(words: Array, num_slots: int) -> None:

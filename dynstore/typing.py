@@ -63,6 +63,10 @@ class UpdateReport(NamedTuple):
         True if the store allocated a larger array.
     path : {"in-place", "merge"}
         "in-place" if only a part of the store was written, "merge" if all of it was.
+    expired : int
+        Edges that were deleted because their last time was too old; ``deleted`` does not count them.
+    late : int
+        Rows of the batch that stayed out because their time was too old.
     """
 
     inserted: int = 0
@@ -72,6 +76,8 @@ class UpdateReport(NamedTuple):
     duplicates: int = 0
     grown: bool = False
     path: Path = "in-place"
+    expired: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)

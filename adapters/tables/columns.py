@@ -98,8 +98,10 @@ def to_pandas(G: DynamicGraph) -> Any:
 
 def describe_origin(G: DynamicGraph) -> str:
     """Return the mark of a graph's tables, as JSON; see :mod:`dynstore.input.origin`."""
-    extra = {name: dtype.name for name, dtype in G.edge_dtypes.items()}
-    values = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name, extra or None
+    dtypes = {name: dtype.name for name, dtype in G.edge_dtypes.items()}
+    timestamps = None if G.timestamps is None else dtypes.pop("time")
+    own = G.is_directed(), G.is_renumbered(), G.vertex_dtype.name, G.weight_dtype.name
+    values = *own, dtypes or None, timestamps
     num_vertices = 0 if G.is_renumbered() else G.number_of_vertices()
     return json.dumps({**dict(zip(OPTIONS, values, strict=True)), "num_vertices": num_vertices})
 

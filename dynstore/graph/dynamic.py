@@ -15,7 +15,7 @@ from dynstore.config import check_share
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
-from dynstore.graph.options import check_edge_columns, refuse_unknown
+from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
 from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
@@ -77,6 +77,9 @@ class DynamicGraph(Conversions, Saving):
     edge_columns : dict, optional
         Columns that edges have beside the weight: name -> dtype, of integers or floats, such as ``{"id": "int64"}``.
         For ``store="gpma+"``. See ``docs/guides/edge-columns.md``.
+    timestamps : {"int64", "int32"}, optional
+        Keep the last time of each edge in a column ``time`` of this dtype. For ``store="gpma+"``. See
+        ``docs/guides/time.md``.
     **store_options
         Options of the store; see its page in ``docs/stores``.
 
@@ -113,6 +116,7 @@ class DynamicGraph(Conversions, Saving):
         reuse_ids: bool = False,
         frames: Frames = "auto",
         edge_columns: Mapping[str, Any] | None = None,
+        timestamps: Any = None,
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
@@ -133,12 +137,13 @@ class DynamicGraph(Conversions, Saving):
         stored_weights = self.weight_dtype if weighted else None
         chosen = choose_store(store)
         self.store_name, store_options = resolve_strategy(chosen, store_options)
-        dtypes = check_edge_columns(CALLER, edge_columns, self.store_name)
+        times = check_timestamps(CALLER, timestamps, self.store_name, edge_columns)
+        dtypes = {**check_edge_columns(CALLER, edge_columns, self.store_name), **times}
         self._records: EdgeRecords | None = None
         with MemoryChecked("DynamicGraph"):
             if dtypes:
                 held = {WEIGHT: self.weight_dtype, **dtypes} if weighted else dtypes
-                self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0)
+                self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0, bool(times))
                 stored_weights = self.vertex_dtype
             make = get_store(self.store_name)
             refuse_unknown(DynamicGraph, make, store_options)
@@ -164,6 +169,7 @@ class DynamicGraph(Conversions, Saving):
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
+        time: Any = None,
         **graph_options: Any,
     ) -> DynamicGraph:
         """Make a graph and insert the edges.
@@ -174,8 +180,8 @@ class DynamicGraph(Conversions, Saving):
             Another graph, or what :meth:`insert_edges` takes. A graph, or a table that a graph has made, brings its own
             options and isolated vertices: the new graph equals that graph. Tables cannot bring the isolated vertices of
             graphs with ``renumber=True``, and polars frames bring edges only.
-        source, destination, weight, on_duplicate, default_weight
-            As for :meth:`insert_edges`.
+        source, destination, weight, on_duplicate, default_weight, time
+            As for :meth:`insert_edges`. With ``time`` the graph keeps times (``timestamps="int64"``).
         **graph_options
             Parameters of :class:`DynamicGraph`. By default the graph is weighted if the edges have weights.
 
@@ -199,54 +205,18 @@ class DynamicGraph(Conversions, Saving):
         if isinstance(edges, DynamicGraph):
             return edges._remade(graph_options, default_weight)
         origin = read_origin(edges)
-        options: dict[str, Any] = {**origin.options, **graph_options}
-        if "edge_columns" not in graph_options and origin.options.get("edge_columns"):
-            # Parts of a table keep the mark of the whole; the columns that were dropped are not wanted.
-            there = column_names(edges)
-            options["edge_columns"] = {
-                name: dtype for name, dtype in origin.options["edge_columns"].items() if name in there
-            }
-        extra = options.get("edge_columns")
-        num_extra = len(extra) if isinstance(extra, Mapping) else 0
-        edges = open_edges("from_edges", edges, num_extra)
+        options = {**options_of(origin.options, column_names(edges)), **graph_options}
+        if time is not None:
+            options.setdefault("timestamps", "int64")
+        extra = extra_names(options, time)
+        edges = open_edges("from_edges", edges, extra)
         weight_found = find_weight(edges, (source, destination, weight))
-        options.setdefault("weighted", default_weight is not None or brings_weights(edges, weight_found, num_extra))
+        options.setdefault("weighted", default_weight is not None or brings_weights(edges, weight_found, len(extra)))
         graph = cls(**options)
-        graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight)
+        graph.insert_edges(edges, source, destination, weight, on_duplicate, default_weight, time)
         if origin.num_vertices and not graph.is_renumbered():
             graph.insert_vertices([origin.num_vertices - 1])
         return graph
-
-    def _remade(self, given: dict[str, Any], default_weight: float | None) -> DynamicGraph:
-        """Return an equal graph made with other options."""
-        own = {**self._options(), "device": self.device}
-        if {**own, **given} == own:
-            return self.copy()
-        graph = type(self)(**{**own, **given})
-        columns = self.edge_columns()
-        kept = [
-            "source",
-            "destination",
-            *(["weight"] if graph._weighted and self._weighted else []),
-            *graph.edge_dtypes,
-        ]
-        missing = [name for name in kept if name not in columns]
-        if missing:
-            has = ", ".join(self.edge_dtypes) or "none"
-            raise InputError(
-                f"from_edges: the graph has no edge columns {', '.join(missing)}; it has {has}. "
-                "Insert its edges with these columns into a new graph instead"
-            )
-        columns = {name: columns[name] for name in kept}
-        host = graph.backend.name != self.backend.name
-        arrays = [self._on_host(array) if host else array for array in columns.values()]
-        graph.insert_edges(tuple(arrays), default_weight=default_weight)
-        ids = self.vertex_ids()
-        graph.insert_vertices(self._on_host(ids) if host else ids)
-        return graph
-
-    def _on_host(self, array: Any) -> np.ndarray:
-        return array if isinstance(array, np.ndarray) else self.backend.to_host(array)
 
     # ------------------------------------------------------------------ updates
 
@@ -258,6 +228,7 @@ class DynamicGraph(Conversions, Saving):
         weight: str | None = None,
         on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
+        time: Any = None,
     ) -> UpdateReport:
         """Insert a batch of edges.
 
@@ -268,7 +239,8 @@ class DynamicGraph(Conversions, Saving):
             - columns: a tuple ``(src, dst)`` or ``(src, dst, weights)`` of arrays or lists;
             - rows: a list of pairs ``(src, dst)`` or triples ``(src, dst, weight)``, each a tuple.
 
-            In a graph with extra columns, a frame has columns of their names, and tuples and rows end with them.
+            In a graph with extra columns, a frame has columns of their names, and tuples and rows end with them; times
+            come last.
         source, destination, weight : str
             The frame's columns. If no weight is named, a column called ``weight`` is used. An unweighted graph ignores
             that column.
@@ -281,6 +253,9 @@ class DynamicGraph(Conversions, Saving):
         default_weight : float, optional
             The weight of all edges of a batch without weights. By default a weighted graph refuses such a batch. An
             unweighted graph does not use it.
+        time : str or array, shape (B,), optional
+            In a graph with ``timestamps``: the frame's column of times, "time" by default, or the times themselves.
+            Integers or date-times. An edge keeps the greatest time that it came with.
 
         Returns
         -------
@@ -306,7 +281,7 @@ class DynamicGraph(Conversions, Saving):
             default_weight = check_number("insert_edges", "default_weight", default_weight)
         weight_dtype = self.weight_dtype if self._weighted else None
         request = Request("insert_edges", edges, (source, destination, weight), weight_dtype)
-        return self._insert(request, on_duplicate, default_weight)
+        return self._insert(request, on_duplicate, default_weight, time)
 
     def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
         """Delete a batch of edges. Edges that are not there are counted; they are no error.

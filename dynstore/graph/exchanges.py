@@ -1,15 +1,19 @@
-"""Updates that delete and insert in one version."""
+"""Updates that expire, delete and insert in one version."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from dynstore.arguments import check_number
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.errors import OutOfMemoryError, unknown_name
+from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, unknown_name
 from dynstore.graph.delta import Change, Unread, read_change
-from dynstore.graph.updates import Deletion, Insertion, Plans, Request, Updates
+from dynstore.graph.records import TIME
+from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request, Updates
+from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
+from dynstore.input.forms import check_names, split_columns, take_rows
+from dynstore.input.times import read_time
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -17,13 +21,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from weakref import ref
 
+    from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
-    from dynstore.ids.base import IdPlan
+    from dynstore.ids.base import Names
     from dynstore.typing import Array, OnDuplicate, UpdateReport
 
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
 
 ON_DUPLICATE = ("replace", "add", "append")
+# Plans what else an update does, and returns its commit.
+Follow: TypeAlias = "Callable[[IdPlan], Callable[[], None]]"
+
+
+def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeColumns:
+    """Return the edges of both."""
+    join = backend.xp.concatenate
+    return EdgeColumns(join((first.src, second.src)), join((first.dst, second.dst)), None, -1)
 
 
 class Window(Protocol):
@@ -48,31 +61,38 @@ class Exchanges(Updates):
         self,
         insert: Any = None,
         delete: Any = None,
+        expire_before: Any = None,
+        *,
         source: str = "source",
         destination: str = "destination",
         weight: str | None = None,
-        on_duplicate: OnDuplicate = "replace",
+        time: Any = None,
         default_weight: float | None = None,
+        on_duplicate: OnDuplicate = "replace",
     ) -> UpdateReport:
-        """Delete a batch of edges and insert another as one version.
+        """Expire and delete edges, and insert others, as one version.
 
-        An edge in both batches is deleted first, so it is there afterwards with the weight of the insertion.
+        It does what three calls would do in this order: :meth:`expire`, :meth:`delete_edges`, :meth:`insert_edges`. So
+        an edge that is deleted and inserted is there afterwards with the weight of the insertion.
 
         Parameters
         ----------
         insert, delete : frame, tuple or list, optional
             The two batches, each as :meth:`insert_edges` takes it.
+        expire_before : int or date-time, optional
+            In a graph with ``timestamps``: edges whose last time is before that expire, and rows of ``insert`` that are
+            older stay out.
         source, destination, weight : str
             The columns of both frames.
-        on_duplicate : {"replace", "add"}
+        time, default_weight
             See :meth:`insert_edges`.
-        default_weight : float, optional
+        on_duplicate : {"replace", "add"}
             See :meth:`insert_edges`.
 
         Returns
         -------
         UpdateReport
-            The sums of both.
+            The sums of all. ``late`` counts the rows that stay out.
 
         Raises
         ------
@@ -93,23 +113,124 @@ class Exchanges(Updates):
             raise unknown_name("update", "on_duplicate", on_duplicate, ON_DUPLICATE[:2])
         if default_weight is not None:
             default_weight = check_number("update", "default_weight", default_weight)
-        weight_dtype = self.weight_dtype if self._weighted else None
-        nothing: Any = ([], [], []) if self._weighted else ([], [])
+        if isinstance(expire_before, str):
+            raise InputTypeError(
+                f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
+            )
         with MemoryChecked("update"):
+            bound = None if expire_before is None else self._read_bound("update", "expire_before", expire_before)
             names = source, destination, weight
-            edges, extra = self.take_extra_columns("update", nothing if insert is None else insert, names)
-            request = Request("update", edges, names, weight_dtype)
-            arriving = self.with_weights(self._opened(request))
-            request = Request("update", nothing if delete is None else delete, (source, destination, None), None)
-            leaving = self._opened(request)
-            columns, naming = self.ids.plan_edges(*arriving, self.number_of_vertices())
-            found = self.ids.find_edges(*leaving, self.number_of_vertices())
-            columns = self.fill_weights("update", columns, default_weight)
-            if on_duplicate != "replace" and self._may_overflow(columns):
-                self._check_sums("update", columns, on_duplicate)
+            leaving = self._read_leaving(delete, names)
+            expired = None if bound is None else self._expired(bound)
+            rows, naming, late = self._read_arriving(insert, names, time, bound, default_weight, on_duplicate)
+            columns, extra = rows
             if extra is not None:
-                columns, on_duplicate = self.record("update", columns, extra, on_duplicate, found), "replace"
-        return self.exchange_numbers("update", found, columns, naming, on_duplicate)
+                gone = leaving if expired is None else _joined(self.backend, expired, leaving)
+                columns, on_duplicate = self.record("update", columns, extra, on_duplicate, gone), "replace"
+        report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, expired=expired)
+        return report._replace(late=late) if late else report
+
+    def expire(self, before: Any) -> UpdateReport:
+        """Delete the edges whose last time is before another, in a graph with ``timestamps``.
+
+        Parameters
+        ----------
+        before : int or date-time
+            The first time that stays.
+
+        Returns
+        -------
+        UpdateReport
+            ``expired`` counts the edges.
+
+        Raises
+        ------
+        InputError
+            If the graph keeps no times, or ``before`` is none.
+        OutOfMemoryError
+            If memory runs out. The graph is unchanged.
+
+        Examples
+        --------
+        >>> import dynstore
+        >>> G = dynstore.DynamicGraph(timestamps="int64", device="cpu")
+        >>> _ = G.insert_edges(([0, 1, 0], [1, 2, 1], [10, 11, 12]))
+        >>> G.expire(12).expired
+        1
+        >>> G.edge_table()
+           source  destination  time
+        0       0            1    12
+        """
+        with MemoryChecked("expire"):
+            expired = self._expired(self._read_bound("expire", "before", before))
+            nothing = self._nothing()
+            return self.exchange_numbers("expire", nothing, nothing, IdPlan(self.number_of_vertices()), expired=expired)
+
+    # ------------------------------------------------------------------ what an update reads
+
+    def _read_bound(self, caller: str, name: str, value: Any) -> int:
+        if self.timestamps is None:
+            raise InputError(f"{caller}: the graph keeps no times; make it with timestamps='int64'")
+        return read_time(caller, name, value)
+
+    def _nothing(self) -> EdgeColumns:
+        """Return no edges, as numbers."""
+        none = self.backend.nothing(self.vertex_dtype)
+        return EdgeColumns(none, none, None, -1)
+
+    def _read_leaving(self, delete: Any, names: Names) -> EdgeColumns:
+        if delete is None:
+            return self._nothing()
+        request = self._opened(Request("update", delete, (*names[:2], None), None))
+        return self.ids.find_edges(*request, self.number_of_vertices())
+
+    def _read_arriving(
+        self,
+        insert: Any,
+        names: Names,
+        time: Any,
+        bound: int | None,
+        default_weight: float | None,
+        on_duplicate: OnDuplicate,
+    ) -> tuple[tuple[EdgeColumns, dict[str, Array] | None], IdPlan, int]:
+        """Read the edges to insert.
+
+        Returns
+        -------
+        rows : pair
+            The edges, with weights in a weighted graph, and their extra columns.
+        naming : IdPlan
+        late : int
+            Rows with a time below the bound, which are left out.
+        """
+        if insert is None:
+            check_names("update", names)
+            if time is not None:
+                self.take_extra_columns("update", ([], []), names, time)
+            return (self._nothing(), None), IdPlan(self.number_of_vertices()), 0
+        weight_dtype, late = self.weight_dtype if self._weighted else None, 0
+        edges, extra = self.take_extra_columns("update", insert, names, time)
+        given = request = self.with_weights(self._opened(Request("update", edges, names, weight_dtype)))
+        if bound is not None and extra:
+            parts = tuple(column for _, column in split_columns("update", request.edges, request.names))
+            is_old = extra[TIME] < bound
+            late = int(self.backend.xp.count_nonzero(is_old)) if len(is_old) == len(parts[0]) else 0
+            if late:  # ids of late rows make no vertices
+                rows = self.backend.xp.nonzero(~is_old)[0]
+                extra = {name: array[rows] for name, array in extra.items()}
+                request = request._replace(edges=take_rows(parts, rows), names=("source", "destination", None))
+        try:
+            columns, naming = self.ids.plan_edges(*request, self.number_of_vertices())
+        except InputError:
+            if late:  # say which row of the whole batch it is
+                self.ids.plan_edges(*given, self.number_of_vertices())
+            raise
+        columns = self.fill_weights("update", columns, default_weight)
+        if on_duplicate != "replace" and self._may_overflow(columns):
+            self._check_sums("update", columns, on_duplicate)
+        return (columns, extra), naming, late
+
+    # ------------------------------------------------------------------ the transaction
 
     def exchange_numbers(
         self,
@@ -118,7 +239,8 @@ class Exchanges(Updates):
         arriving: EdgeColumns,
         naming: IdPlan,
         on_duplicate: OnDuplicate = "replace",
-        follow: Callable[[IdPlan], Callable[[], None]] | None = None,
+        follow: Follow | None = None,
+        expired: EdgeColumns | None = None,
     ) -> UpdateReport:
         """Delete edges, then insert others, as one version. Ids and weights are validated already.
 
@@ -132,45 +254,80 @@ class Exchanges(Updates):
         naming : IdPlan
             What the arriving edges do to the ids.
         follow : callable, optional
-            Plans what else the update does, and returns its commit. It is called before the insertion, and may raise.
+            It is called before the insertion, and may raise.
+        expired : EdgeColumns, optional
+            Other edges to delete first, all of which are there, each once.
         """
         with MemoryChecked(caller):
-            gone = self._batch(leaving, "replace")
+            gone = wanted = self._batch(leaving, "replace")
+            num_expired = 0 if expired is None else len(expired.src)
+            num_wanted = wanted.num_edges(self._directed) if num_expired else None
+            if expired is not None and num_expired:
+                gone = self._batch(_joined(self.backend, expired, leaving), "replace")
             batch = self._batch(arriving, on_duplicate)
-            together = self._plan_together(gone, batch, naming, on_duplicate)
-            with Uninterrupted():
-                before: Change | None = None
-                deletion = None if together is None else together[0]
-                if together is None and gone.num_rows:
-                    deletion, before = self._commit_deletion(gone)
-                num_gone = gone.num_edges(self._directed)
-                deleted = 0 if deletion is None else self._found_edges(deletion.out)
-                try:
-                    if naming.arrange is not None:
-                        batch = naming.arrange(batch)
-                    finish = None if follow is None else follow(naming)
-                    if together is None:
-                        plans, batch = self._planned_insertion(batch, naming.num_vertices, on_duplicate)
-                    else:
-                        plans = together[1]
-                except BaseException:
-                    if together is None and deletion is not None:
-                        self._take_back(gone, before, deleted, deletion.change)
-                    raise
-                if together is not None:
-                    self._write(together[0])
-                if self._logs and deletion is not None:
-                    self._record(deletion.change)
-                self._num_edges -= deleted
-                report = self._finish_insertion(plans, batch, arriving, naming)
-                if finish is not None:
-                    finish()
+            if batch.num_rows or naming.num_vertices > self.number_of_vertices():
+                report, num_gone = self._exchange(gone, batch, len(arriving.src), naming, on_duplicate, follow)
+            else:
+                report, num_gone = self._delete_alone(gone, naming, follow)
+        deleted, num_wanted = report.deleted - num_expired, num_gone if num_wanted is None else num_wanted
         return report._replace(
             deleted=deleted,
-            absent=num_gone - deleted,
-            duplicates=report.duplicates + len(leaving.src) - num_gone,
-            grown=report.grown or (deletion is not None and deletion.out.grown),
+            absent=num_wanted - deleted,
+            duplicates=report.duplicates + len(leaving.src) - num_wanted,
+            expired=num_expired,
         )
+
+    def _delete_alone(self, gone: Batch, naming: IdPlan, follow: Follow | None) -> tuple[UpdateReport, int]:
+        """Do what :meth:`_exchange` does where nothing is inserted."""
+        with Uninterrupted():
+            finish = None if follow is None else follow(naming)
+            plans, gone = self._planned(Deletion(), gone)
+            num_gone = gone.num_edges(self._directed)
+            report = self._finish_deletion(plans, num_gone, 0, naming.commit)
+            if finish is not None:
+                finish()
+        return report, num_gone
+
+    def _exchange(
+        self,
+        gone: Batch,
+        batch: Batch,
+        num_rows: int,
+        naming: IdPlan,
+        on_duplicate: OnDuplicate,
+        follow: Follow | None,
+    ) -> tuple[UpdateReport, int]:
+        """Delete one batch and insert another, of ``num_rows`` rows; also return how many edges the first one has."""
+        together = self._plan_together(gone, batch, naming, on_duplicate)
+        with Uninterrupted():
+            before: Change | None = None
+            deletion = None if together is None else together[0]
+            if together is None and gone.num_rows:
+                deletion, before = self._commit_deletion(gone)
+            num_gone = gone.num_edges(self._directed)
+            deleted = 0 if deletion is None else self._found_edges(deletion.out)
+            try:
+                if naming.arrange is not None:
+                    batch = naming.arrange(batch)
+                finish = None if follow is None else follow(naming)
+                if together is None:
+                    plans, batch = self._planned(Insertion(naming.num_vertices, on_duplicate), batch)
+                else:
+                    plans = together[1]
+            except BaseException:
+                if together is None and deletion is not None:
+                    self._take_back(gone, before, deleted, deletion.change)
+                raise
+            if together is not None:
+                self._write(together[0])
+            if self._logs and deletion is not None:
+                self._record(deletion.change)
+            self._num_edges -= deleted
+            report = self._finish_insertion(plans, batch, num_rows, naming)
+            if finish is not None:
+                finish()
+        grown = report.grown or (deletion is not None and deletion.out.grown)
+        return report._replace(deleted=deleted, grown=grown), num_gone
 
     def _plan_together(
         self, gone: Batch, batch: Batch, naming: IdPlan, on_duplicate: OnDuplicate
@@ -195,9 +352,8 @@ class Exchanges(Updates):
         first, second = (None, None) if into is None else into
         return Plans(out[0], first, changes[0]), Plans(out[1], second, changes[1])
 
-    def _planned_insertion(self, batch: Batch, num_vertices: int, on_duplicate: OnDuplicate) -> tuple[Plans, Batch]:
-        """Attempt or plan an insertion; nothing fails after that."""
-        operation = Insertion(num_vertices, on_duplicate)
+    def _planned(self, operation: Operation, batch: Batch) -> tuple[Plans, Batch]:
+        """Attempt or plan an update; nothing fails after that."""
         speculates = self._supports_speculation
         outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):

@@ -9,16 +9,31 @@ from typing import TYPE_CHECKING, Any
 
 from dynstore.arguments import check_dtype
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_parameters
+from dynstore.graph.records import TIME
 
 if TYPE_CHECKING:
     import numpy as np
 
     from dynstore.stores.base import Store
 
-__all__ = ["check_edge_columns", "refuse_unknown"]
+__all__ = ["check_edge_columns", "check_timestamps", "extra_names", "options_of", "refuse_unknown"]
 
 DTYPES = (*(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
+TIME_DTYPES = ("int32", "int64")
 RESERVED = ("source", "destination", "weight")
+
+
+def check_timestamps(caller: str, dtype: Any, store: str, columns: Any) -> dict[str, np.dtype]:
+    """Return the dtype of the column of times by its name, nothing for None; refuse what is none."""
+    if dtype is None:
+        return {}
+    if store != "gpma+":
+        raise InputError(f"{caller}: timestamps needs store='gpma+'; got store={store!r}")
+    if isinstance(columns, Mapping) and TIME in columns:
+        raise InputError(
+            f"{caller}: edge_columns has the name {TIME!r}, which timestamps={dtype!r} uses; wanted another"
+        )
+    return {TIME: check_dtype(caller, "timestamps", dtype, TIME_DTYPES)}
 
 
 def check_edge_columns(caller: str, columns: Any, store: str) -> dict[str, np.dtype]:
@@ -39,6 +54,33 @@ def check_edge_columns(caller: str, columns: Any, store: str) -> dict[str, np.dt
     if columns and store != "gpma+":
         raise InputError(f"{caller}: edge_columns needs store='gpma+'; got store={store!r}")
     return {name: check_dtype(caller, f"edge_columns[{name!r}]", dtype, DTYPES) for name, dtype in columns.items()}
+
+
+def options_of(origin: dict[str, Any], names: list[Any]) -> dict[str, Any]:
+    """Return the options of the graph that has made a table, for what there is of it.
+
+    Parts of a table keep the mark of the whole; the columns that were dropped are not wanted.
+
+    Parameters
+    ----------
+    origin : dict
+        The options in the mark.
+    names : list
+        The columns that are there.
+    """
+    options = dict(origin)
+    if options.get("edge_columns"):
+        options["edge_columns"] = {name: dtype for name, dtype in origin["edge_columns"].items() if name in names}
+    if options.get("timestamps") and TIME not in names:
+        del options["timestamps"]
+    return options
+
+
+def extra_names(options: dict[str, Any], time: Any) -> list[str]:
+    """Return the columns with which rows and tuples of edges end; ``time``: as :meth:`DynamicGraph.insert_edges`."""
+    columns = options.get("edge_columns")
+    names = list(columns) if isinstance(columns, Mapping) else []
+    return [*names, TIME] if options.get("timestamps") and (time is None or isinstance(time, str)) else names
 
 
 def refuse_unknown(graph: Any, store: type[Store], given: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.errors import StaleSnapshotError
+from dynstore.graph.records import TIME
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.snapshot import GapCSR
 
@@ -170,6 +171,11 @@ class Queries:
     def edge_dtypes(self) -> dict[str, np.dtype]:
         """The extra columns of edges and their dtypes, in order; see :class:`DynamicGraph`."""
         return {} if self._records is None else self._records.extra_dtypes
+
+    @property
+    def timestamps(self) -> np.dtype | None:
+        """The dtype of the column ``time``, the last time of each edge; None for a graph that keeps no times."""
+        return self._records.columns[TIME].dtype if self._records is not None and self._records.timed else None
 
     def edge_table(self) -> Frame:
         """Return the edges as a frame: the :meth:`edge_columns`.

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.bits import list_bits
 from dynstore.errors import InputError
 from dynstore.graph.orientations import Orientations
-from dynstore.graph.records import WEIGHT
+from dynstore.graph.records import TIME, WEIGHT
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.extra_columns import take_extra_columns
 
@@ -22,11 +23,19 @@ __all__ = ["Recording"]
 class Recording(Orientations):
     """The part of :class:`dynstore.DynamicGraph` that keeps extra columns of edges."""
 
-    def take_extra_columns(self, caller: str, edges: Any, names: Names) -> tuple[Any, dict[str, Array] | None]:
-        """Return edges without their extra columns, and these; None for a graph that has none."""
-        if self._records is None:
+    def take_extra_columns(
+        self, caller: str, edges: Any, names: Names, time: Any = None
+    ) -> tuple[Any, dict[str, Array] | None]:
+        """Return edges without their extra columns, and these; None for a graph that has none.
+
+        ``time``: the column of times, or its name, where the graph keeps times.
+        """
+        if time is not None and self.timestamps is None:
+            raise InputError(f"{caller}: time was given, but the graph keeps no times; make it with timestamps='int64'")
+        records = self._records
+        if records is None:
             return edges, None
-        return take_extra_columns(caller, self.backend, edges, names, self._records.extra_dtypes)
+        return take_extra_columns(caller, self.backend, edges, names, records.extra_dtypes, records.timed, time)
 
     def record(
         self,
@@ -60,16 +69,70 @@ class Recording(Orientations):
         if weights is not None:
             weights = weights if on_duplicate == "replace" else self._sum_weights(columns, weights, leaving)
             values = {WEIGHT: weights, **extra}
+        if self._records.timed:
+            values = {**values, TIME: self._last_times(columns, extra[TIME], leaving)}
         stores = [self._out] if self._in is None else [self._out, self._in]
         numbers = self._records.append(values, stores)
         return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
 
+    def _expired(self, bound: int) -> EdgeColumns:
+        """Return the edges whose last time is below a bound, as numbers in ascending order, undirected ones once."""
+        records, slots = self._records, self._out.slots
+        assert records is not None
+        kernels = self.backend.kernels("dynstore.stores.table", "recorded")
+        lowest, times = np.iinfo(np.int64).min, records.columns[TIME]
+        marks = kernels.mark_between(self.backend, slots.valid, slots.weights, times, int(lowest), bound)
+        places = list_bits(self.backend, marks)
+        src, dst = slots.src[places], slots.dst[places]
+        if not self._directed:
+            once = src <= dst
+            src, dst = src[once], dst[once]
+        return EdgeColumns(src, dst, None, -1)
+
     def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:
         """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
         assert self._records is not None
-        backend, xp, count = self.backend, self.backend.xp, len(columns.src)
-        if not count:
+        if not len(columns.src):
             return weights
+        mine, there, stored = self._found(columns, leaving)
+        with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
+            sums = self.backend.xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
+            return sums + self.backend.xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))
+
+    def _last_times(self, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> Array:
+        """Return for each row a time: the last row of an edge gets the greatest, that of the stored edge included."""
+        assert self._records is not None
+        xp, newest = self.backend.xp, self._records.newest
+        if not len(times):
+            return times
+        ascends = not bool((times[1:] < times[:-1]).any())
+        if ascends and (newest is None or newest <= int(times[0])):  # as in a stream: the last row has the greatest
+            return times
+        mine, there, stored = self._found(columns, leaving)
+        if not ascends:
+            order = xp.lexsort(xp.stack((times, mine)))
+            ends = self.backend.empty(len(order), np.bool_)
+            ends[-1:] = True
+            ends[:-1] = mine[order][1:] != mine[order][:-1]
+            greatest = self.backend.zeros(int(mine.max()) + 1, times.dtype)
+            greatest[mine[order][ends]] = times[order][ends]
+            times = greatest[mine]
+        before = self._records.columns[TIME][xp.clip(stored, 0, self._records.size - 1)]
+        return xp.where(there, xp.maximum(times, before), times)
+
+    def _found(self, columns: EdgeColumns, leaving: EdgeColumns | None) -> tuple[Array, Array, Array]:
+        """Find the edges of some rows.
+
+        Returns
+        -------
+        mine : array, shape (B,), int64
+            A number for each row: rows of one edge have the same.
+        there : array, shape (B,), bool
+            Whether the edge is in the graph, and not among the ``leaving``.
+        stored : array, shape (B,)
+            The number of its record; any for absent edges.
+        """
+        backend, xp, count = self.backend, self.backend.xp, len(columns.src)
         src, dst = columns.src, columns.dst
         if leaving is not None:
             src, dst = (xp.concatenate(pair) for pair in ((src, leaving.src), (dst, leaving.dst)))
@@ -87,6 +150,4 @@ class Recording(Orientations):
             gone = backend.zeros(len(order), np.bool_)
             gone[edges[count:]] = True
             there &= ~gone[mine]
-        with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
-            sums = xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
-            return sums + xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))
+        return mine, there, stored

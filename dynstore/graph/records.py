@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from dynstore.stores.base import Store
     from dynstore.typing import Array
 
-__all__ = ["WEIGHT", "EdgeRecords"]
+__all__ = ["TIME", "WEIGHT", "EdgeRecords"]
 
-WEIGHT = "weight"
+WEIGHT, TIME = "weight", "time"
 MIN_RECORDS = 64
 # The records of a table that has grown or shrunk, for each one that is in use.
 ROOM = 1.5
@@ -51,16 +51,28 @@ class EdgeRecords:
         Of the records' numbers: int32 or int64.
     capacity : int
         Records to reserve.
+    timed : bool
+        Whether the column "time" has the last time of each edge.
 
     Attributes
     ----------
     columns : dict of arrays, shape (R,)
+    timed : bool
+    newest : int or None
+        No time in the table is greater; None if there never was one.
     """
 
     def __init__(
-        self, backend: Backend, dtypes: Mapping[str, np.dtype], number_dtype: np.dtype, capacity: int = 0
+        self,
+        backend: Backend,
+        dtypes: Mapping[str, np.dtype],
+        number_dtype: np.dtype,
+        capacity: int = 0,
+        timed: bool = False,
     ) -> None:
         size = max(MIN_RECORDS, capacity)
+        self.timed = timed
+        self.newest: int | None = None
         self.columns: dict[str, Array] = {name: backend.zeros(size, dtype) for name, dtype in dtypes.items()}
         self._backend = backend
         self._fresh: Array = backend.xp.arange(size, dtype=number_dtype)  # ascending
@@ -122,6 +134,9 @@ class EdgeRecords:
         if self._taken + count > self._fresh.shape[0]:
             self._make_room(count, stores)
         numbers: Array = self._fresh[self._taken : self._taken + count]
+        if self.timed and count:
+            highest = int(values[TIME].max())
+            self.newest = highest if self.newest is None else max(self.newest, highest)
         for name, column in self.columns.items():
             column[numbers] = values[name]
         self._taken += count
@@ -135,9 +150,8 @@ class EdgeRecords:
 
     def without_records(self) -> EdgeRecords:
         """Return an empty table of the same columns."""
-        return EdgeRecords(
-            self._backend, {name: column.dtype for name, column in self.columns.items()}, self.number_dtype
-        )
+        dtypes = {name: column.dtype for name, column in self.columns.items()}
+        return EdgeRecords(self._backend, dtypes, self.number_dtype, timed=self.timed)
 
     def _make_room(self, count: int, stores: Sequence[Store]) -> None:
         """Find the records that no edge has; grow or shrink, so that ``count`` records are fresh."""

@@ -2,7 +2,8 @@
 
 The manifest, ``manifest.json``, has these entries. Numbers in columns are little-endian, without a header.
 
-- ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges; ``written_by``: the version of dynstore.
+- ``kind``: "dynstore-graph"; ``format``: 1, or 2 with extra columns of edges, 3 with their times; ``written_by``: the
+  version of dynstore.
 - ``options``, ``num_vertices``, ``version``: see :class:`dynstore.graph.state.GraphState`.
 - ``parts``: a list; each part has the ``name`` of its column, its ``file``, ``dtype``, ``shape``, ``bytes`` and
   ``checksum``. A column of strings has two parts: ``id.text``, all of them in UTF-8, and ``id.ends``, where each ends.
@@ -27,6 +28,7 @@ import numpy as np
 from dynstore.arguments import check_flag
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
+from dynstore.graph.records import TIME
 from dynstore.graph.state import EXTRA, GraphState, States
 from dynstore.interrupts import MemoryChecked
 from dynstore.typing import Device, Frames
@@ -38,6 +40,7 @@ __all__ = ["FORMAT", "KIND", "MANIFEST", "Saving", "read_state", "write_state"]
 
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
+FORMAT_OF_TIMES = 3  # of graphs with times of edges
 TEXT, ENDS = ".text", ".ends"
 TOKEN_BYTES = 4  # of the token in the names of files, which differs from one saving to the next
 # The parts that a graph may have, and their dtypes.
@@ -198,9 +201,10 @@ def _write_part(folder: Path, token: str, place: int, name: str, array: np.ndarr
 def _write_manifest(folder: Path, state: GraphState, parts: list[dict[str, Any]]) -> None:
     from dynstore import __version__
 
+    newer = FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT
     manifest = {
         "kind": KIND,
-        "format": FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT,
+        "format": FORMAT_OF_TIMES if state.options.get("timestamps") else newer,
         "written_by": f"dynstore {__version__}",
         "options": state.options,
         "num_vertices": state.num_vertices,
@@ -278,10 +282,10 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise SavedGraphError(f"load: {str(file)!r} has no kind and format; wanted the manifest of a saved graph")
     if manifest["kind"] != KIND:
         raise SavedGraphError(f"load: {str(path)!r} has kind {manifest['kind']!r}; this dynstore reads {KIND!r}")
-    if manifest["format"] not in (FORMAT, FORMAT_OF_COLUMNS):
+    if not FORMAT <= manifest["format"] <= FORMAT_OF_TIMES:
         raise SavedGraphError(
             f"load: {str(path)!r} has format {manifest['format']}, written by {manifest.get('written_by')}; "
-            f"this dynstore reads formats {FORMAT} and {FORMAT_OF_COLUMNS}"
+            f"this dynstore reads formats {FORMAT} to {FORMAT_OF_TIMES}"
         )
     rest = {name: value for name, value in manifest.items() if name != "checksum"}
     if manifest.get("checksum") != _checksum(_dump(rest)) or _dump(manifest) != content:
@@ -323,7 +327,7 @@ def _check_columns(state: GraphState) -> None:
         raise ValueError(f"num_vertices is {num_vertices!r}, version {state.version!r}; wanted integers")
     src, dst = columns["source"], columns["destination"]
     wanted = {"source", "destination"} | ({"weight"} if options["weighted"] else set())
-    extra = options.get("edge_columns", {})
+    extra = {**options.get("edge_columns", {}), **({TIME: options["timestamps"]} if options.get("timestamps") else {})}
     wanted |= {EXTRA + name for name in extra}
     if options["renumber"] and num_vertices:
         wanted.add("id")

@@ -8,8 +8,10 @@ import numpy as np
 
 from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch
+from dynstore.errors import InputError
 from dynstore.graph.display import Display
 from dynstore.graph.exchanges import Exchanges
+from dynstore.graph.records import TIME
 from dynstore.graph.updates import Growth, Insertion
 from dynstore.interrupts import MemoryChecked
 from dynstore.snapshot import Lease
@@ -183,6 +185,7 @@ class States(Display, Exchanges):
             "renumber": self.ids.renumbered,
             "reuse_ids": self.ids.reuse_ids,
             "frames": self.frames,
+            **({"timestamps": dtypes.pop(TIME)} if self.timestamps is not None else {}),
             **({"edge_columns": dtypes} if dtypes else {}),
             **self._store_options,
         }
@@ -204,6 +207,39 @@ class States(Display, Exchanges):
         graph._num_edges = batch.num_edges(graph._directed)
         graph._lease = Lease(state.version)
         return graph
+
+    def _remade(self, given: dict[str, Any], default_weight: float | None) -> Self:
+        """Return an equal graph made with other options."""
+        own = {**self._options(), "device": self.device}
+        if {**own, **given} == own:
+            return self.copy()
+        make: Any = type(self)
+        graph: Any = make(**{**own, **given})
+        columns = self.edge_columns()
+        kept = [
+            "source",
+            "destination",
+            *(["weight"] if graph._weighted and self._weighted else []),
+            *graph.edge_dtypes,
+        ]
+        missing = [name for name in kept if name not in columns]
+        if missing:
+            has = ", ".join(self.edge_dtypes) or "none"
+            raise InputError(
+                f"from_edges: the graph has no edge columns {', '.join(missing)}; it has {has}. "
+                "Insert its edges with these columns into a new graph instead"
+            )
+        columns = {name: columns[name] for name in kept}
+        host = graph.backend.name != self.backend.name
+        arrays = [self._on_host(array) if host else array for array in columns.values()]
+        graph.insert_edges(tuple(arrays), default_weight=default_weight)
+        ids = self.vertex_ids()
+        graph.insert_vertices(self._on_host(ids) if host else ids)
+        remade: Self = graph
+        return remade
+
+    def _on_host(self, array: Any) -> np.ndarray:
+        return array if isinstance(array, np.ndarray) else self.backend.to_host(array)
 
     def _recorded(self, columns: dict[str, Array]) -> Array:
         """Return the records' numbers of a state's edges; both directions of an undirected edge have the same."""

@@ -136,11 +136,13 @@ class Updates(Recording, Tracked):
 
     # ------------------------------------------------------------------ the two transactions
 
-    def _insert(self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None) -> UpdateReport:
+    def _insert(
+        self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None, time: Any = None
+    ) -> UpdateReport:
         with MemoryChecked(request.caller):
             extra: dict[str, Array] | None = None
-            if self._records is not None:
-                edges, extra = self.take_extra_columns(*request[:3])
+            if self._records is not None or time is not None:
+                edges, extra = self.take_extra_columns(*request[:3], time)
                 request = request._replace(edges=edges)
             request = self.with_weights(self._opened(request))
             before, speculates = self._out.num_vertices, self._supports_speculation
@@ -170,7 +172,7 @@ class Updates(Recording, Tracked):
                 if isinstance(outcome, Refused):
                     batch = outcome.batch if naming.arrange is None else naming.arrange(outcome.batch)
                     outcome = self._plan(operation, batch)
-                return self._finish_insertion(outcome, batch, columns, naming)
+                return self._finish_insertion(outcome, batch, len(columns.src), naming)
 
     def _delete(self, request: Request) -> UpdateReport:
         with MemoryChecked(request.caller):
@@ -337,14 +339,14 @@ class Updates(Recording, Tracked):
         change = None if out.appended else self._read_change(batch, operation.inserting, out.located)
         return Plans(out, into, change)
 
-    def _finish_insertion(self, plans: Plans, batch: Batch, columns: EdgeColumns, naming: IdPlan) -> UpdateReport:
+    def _finish_insertion(self, plans: Plans, batch: Batch, num_rows: int, naming: IdPlan) -> UpdateReport:
         out, num_edges = plans.out, batch.num_edges(self._directed)
         replaced, kept, deleted = self._found_edges(out), num_edges, 0
         if out.appended:
             kept, deleted = (part.num_edges(self._directed) for part in out.appended)
         self._commit(plans, naming.commit)
         self._num_edges += kept - replaced - deleted
-        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, len(columns.src) - num_edges
+        inserted, absent, duplicates = kept - replaced, num_edges - kept - deleted, num_rows - num_edges
         return UpdateReport(inserted, replaced, deleted, absent, duplicates, out.grown, out.path)
 
     def _finish_deletion(

@@ -9,6 +9,7 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.input.columns import read_numbers
 from dynstore.input.forms import column_names, is_frame, open_edges, without_gaps
+from dynstore.input.times import read_times
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +21,13 @@ __all__ = ["take_extra_columns"]
 
 
 def take_extra_columns(
-    caller: str, backend: Backend, edges: Any, names: tuple[str, str, str | None], dtypes: Mapping[str, np.dtype]
+    caller: str,
+    backend: Backend,
+    edges: Any,
+    names: tuple[str, str, str | None],
+    dtypes: Mapping[str, np.dtype],
+    timed: bool = False,
+    time: Any = None,
 ) -> tuple[Any, dict[str, Array]]:
     """Return edges without their extra columns, and these columns as arrays of their dtypes on the device.
 
@@ -34,51 +41,95 @@ def take_extra_columns(
         The frame's other columns: source, destination, and weight or None.
     dtypes : mapping
         Name -> dtype, in order.
+    timed : bool
+        Whether the last of them are times, which may be date-times.
+    time : str or array, optional
+        The frame's column of times, or the times; by default it has the name in ``dtypes``.
 
     Raises
     ------
     InputError
         If a column is missing or does not fit its dtype.
     """
-    edges = open_edges(caller, edges, len(dtypes))
+    labels, given_times = {name: name for name in dtypes}, None
+    if timed and isinstance(time, str):
+        labels[list(dtypes)[-1]] = time
+    elif timed and time is not None:
+        labels.popitem()
+        given_times = time
+    edges = open_edges(caller, edges, list(labels.values()))
     if isinstance(edges, tuple):
-        edges, given = _split_tuple(caller, edges, list(dtypes))
+        if isinstance(time, str) and len(edges[0]):
+            raise InputError(
+                f"{caller}: time={time!r} names a column, but edges is a tuple; end it with the times, or pass "
+                "time=<array>"
+            )
+        edges, given = _split_tuple(caller, edges, list(labels.values()), timed)
     elif is_frame(edges):
-        _check_labels(caller, column_names(edges), list(dtypes))
-        edges = without_gaps(edges, [*(name for name in names if name is not None), *dtypes])
-        given = tuple(edges[name] for name in dtypes)
+        _check_labels(caller, column_names(edges), list(labels.values()), timed)
+        edges = without_gaps(edges, [*(name for name in names if name is not None), *labels.values()])
+        given = tuple(edges[label] for label in labels.values())
     else:
         return edges, {}  # it is refused when it is read
-    columns = zip(dtypes.items(), given, strict=True)
-    return edges, {name: _read(caller, backend, name, column, dtype) for (name, dtype), column in columns}
+    if given_times is not None:
+        labels[list(dtypes)[-1]], given = "time", (*given, given_times)
+    columns: dict[str, Array] = {}
+    for (name, dtype), label, column in zip(dtypes.items(), labels.values(), given, strict=True):
+        read = _read_times if timed and len(columns) == len(dtypes) - 1 else _read
+        columns[name] = read(caller, backend, label, column, dtype)
+    return edges, columns
 
 
-def _split_tuple(caller: str, edges: tuple[Any, ...], names: list[str]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _split_tuple(
+    caller: str, edges: tuple[Any, ...], names: list[str], timed: bool
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     others = len(edges) - len(names)
     if others in (2, 3):
         return edges[:others], edges[others:]
     if len(edges) in (2, 3) and not len(edges[0]):
         return edges, ([],) * len(names)
+    wanted = ", ".join(["(src, dst[, weights]", *names])
     raise InputError(
-        f"{caller}: edges have {len(edges)} columns; wanted (src, dst[, weights], {', '.join(names)}), as the graph "
-        f"has the edge column{_listed(names)}"
+        f"{caller}: edges have {len(edges)} columns; wanted {wanted}), as the graph {_reason(names, timed)}"
     )
 
 
-def _check_labels(caller: str, labels: list[Any], names: list[str]) -> None:
+def _check_labels(caller: str, labels: list[Any], names: list[str], timed: bool) -> None:
     missing = [name for name in names if name not in labels]
     if missing:
+        hint = '. Name the column of times: time="..."' if timed and names[-1] in missing else ""
         raise InputError(
             f"{caller}: columns not found: {', '.join(missing)}; the frame has "
-            f"{', '.join(map(str, labels)) or 'none'}, and the graph has the edge column{_listed(names)}"
+            f"{', '.join(map(str, labels)) or 'none'}, and the graph {_reason(names, timed)}{hint}"
         )
     for name in names:
         if labels.count(name) > 1:
             raise InputError(f"{caller}: the frame has {labels.count(name)} columns `{name}`; wanted one")
 
 
+def _reason(names: list[str], timed: bool) -> str:
+    """Return why a graph wants columns; the last one is that of times if it is ``timed``."""
+    others = names[:-1] if timed else names
+    has = f"has the edge column{_listed(others)}" if others else ""
+    return " and ".join(part for part in (has, "keeps times" if timed else "") if part)
+
+
 def _listed(names: list[str]) -> str:
     return f"{'s' * (len(names) > 1)} {', '.join(map(repr, names))}"
+
+
+def _read_times(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:
+    """Read a column of times: integers, or date-times, which are nanoseconds."""
+    times, dated = read_times(caller, backend, name, column)
+    if not times.shape[0]:
+        return backend.empty(0, dtype)
+    if times.dtype.kind == "f":
+        raise InputTypeError(f"{caller}: `{name}` is float64; wanted integers or date-times")
+    if dated and dtype.itemsize < times.dtype.itemsize:
+        raise LimitError(
+            f'{caller}: `{name}` has date-times, which are int64 nanoseconds; the graph has timestamps="{dtype}"'
+        )
+    return _read(caller, backend, name, times, dtype)
 
 
 def _read(caller: str, backend: Backend, name: str, column: Any, dtype: np.dtype) -> Array:

@@ -14,6 +14,8 @@ import numpy as np
 from dynstore.errors import InputError, InputTypeError, MissingDependencyError, type_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dynstore.backend import Backend
 
 __all__ = [
@@ -44,10 +46,10 @@ FORMS = (
 )
 
 
-def open_edges(caller: str, edges: Any, num_extra: int = 0) -> Any:
+def open_edges(caller: str, edges: Any, extra: Sequence[str] = ()) -> Any:
     """Return edges as a frame or a tuple of columns, which may be read twice.
 
-    A list or tuple of pairs or triples, each with ``num_extra`` more items, becomes a tuple of columns. An Arrow
+    A list or tuple of pairs or triples, each with the ``extra`` items behind, becomes a tuple of columns. An Arrow
     stream, which may be readable only once, becomes a pyarrow table. All else is returned as it is, even if it is no
     edges; :func:`split_columns` refuses it.
 
@@ -60,7 +62,7 @@ def open_edges(caller: str, edges: Any, num_extra: int = 0) -> Any:
     if kind is tuple and edges and type(edges[0]) is not tuple:
         return edges
     if isinstance(edges, list | tuple):
-        return _open_rows(caller, edges, num_extra)
+        return _open_rows(caller, edges, extra)
     if not hasattr(edges, "__arrow_c_stream__") or is_frame(edges):
         return edges
     try:
@@ -76,7 +78,7 @@ def open_edges(caller: str, edges: Any, num_extra: int = 0) -> Any:
     return reader.read_all()
 
 
-def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], num_extra: int) -> Any:
+def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], extra: Sequence[str]) -> Any:
     """Return pairs or triples, perhaps longer ones, as columns; return a tuple of columns as it is."""
     if not rows:
         return ([], []) if isinstance(rows, list) else rows
@@ -86,11 +88,11 @@ def _open_rows(caller: str, rows: list[Any] | tuple[Any, ...], num_extra: int) -
                 f"{caller}: edges is a list of lists; write [(0, 1), (2, 3)] for pairs, ([0, 2], [1, 3]) for columns"
             )
         return rows
-    width = len(rows[0])
+    width, num_extra = len(rows[0]), len(extra)
     for place, row in enumerate(rows):
         if not isinstance(row, tuple) or len(row) != width or width - num_extra not in (2, 3):
             got = f"{len(row)} items" if isinstance(row, tuple) else f"a {type_name(row)}"
-            more = f", each with {num_extra} more for the edge columns" if num_extra else ""
+            more = f", each with {num_extra} more for the edge columns: {', '.join(extra)}" if num_extra else ""
             raise InputTypeError(
                 f"{caller}: edges has {got} at row {place}; wanted all pairs (src, dst) or all triples "
                 f"(src, dst, weight){more}. Columns are arrays or lists: ([0, 2], [1, 3])"

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, LimitError
 from dynstore.input.columns import read_numbers
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["SPANS", "read_span", "read_times"]
+__all__ = ["SPANS", "read_span", "read_time", "read_times"]
 
 SPANS = "a length of time, such as '30min', '1h' or '7D'"
 # What pandas would read as nanoseconds.
@@ -49,6 +49,28 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):
         raise InputError(f"{caller}: `{name}` has a null at row {int(backend.xp.isnan(times).argmax())}; wanted none")
     return times.astype(np.float64 if times.dtype.kind == "f" else np.int64), False
+
+
+def read_time(caller: str, name: str, value: Any) -> int:
+    """Read one time: an integer, or a date-time, which becomes nanoseconds since 1970 (UTC).
+
+    Raises
+    ------
+    InputError
+        For all else.
+    """
+    if isinstance(value, datetime.date | np.datetime64):
+        import pandas
+
+        moment = pandas.Timestamp(value)
+        if moment is pandas.NaT:
+            raise InputError(f"{caller}: {name} is {value!r}; wanted a time")
+        return int(moment.as_unit("ns").value)
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer or a date-time, such as a datetime")
+    if not -(2**63) <= int(value) < 2**63:
+        raise LimitError(f"{caller}: {name} is {value}; times go from {-(2**63)} to {2**63 - 1}")
+    return int(value)
 
 
 def _read_dates(caller: str, name: str, column: Any) -> np.ndarray | None:

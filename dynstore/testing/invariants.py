@@ -194,7 +194,7 @@ def check_report(edges_before: int, report: UpdateReport, edges_after: int) -> N
     edges_after : int
         The number of edges after it.
     """
-    explained = edges_before + report.inserted - report.deleted
+    explained = edges_before + report.inserted - report.deleted - report.expired
     assert edges_after == explained, f"{edges_before} edges and {report} make {explained}; there are {edges_after}"
 
 
