@@ -44,6 +44,7 @@ LAYERS = [
     ("graph.orientations",),
     ("graph.display", "graph.recording", "graph.tracked"),
     ("graph.updates",),
+    ("graph.expiry",),
     ("graph.exchanges",),
     ("graph.state",),
     ("graph.saving",),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dynstore.arguments import check_number
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, unknown_name
 from dynstore.graph.delta import Change, Unread, read_change
+from dynstore.graph.expiry import Expiry, Follow
 from dynstore.graph.records import TIME
-from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request, Updates
+from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import check_names, split_columns, take_rows
-from dynstore.input.times import read_time
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
 
 ON_DUPLICATE = ("replace", "add", "append")
-# Plans what else an update does, and returns its commit.
-Follow: TypeAlias = "Callable[[IdPlan], Callable[[], None]]"
 
 
 def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeColumns:
@@ -52,7 +50,7 @@ class Window(Protocol):
     def plan_clear(self) -> Callable[[], None]: ...
 
 
-class Exchanges(Updates):
+class Exchanges(Expiry):
     """The part of :class:`dynstore.DynamicGraph` that deletes and inserts at once."""
 
     _window: ref[Window] | None
@@ -127,7 +125,8 @@ class Exchanges(Updates):
             if extra is not None:
                 gone = leaving if expired is None else _joined(self.backend, expired, leaving)
                 columns, on_duplicate = self.record("update", columns, extra, on_duplicate, gone), "replace"
-        report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, expired=expired)
+        follow = None if bound is None else self._raising(bound)
+        report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, follow, expired)
         return report._replace(late=late) if late else report
 
     def expire(self, before: Any) -> UpdateReport:
@@ -162,16 +161,14 @@ class Exchanges(Updates):
         0       0            1    12
         """
         with MemoryChecked("expire"):
-            expired = self._expired(self._read_bound("expire", "before", before))
-            nothing = self._nothing()
-            return self.exchange_numbers("expire", nothing, nothing, IdPlan(self.number_of_vertices()), expired=expired)
+            bound, nothing = self._read_bound("expire", "before", before), self._nothing()
+            report = self._try_expire(bound)
+            if report is not None:
+                return report
+            naming, follow = IdPlan(self.number_of_vertices()), self._raising(bound)
+            return self.exchange_numbers("expire", nothing, nothing, naming, "replace", follow, self._expired(bound))
 
     # ------------------------------------------------------------------ what an update reads
-
-    def _read_bound(self, caller: str, name: str, value: Any) -> int:
-        if self.timestamps is None:
-            raise InputError(f"{caller}: the graph keeps no times; make it with timestamps='int64'")
-        return read_time(caller, name, value)
 
     def _nothing(self) -> EdgeColumns:
         """Return no edges, as numbers."""

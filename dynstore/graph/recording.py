@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.bits import list_bits
 from dynstore.errors import InputError
 from dynstore.graph.orientations import Orientations
 from dynstore.graph.records import TIME, WEIGHT
@@ -74,20 +73,6 @@ class Recording(Orientations):
         stores = [self._out] if self._in is None else [self._out, self._in]
         numbers = self._records.append(values, stores)
         return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
-
-    def _expired(self, bound: int) -> EdgeColumns:
-        """Return the edges whose last time is below a bound, as numbers in ascending order, undirected ones once."""
-        records, slots = self._records, self._out.slots
-        assert records is not None
-        kernels = self.backend.kernels("dynstore.stores.table", "recorded")
-        lowest, times = np.iinfo(np.int64).min, records.columns[TIME]
-        marks = kernels.mark_between(self.backend, slots.valid, slots.weights, times, int(lowest), bound)
-        places = list_bits(self.backend, marks)
-        src, dst = slots.src[places], slots.dst[places]
-        if not self._directed:
-            once = src <= dst
-            src, dst = src[once], dst[once]
-        return EdgeColumns(src, dst, None, -1)
 
     def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:
         """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""

@@ -13,16 +13,17 @@ few, the table grows. At least a third of it is fresh then, so a pass costs a co
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dynstore.bits import unpack_bits
 from dynstore.errors import LimitError
 from dynstore.interrupts import Uninterrupted
+from dynstore.stores.pma.aged import MOST_STRETCHES, Aged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Self
 
     from dynstore.backend import Backend
@@ -33,6 +34,7 @@ __all__ = ["TIME", "WEIGHT", "EdgeRecords"]
 
 WEIGHT, TIME = "weight", "time"
 MIN_RECORDS = 64
+LEAST_SHIFT = 6
 # The records of a table that has grown or shrunk, for each one that is in use.
 ROOM = 1.5
 # A table of more than so many records for each one in use shrinks.
@@ -73,10 +75,29 @@ class EdgeRecords:
         size = max(MIN_RECORDS, capacity)
         self.timed = timed
         self.newest: int | None = None
+        # Of each stretch of 2**shift records, a time that no record of an edge in it is below.
+        self._lows: Array | None = None
+        self._shift = 0
         self.columns: dict[str, Array] = {name: backend.zeros(size, dtype) for name, dtype in dtypes.items()}
         self._backend = backend
         self._fresh: Array = backend.xp.arange(size, dtype=number_dtype)  # ascending
         self._taken = 0  # how many of the first of them are not fresh any more
+        if timed:
+            self._lows, self._shift = self._lowest(self.columns[TIME], 0)
+
+    @property
+    def aged(self) -> Aged:
+        """The times, for kernels."""
+        assert self._lows is not None
+        return Aged(self.columns[TIME], self._lows, self._shift)
+
+    def plan_raise(self, bound: int) -> Callable[[], None]:
+        """Plan for an update after which no edge has a time below a bound; return a commit."""
+        return self._backend.prepare(self._kernels.raise_stretches, self._backend, self.aged, bound)
+
+    @property
+    def _kernels(self) -> Any:
+        return self._backend.kernels("dynstore.stores.pma", "recorded")
 
     @property
     def size(self) -> int:
@@ -137,6 +158,7 @@ class EdgeRecords:
         if self.timed and count:
             highest = int(values[TIME].max())
             self.newest = highest if self.newest is None else max(self.newest, highest)
+            self._kernels.lower_stretches(self._backend, self.aged, numbers, values[TIME])
         for name, column in self.columns.items():
             column[numbers] = values[name]
         self._taken += count
@@ -146,6 +168,7 @@ class EdgeRecords:
         """Return an independent copy, with the same numbers."""
         twin = copy(self)
         twin.columns = {name: column.copy() for name, column in self.columns.items()}
+        twin._lows = None if self._lows is None else self._lows.copy()
         return twin  # the numbers of fresh records are replaced, never written
 
     def without_records(self) -> EdgeRecords:
@@ -169,8 +192,10 @@ class EdgeRecords:
             columns = {name: self._resized(column, size) for name, column in columns.items()}
             used = self._resized(used, size)
         fresh = xp.nonzero(~used)[0].astype(self.number_dtype)
+        lows = self._lowest(columns[TIME], used) if self.timed else (None, 0)
         with Uninterrupted():
             self.columns, self._fresh, self._taken = columns, fresh, 0
+            self._lows, self._shift = lows
 
     def _size_for(self, needed: int) -> int:
         most = int(np.iinfo(self.number_dtype).max)
@@ -188,10 +213,27 @@ class EdgeRecords:
         ranks = xp.cumsum(used, dtype=self.number_dtype) - 1
         moved = [ranks[xp.clip(_numbers_in(store), 0, self.size - 1)] for store in stores]
         fresh = xp.arange(in_use, size, dtype=self.number_dtype)
+        lows = self._lowest(columns[TIME], in_use) if self.timed else (None, 0)
         with Uninterrupted():
             for store, numbers in zip(stores, moved, strict=True):
                 _numbers_in(store)[:] = numbers
             self.columns, self._fresh, self._taken = columns, fresh, 0
+            self._lows, self._shift = lows
+
+    def _lowest(self, times: Array, used: Array | int) -> tuple[Array, int]:
+        """Return the lowest time of the records with edges in each stretch, and the stretches' ``shift``.
+
+        ``used``: which records have edges, bool, shape (R,); or how many of the first.
+        """
+        size = int(times.shape[0])
+        shift = max(LEAST_SHIFT, (size - 1).bit_length() - (MOST_STRETCHES.bit_length() - 1))
+        padded = self._backend.empty(-(-size >> shift) << shift, times.dtype)
+        padded.fill(np.iinfo(times.dtype).max)
+        if isinstance(used, int):
+            padded[:used] = times[:used]
+        else:
+            padded[:size] = self._backend.xp.where(used, times, padded[:size])
+        return padded.reshape(-1, 1 << shift).min(axis=1), shift
 
     def _resized(self, array: Array, size: int) -> Array:
         resized = self._backend.zeros(size, array.dtype)

@@ -220,6 +220,18 @@ class Store(ABC):
         """Delete the edges of a batch as :meth:`try_insert` inserts them."""
         return Refused(Reason.UNSUPPORTED, batch)
 
+    def try_delete_below(self, aged: Any, bound: int) -> Plan | None:
+        """Delete the edges whose times, :class:`~dynstore.stores.pma.aged.Aged`, are below a bound, in one step.
+
+        Only with :attr:`supports_speculation`. The weights are numbers of records.
+
+        Returns
+        -------
+        Plan or None
+            As :meth:`try_delete`; None, with nothing written, if the edges must be listed, and their deletion planned.
+        """
+        return None
+
     def plan_vertices(self, num_vertices: int) -> Plan:
         """Plan to have at least ``num_vertices`` rows."""
         slots = self.slots.with_vertices(self.backend, num_vertices)

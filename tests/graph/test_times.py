@@ -114,6 +114,7 @@ def test_updates_are_those_of_a_dict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(records, "MIN_RECORDS", 2)
+    monkeypatch.setattr(records, "LEAST_SHIFT", 2)
     G = DynamicGraph(
         directed,
         weighted,
@@ -126,7 +127,7 @@ def test_updates_are_those_of_a_dict(
     model = Model(directed, weighted)
     steps, most, size = (40, 30, 60) if backend_name == "cpu" else (7, 10, 16)
     drawing = Drawing(rng, weighted, ids, most)
-    log = G.follow()
+    log = G.follow() if weighted else None  # without one, edges on a GPU expire in one step
     for step in range(steps):
         if step == steps // 2 and directed:
             G.snapshot(transposed=True)  # in-edges from here on
@@ -149,13 +150,23 @@ def test_updates_are_those_of_a_dict(
         assert (G.number_of_edges(), G.version) == (len(model.edges), version + 1)
         assert set(G) == model.vertices or not G.is_renumbered()
         check_graph(G, transposed=directed and step >= steps // 2)
-        if step % 3 == 0:
+        check_bounds(G)
+        if step % 3 == 0 and log is not None:
             check_delta(G, log)
             log.restart()
     table = G.to_arrow()
     others = [G.copy(), pickle.loads(pickle.dumps(G)), DynamicGraph.from_edges(G)]
     for other in (*others, DynamicGraph.from_edges(table, device=backend_name)):
         assert (rows_of(other), other.timestamps) == (model.edges, np.dtype(dtype))
+
+
+def check_bounds(G: DynamicGraph) -> None:
+    """Check that no time of an edge is below the bound of its stretch, or above the newest."""
+    assert G._records is not None
+    times, lows, shift = G._records.aged
+    numbers = G._out.slots.weights[G.snapshot().mask()]
+    assert (lows[numbers >> shift] <= times[numbers]).all()
+    assert not len(numbers) or G._records.newest >= times[numbers].max()
 
 
 def check_delta(G: DynamicGraph, log: Any) -> None:
@@ -196,6 +207,47 @@ def test_a_pair_that_expires_is_deleted_and_comes_again(backend_name: str) -> No
     assert G.expire(-(2**63)).expired == 0
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["in-edges", "none"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_edges_expire_in_one_step_where_that_only_clears_bits(
+    directed: bool, kept: bool, backend_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(records, "LEAST_SHIFT", 2)
+    G = DynamicGraph(directed, device=backend_name, timestamps="int64")
+    src, dst = np.repeat(np.arange(12), 12), np.tile(np.arange(12), 12)
+    times = np.where(src == 3, 7, 50)  # the edges from 3 are whole leaves
+    times[(src + dst) % 5 == 0] = 2
+    G.insert_edges((src, dst, times))
+    if kept:
+        G.snapshot(transposed=True)
+    made, attempt = [], type(G._out).try_delete_below
+
+    def attempted(*arguments: Any) -> Any:
+        made.append(attempt(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(type(G._out), "try_delete_below", attempted)
+    left = rows_of(G)
+    for bound in (1, 3, 8, 100):
+        left = {edge: row for edge, row in left.items() if row[-1] >= bound}
+        before, version = G.number_of_edges(), G.version
+        assert G.expire(bound).expired == before - len(left)
+        assert (rows_of(G), G.version, G.number_of_edges()) == (left, version + 1, len(left))
+        check_graph(G, transposed=kept and directed)
+        check_bounds(G)
+    if backend_name != "cpu":
+        assert [plan is not None for plan in made][:2] == [True, True]
+        assert made[-1] is None
+        with_export = DynamicGraph(directed, device=backend_name, timestamps="int64")
+        with_export.insert_edges((src, dst, times))
+        shown = with_export.snapshot().export()
+        held = {name: np.array(array) for name, array in shown.items() if array is not None}
+        with_export.expire(3)
+        assert made[-1] is None
+        for name, array in held.items():
+            np.testing.assert_array_equal(shown[name], array)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_bounds_beyond_the_dtype(dtype: Any, backend_name: str) -> None:
     limits = np.iinfo(dtype)
@@ -204,6 +256,33 @@ def test_bounds_beyond_the_dtype(dtype: Any, backend_name: str) -> None:
     assert G.expire(limits.min).expired == 0
     assert G.expire(limits.max).expired == 1
     assert G.expire(2**63 - 1).expired == (dtype == "int32")
+
+
+@pytest.mark.parametrize("as_frame", [True, False], ids=["frame", "tuple"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_a_window_by_time_keeps_what_expiry_leaves(
+    as_frame: bool, weighted: bool, backend_name: str, rng: np.random.Generator
+) -> None:
+    G, H = (DynamicGraph(weighted=weighted, device=backend_name, timestamps="int64") for _ in range(2))
+    window = dynstore.Window(G, 30, by="time")
+    newest = 0
+    for step in range(8):
+        times = np.sort(rng.integers(10 * step, 10 * step + 10, 9))
+        columns = {"source": rng.integers(0, 5, 9), "destination": rng.integers(0, 5, 9)}
+        columns |= {"weight": rng.random(9)} if weighted else {}
+        rows: Any = pd.DataFrame({**columns, "time": times}) if as_frame else (*columns.values(), times)
+        newest = int(times[-1])
+        slid, updated = window.slide(rows).update, H.update(rows, expire_before=newest - 29)
+        assert slid.inserted - slid.deleted == updated.inserted - updated.expired
+        assert rows_of(G) == rows_of(H)
+    kept = window.slide(([0], [1], *[[0.5] for _ in range(weighted)]), time=[newest + 1])
+    assert (kept.entered, rows_of(G)[0, 1][-1]) == (1, newest + 1)
+    counted = DynamicGraph(device=backend_name, timestamps="int64")
+    last = dynstore.Window(counted, 2)
+    last.slide(pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3], "at": [5, 6, 7]}), time="at")
+    assert rows_of(counted) == {(1, 2): (6,), (2, 3): (7,)}
+    with pytest.raises(InputError, match=r"slide: edges have 2 columns; wanted .* as the graph keeps times"):
+        last.slide(([0], [1]))
 
 
 # ---------------------------------------------------------------------- where times come from

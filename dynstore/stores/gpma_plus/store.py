@@ -17,6 +17,7 @@ import numpy as np
 from dynstore.batches.sorted import Batch, EdgeBatch
 from dynstore.batches.unsorted import RawEdges, UnsortedBatch
 from dynstore.stores.base import Plan, Reason, Refused
+from dynstore.stores.pma.aged import Aged
 from dynstore.stores.pma.store import linear_limits
 from dynstore.stores.pma.windowed import WindowedStore, WindowOptions, most_in_place
 from dynstore.stores.table.slots import Attempt, SlotArrays
@@ -129,11 +130,8 @@ class GPMAPlusStore(WindowedStore):
         reason = self._may_write(batch)
         if reason is not None:
             return Refused(reason, batch)
-        slots, options = self.slots, self.options
-        limits, fewest, most_leaves = _bound_deletion(
-            slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
-        )
-        most = slots.num_edges - fewest
+        slots = self.slots
+        limits, most, most_leaves = self._deletion_bounds()
         if most < 0:  # the whole table is too empty already
             return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
@@ -141,6 +139,23 @@ class GPMAPlusStore(WindowedStore):
         if isinstance(outcome, Refused):
             return outcome
         return self._written(slots, *outcome, change=-outcome[0])
+
+    def try_delete_below(self, aged: Aged, bound: int) -> Plan | None:
+        slots = self.slots
+        limits, most, _ = self._deletion_bounds()
+        if most < 0 or slots.pins or not slots.num_edges:
+            return None
+        kernels = self.backend.kernels("dynstore.stores.pma", "recorded")
+        outcome: tuple[int, int] | None = kernels.delete_below(self.backend, slots, aged, bound, limits, most)
+        return None if outcome is None else self._written(slots, *outcome, change=-outcome[0])
+
+    def _deletion_bounds(self) -> tuple[np.ndarray, int, int]:
+        """Return the lowest densities, the most edges to delete, and the most leaves to compact in place."""
+        slots, options = self.slots, self.options
+        limits, fewest, most_leaves = _bound_deletion(
+            slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
+        )
+        return limits, slots.num_edges - fewest, most_leaves
 
     def _widen(self, windows: Any) -> Any | None:
         """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""
