@@ -64,6 +64,7 @@ class GraphMachine(RuleBasedStateMachine):
         capacity=st.sampled_from([None, 0, 5, 100]),
         reuse=st.booleans(),
         extra=st.booleans(),
+        timed=st.booleans(),
     )
     def begin(
         self,
@@ -74,8 +75,12 @@ class GraphMachine(RuleBasedStateMachine):
         capacity: int | None,
         reuse: bool,
         extra: bool,
+        timed: bool,
     ) -> None:
-        columns = {"edge_columns": {"id": "int64", "type": "uint8"}} if extra and self.store == "gpma+" else {}
+        columns: dict[str, Any] = {}
+        if self.store == "gpma+":
+            columns = {"edge_columns": {"id": "int64", "type": "uint8"}} if extra else {}
+            columns |= {"timestamps": "int32" if wide else "int64"} if timed else {}
         mapped = {} if self.ids == "dense" else {"renumber": True, "reuse_ids": reuse}
         self.pair = Pair(
             transposed,
@@ -132,6 +137,22 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete(self, data: st.DataObject) -> None:
         self._update("delete_edges", self._draw_edges(data, weights=False))
+
+    @rule(
+        data=st.data(), on_duplicate=st.sampled_from(["replace", "add"]), age=st.one_of(st.none(), st.integers(0, 60))
+    )
+    def exchange(self, data: st.DataObject, on_duplicate: str, age: int | None) -> None:
+        assert self.pair is not None
+        insert = self._draw_edges(data, weights=self.pair.model.weighted)
+        delete = self._stored(data) if self.pair.model.edges else ([], [])
+        before = self.pair.rows - age if self.pair.model.timestamps and age is not None else None
+        self._update("update", insert, delete, before, on_duplicate=on_duplicate)
+
+    @precondition(lambda self: self.pair is not None and self.pair.model.timestamps)
+    @rule(age=st.integers(0, 60))
+    def expire(self, age: int) -> None:
+        assert self.pair is not None
+        self._update("expire", self.pair.rows - age)
 
     @precondition(lambda self: self.pair is not None and self.pair.model.edges)
     @rule(data=st.data())

@@ -18,17 +18,19 @@ from dynstore.typing import UpdateReport
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["ModelGraph", "weigh"]
+__all__ = ["COUNTS", "ModelGraph", "weigh"]
 
 # An integer or, with renumber=True, also a string.
 Id = Any
 Edge = tuple[Id, Id]
 MIN_MAX_VERTICES = 1 << 24
+# What a report counts.
+COUNTS = ("inserted", "replaced", "deleted", "absent", "duplicates", "expired", "late")
 
 
 def weigh(method: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of an update by which edges without weights have the weight 1."""
-    return {"default_weight": 1.0, **kwargs} if method == "insert_edges" else kwargs
+    return {"default_weight": 1.0, **kwargs} if method in ("insert_edges", "update") else kwargs
 
 
 class ModelGraph:
@@ -38,7 +40,7 @@ class ModelGraph:
 
     Parameters
     ----------
-    directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids, edge_columns
+    directed, weighted, vertex_dtype, weight_dtype, max_vertices, renumber, reuse_ids, edge_columns, timestamps
         As in :class:`dynstore.DynamicGraph`.
 
     Attributes
@@ -47,6 +49,8 @@ class ModelGraph:
         With ``renumber``, the id of each vertex by its number.
     gone : set
         With ``reuse_ids``, deleted vertices whose numbers new ids may take.
+    edge_columns : dict
+        The extra columns; the last one is "time" if there are ``timestamps``.
     extra : dict
         The values of the extra columns, a list for each edge that ever was there.
     """
@@ -61,8 +65,10 @@ class ModelGraph:
         renumber: bool = False,
         reuse_ids: bool = False,
         edge_columns: Mapping[str, Any] | None = None,
+        timestamps: Any = None,
     ) -> None:
-        self.edge_columns = dict(edge_columns or {})
+        self.timestamps = timestamps
+        self.edge_columns = {**(edge_columns or {}), **({"time": timestamps} if timestamps else {})}
         self.extra: dict[Edge, list[Any]] = {}
         self.directed = directed
         self.weighted = weighted
@@ -103,15 +109,21 @@ class ModelGraph:
         self._check_limits(named)
 
         batch: dict[Edge, float] = {}
+        came: set[Edge] = set()
         for u, v, w in zip(*rows, values, strict=True):
             edge = self.canonical(u, v)
             batch[edge] = self._round(batch[edge] + w) if on_duplicate == "add" and edge in batch else w
+        for u, v, *row in zip(*rows, *extra, strict=True):
+            edge = self.canonical(u, v)
+            if self.timestamps and (edge in self.edges or edge in came):
+                row[-1] = max(row[-1], self.extra[edge][-1])
+            self.extra[edge] = row
+            came.add(edge)
         replaced = 0
         for edge, w in batch.items():
             present = edge in self.edges
             replaced += present
             self.edges[edge] = self._round(self.edges[edge] + w) if present and on_duplicate == "add" else w
-        self.extra |= {self.canonical(u, v): row for u, v, *row in zip(*rows, *extra, strict=True)}
         if self.renumber and not self.ids:
             self.ids = self._by_degree(set(named))
         self._see(named)
@@ -127,6 +139,27 @@ class ModelGraph:
             del self.edges[edge]
         self.version += 1
         return UpdateReport(deleted=len(present), absent=len(batch) - len(present), duplicates=len(asked) - len(batch))
+
+    def expire(self, before: int) -> UpdateReport:
+        """Remove the edges whose last time is below ``before``."""
+        old = [edge for edge in self.edges if self.extra[edge][-1] < before]
+        for edge in old:
+            del self.edges[edge]
+        self.version += 1
+        return UpdateReport(expired=len(old))
+
+    def update(self, insert: Any, delete: Any, expire_before: int | None = None, **kwargs: Any) -> UpdateReport:
+        """Expire, delete and insert columns, as three calls would do; see :meth:`dynstore.DynamicGraph.update`."""
+        version, late, reports = self.version, 0, []
+        if expire_before is not None:
+            rows = [row for row in zip(*insert, strict=True) if row[-1] >= expire_before]
+            late = len(insert[0]) - len(rows)
+            insert = tuple(map(list, zip(*rows, strict=True))) if rows else tuple([] for _ in insert)
+            reports.append(self.expire(expire_before))
+        reports += [self.delete_edges(delete), self.insert_edges(insert, **kwargs)]
+        self.version = version + 1
+        sums = {name: sum(getattr(report, name) for report in reports) for name in COUNTS}
+        return UpdateReport(**{**sums, "late": late})
 
     def insert_vertices(self, ids: Any) -> UpdateReport:
         """Add the ids; V becomes at least the highest id + 1."""
@@ -169,7 +202,8 @@ class ModelGraph:
             self.max_vertices,
             self.renumber,
             self.reuse_ids,
-            self.edge_columns,
+            {name: dtype for name, dtype in self.edge_columns.items() if name != "time" or not self.timestamps},
+            self.timestamps,
         )
         other.extra = dict(self.extra)
         other.edges, other.ids, other.gone = dict(self.edges), list(self.ids), set(self.gone)

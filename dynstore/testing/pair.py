@@ -11,7 +11,7 @@ import pytest
 from dynstore.errors import DynstoreError
 from dynstore.graph import DynamicGraph
 from dynstore.testing.invariants import check_against_model, check_report, host_arrays
-from dynstore.testing.model import ModelGraph, weigh
+from dynstore.testing.model import COUNTS, ModelGraph, weigh
 from dynstore.typing import ReorderReport
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ ID_KINDS: dict[str, Callable[[int], Any]] = {
     "sparse": lambda number: int(number) * 0x9E3779B97F4A7C15 % (2**63 - 1),
     "strings": lambda number: f"v{number}",
 }
-COUNTS = ("inserted", "replaced", "deleted", "absent", "duplicates")
 
 
 class Pair:
@@ -43,7 +42,7 @@ class Pair:
     def __init__(self, transposed: bool = False, **options: Any) -> None:
         self.graph = DynamicGraph(**options)
         known = ["directed", "weighted", "vertex_dtype", "weight_dtype", "max_vertices", "renumber", "reuse_ids"]
-        known.append("edge_columns")
+        known += ["edge_columns", "timestamps"]
         self.rows = 0
         self.model = ModelGraph(**{name: options[name] for name in known if name in options})
         self.transposed = transposed
@@ -68,12 +67,14 @@ class Pair:
 
     def with_columns(self, method: str, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return an update's arguments with new values in the extra columns, if it inserts edges and there are any."""
-        dtypes = self.model.edge_columns.values()
-        if method != "insert_edges" or not dtypes:
+        dtypes = list(self.model.edge_columns.values())
+        if method not in ("insert_edges", "update") or not dtypes:
             return args
         first, self.rows = self.rows, self.rows + len(args[0][0])
         numbers = np.arange(first, self.rows)
         extra = [(numbers + 7 * place).astype(dtype) for place, dtype in enumerate(dtypes)]
+        if self.model.timestamps and first % 2:  # some batches are in the order of time, some are not
+            extra[-1] += numbers * 7919 % 13
         return ((*args[0], *extra), *args[1:])
 
     def follow(
