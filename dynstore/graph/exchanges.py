@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from dynstore.arguments import check_number
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, unknown_name
@@ -97,7 +99,9 @@ class Exchanges(Expiry):
         InputError
             For bad input in either batch. The graph is unchanged.
         OutOfMemoryError
-            If memory runs out. The graph is unchanged.
+            If memory runs out. The graph is unchanged. ``gpma+`` on the host mostly plans all of it before it writes.
+            Elsewhere edges are deleted before the insertion is planned, and come back if that fails. Only if memory
+            runs out for that, too, they stay deleted, as a version of its own; the message says so.
 
         Examples
         --------
@@ -118,6 +122,9 @@ class Exchanges(Expiry):
         with MemoryChecked("update"):
             bound = None if expire_before is None else self._read_bound("update", "expire_before", expire_before)
             names = source, destination, weight
+            if bound is not None and insert is None and delete is None:
+                check_names("update", names)
+                return self._expire("update", bound)
             leaving = self._read_leaving(delete, names)
             expired = None if bound is None else self._expired(bound)
             rows, naming, late = self._read_arriving(insert, names, time, bound, default_weight, on_duplicate)
@@ -161,12 +168,14 @@ class Exchanges(Expiry):
         0       0            1    12
         """
         with MemoryChecked("expire"):
-            bound, nothing = self._read_bound("expire", "before", before), self._nothing()
-            report = self._try_expire(bound)
-            if report is not None:
-                return report
-            naming, follow = IdPlan(self.number_of_vertices()), self._raising(bound)
-            return self.exchange_numbers("expire", nothing, nothing, naming, "replace", follow, self._expired(bound))
+            return self._expire("expire", self._read_bound("expire", "before", before))
+
+    def _expire(self, caller: str, bound: int) -> UpdateReport:
+        report, nothing = self._try_expire(bound), self._nothing()
+        if report is not None:
+            return report
+        naming, follow = IdPlan(self.number_of_vertices()), self._raising(bound)
+        return self.exchange_numbers(caller, nothing, nothing, naming, "replace", follow, self._expired(bound))
 
     # ------------------------------------------------------------------ what an update reads
 
@@ -210,7 +219,7 @@ class Exchanges(Expiry):
         given = request = self.with_weights(self._opened(Request("update", edges, names, weight_dtype)))
         if bound is not None and extra:
             parts = tuple(column for _, column in split_columns("update", request.edges, request.names))
-            is_old = extra[TIME] < bound
+            is_old = extra[TIME].astype(np.int64) < bound  # the bound may not fit int32
             late = int(self.backend.xp.count_nonzero(is_old)) if len(is_old) == len(parts[0]) else 0
             if late:  # ids of late rows make no vertices
                 rows = self.backend.xp.nonzero(~is_old)[0]
