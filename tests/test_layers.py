@@ -44,7 +44,7 @@ LAYERS = [
     ("graph.orientations",),
     ("graph.display", "graph.recording", "graph.tracked"),
     ("graph.updates",),
-    ("graph.expiry",),
+    ("graph.deletions",),
     ("graph.exchanges",),
     ("graph.state",),
     ("graph.saving",),

@@ -8,9 +8,9 @@ import numpy as np
 
 from dynstore.arguments import check_number
 from dynstore.batches.sorted import EdgeBatch
-from dynstore.errors import InputError, InputTypeError, OutOfMemoryError, unknown_name
-from dynstore.graph.delta import Change, Unread, read_change
-from dynstore.graph.expiry import Expiry, Follow
+from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.graph.deletions import Deletions, Follow
+from dynstore.graph.delta import Change, Unread
 from dynstore.graph.records import TIME
 from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request
 from dynstore.ids.base import IdPlan
@@ -52,7 +52,7 @@ class Window(Protocol):
     def plan_clear(self) -> Callable[[], None]: ...
 
 
-class Exchanges(Expiry):
+class Exchanges(Deletions):
     """The part of :class:`dynstore.DynamicGraph` that deletes and inserts at once."""
 
     _window: ref[Window] | None
@@ -387,66 +387,3 @@ class Exchanges(Expiry):
     def attach_window(self, window: ref[Window]) -> None:
         """Have a window follow what happens to the numbers of vertices."""
         self._window = window
-
-    def _commit_deletion(self, batch: Batch) -> tuple[Plans, Change | None]:
-        """Delete a batch in both orientations, without ending the version.
-
-        Returns
-        -------
-        plans : Plans
-        before : Change or None
-            The state of the edges before. None if all of them were there, without weights.
-        """
-        attempts, before = self._supports_speculation, None
-        if attempts and self._must_read_before(batch):
-            before = read_change(self._out, batch, False, kept=False)
-        outcome = self._attempt(Deletion(), batch) if attempts else Refused(Reason.UNSUPPORTED, batch)
-        if isinstance(outcome, Refused):
-            batch = outcome.batch
-            outcome = self._plan(Deletion(), batch)
-            is_read = before is not None or isinstance(outcome.change, Change)
-            if not is_read and (self._out.weight_dtype is not None or outcome.out.found < batch.count_edges()):
-                before = read_change(self._out, batch, False, outcome.out.located, kept=False)
-            batch.count_edges()  # may still fail here
-        self._write(outcome)
-        return outcome, outcome.change if isinstance(outcome.change, Change) else before
-
-    def _must_read_before(self, batch: Batch) -> bool:
-        """Whether an attempt to delete a batch leaves no trace of what was there, and no log looks that up."""
-        if self._out.weight_dtype is None and self._out.refuses_absent:
-            return False
-        return not (self._logs and self._logs_that_want(batch.known().num_rows))
-
-    def _take_back(self, batch: Batch, before: Change | None, deleted: int, recorded: Change | Unread | None) -> None:
-        """Insert again what a deletion of this version has removed; snapshots of the version become invalid.
-
-        Parameters
-        ----------
-        batch, before
-            The deleted edges; see :meth:`_commit_deletion`.
-        deleted : int
-            How many were there.
-        recorded : Change, Unread or None
-            What logs keep of the deletion.
-
-        Raises
-        ------
-        OutOfMemoryError
-            If there is no memory for that either. The deletion then stays, as a version of its own.
-        """
-        for view in self._views.values():
-            view.end()
-        self._views = {}
-        try:
-            if before is not None:
-                there = before.before
-                weights = None if before.weights is None else before.weights[there]
-                batch = self._batch(EdgeColumns(before.src[there], before.dst[there], weights, -1), "replace")
-            plans = self._plan(Insertion(self._out.num_vertices, "replace"), batch)
-        except MemoryError as error:
-            self._num_edges -= deleted
-            self._end_version(recorded)
-            raise OutOfMemoryError(
-                "update: memory ran out twice; the deletions are made, the insertions are not"
-            ) from error
-        self._write(plans)
