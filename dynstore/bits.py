@@ -44,7 +44,9 @@ def full_words(backend: Backend, num_slots: int) -> Array:
 
 def list_bits(backend: Backend, words: Array) -> Array:
     """Return the numbers of the set bits, ascending, int64; takes time for the words, and for bits of words not 0."""
-    chosen = backend.xp.nonzero(words)[0]
+    chosen: Array = backend.xp.nonzero(words)[0]
+    if not chosen.shape[0]:
+        return chosen
     places = backend.xp.nonzero(unpack_bits(backend, words[chosen], 32 * int(chosen.shape[0])))[0]
     bits: Array = (chosen[places >> 5] << 5) + (places & 31)
     return bits

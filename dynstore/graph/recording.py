@@ -68,10 +68,12 @@ class Recording(Orientations):
         if weights is not None:
             weights = weights if on_duplicate == "replace" else self._sum_weights(columns, weights, leaving)
             values = {WEIGHT: weights, **extra}
-        if self._records.timed:
-            values = {**values, TIME: self._last_times(columns, extra[TIME], leaving)}
+        newest = None
+        if self._records.timed and len(columns.src):
+            times, newest = self._last_times(columns, extra[TIME], leaving)
+            values = {**values, TIME: times}
         stores = [self._out] if self._in is None else [self._out, self._in]
-        numbers = self._records.append(values, stores)
+        numbers = self._records.append(values, stores, newest)
         return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
 
     def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:
@@ -84,18 +86,20 @@ class Recording(Orientations):
             sums = self.backend.xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
             return sums + self.backend.xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))
 
-    def _last_times(self, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> Array:
-        """Return for each row a time: the last row of an edge gets the greatest, that of the stored edge included."""
+    def _last_times(self, columns: EdgeColumns, times: Array, leaving: EdgeColumns | None) -> tuple[Array, int]:
+        """Return a time for each row, and the greatest of the batch.
+
+        The last row of an edge gets the greatest time of all its rows, and of the edge that is there.
+        """
         assert self._records is not None
         xp, newest = self.backend.xp, self._records.newest
-        if not len(times):
-            return times
-        ascends = not bool((times[1:] < times[:-1]).any())
-        if ascends and (newest is None or newest <= int(times[0])):  # as in a stream: the last row has the greatest
-            return times
+        falls = (times[1:] < times[:-1]).any().astype(times.dtype)
+        first, highest, falls = self.backend.to_host(xp.stack((times[0], times.max(), falls))).tolist()
+        if not falls and (newest is None or newest <= first):  # as in a stream: the last row has the greatest
+            return times, highest
         mine, there, stored = self._found(columns, leaving)
-        if not ascends:
-            order = xp.lexsort(xp.stack((times, mine)))
+        if falls:
+            order = xp.lexsort(xp.stack((times.astype(np.int64), mine)))
             ends = self.backend.empty(len(order), np.bool_)
             ends[-1:] = True
             ends[:-1] = mine[order][1:] != mine[order][:-1]
@@ -103,7 +107,7 @@ class Recording(Orientations):
             greatest[mine[order][ends]] = times[order][ends]
             times = greatest[mine]
         before = self._records.columns[TIME][xp.clip(stored, 0, self._records.size - 1)]
-        return xp.where(there, xp.maximum(times, before), times)
+        return xp.where(there, xp.maximum(times, before), times), highest
 
     def _found(self, columns: EdgeColumns, leaving: EdgeColumns | None) -> tuple[Array, Array, Array]:
         """Find the edges of some rows.

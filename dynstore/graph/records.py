@@ -134,7 +134,7 @@ class EdgeRecords:
         column = self.columns.get(WEIGHT)
         return None if column is None else column[self._backend.xp.clip(numbers, 0, self.size - 1)]
 
-    def append(self, values: Mapping[str, Array], stores: Sequence[Store]) -> Array:
+    def append(self, values: Mapping[str, Array], stores: Sequence[Store], newest: int | None = None) -> Array:
         """Write rows to fresh records; return their numbers, shape (B,).
 
         No update needs to take this back: records that no edge has are fresh again some time.
@@ -145,6 +145,8 @@ class EdgeRecords:
             The rows of each column, shape (B,).
         stores : sequence of Store
             All stores of these records, the out-edges first.
+        newest : int, optional
+            With times: that of the rows, or a later one; by default it is looked for.
 
         Raises
         ------
@@ -156,8 +158,8 @@ class EdgeRecords:
             self._make_room(count, stores)
         numbers: Array = self._fresh[self._taken : self._taken + count]
         if self.timed and count:
-            highest = int(values[TIME].max())
-            self.newest = highest if self.newest is None else max(self.newest, highest)
+            newest = int(values[TIME].max()) if newest is None else newest
+            self.newest = newest if self.newest is None else max(self.newest, newest)
             self._kernels.lower_stretches(self._backend, self.aged, numbers, values[TIME])
         for name, column in self.columns.items():
             column[numbers] = values[name]
