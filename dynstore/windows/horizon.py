@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.arguments import check_count
 from dynstore.errors import InputError, InputTypeError
-from dynstore.input.forms import split_columns, take_rows
+from dynstore.input.forms import open_edges, split_columns, take_rows
 from dynstore.input.times import SPANS, read_span, read_times
 
 if TYPE_CHECKING:
@@ -132,6 +132,20 @@ class Horizon:
             columns = take_rows(columns, chosen)
         leaving = 0 if kept is None else self.count_old(backend, kept, newest)
         return Selection(columns, times[late:], newest, leaving, 0, late, chosen)
+
+    def share_times(self, edges: Any, time: Any, kept: Any, columns: list[str]) -> tuple[Any, Any, Any]:
+        """Return a batch, and its times or their name: what the graph reads, and what the window does.
+
+        ``kept``: the dtype of the graph's times, if it keeps any; tuples and rows then end with them. ``columns``: all
+        with which they end.
+        """
+        if kept is None:
+            return edges, None, time
+        if self.by == "count":
+            return edges, time, None
+        edges = open_edges("slide", edges, columns) if time is None else edges
+        is_tuple = time is None and isinstance(edges, tuple) and len(edges) > 0
+        return edges, time, edges[-1] if is_tuple else time
 
     def _read_times(self, backend: Backend, edges: Any, time: Any, count: int, kept: Any) -> Array:
         """Read the times of a batch, in the dtype of those in the window."""

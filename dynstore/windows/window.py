@@ -12,7 +12,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError, type_name, u
 from dynstore.graph import DynamicGraph
 from dynstore.graph.updates import Request
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import bring_columns, open_edges
+from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges
@@ -163,8 +163,7 @@ class Window:
             Extra columns come as there.
         time : str or array, shape (B,)
             With ``by="time"``: the frame's column of times, "time" by default, or the times themselves. Numbers, or
-            date-times if the window's length is one of date-times. In a graph with ``timestamps`` they are those of its
-            edges, too.
+            date-times if the window's length is one of date-times. A graph with ``timestamps`` keeps them, too.
         default_weight : float, optional
             The weight of rows without weights.
 
@@ -185,12 +184,8 @@ class Window:
         if default_weight is not None:
             default_weight = check_number("slide", "default_weight", default_weight)
         with MemoryChecked("slide"):
-            G, given = self.graph, None
-            if G.timestamps is not None:  # the graph's times, and by "time" the window's, too
-                given, time = time, time if self.by == "time" else None
-                if given is None and self.by == "time":
-                    edges = open_edges("slide", edges, list(G.edge_dtypes))
-                    time = edges[-1] if isinstance(edges, tuple) and edges else None
+            G = self.graph
+            edges, given, time = self._horizon.share_times(edges, time, G.timestamps, list(G.edge_dtypes))
             edges, extra = G.take_extra_columns("slide", edges, (source, destination, weight), given)
             edges = bring_columns("slide", G.backend, edges)
             names = self._names(edges, source, destination, weight)
