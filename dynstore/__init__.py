@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 __all__ = [
     "DynamicGraph",
     "GapCSR",
+    "Operation",
+    "OperationResults",
     "ReorderReport",
     "SlideReport",
     "UpdateReport",
@@ -33,6 +35,8 @@ __all__ = [
 _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
+    "Operation": "dynstore.operations.results",
+    "OperationResults": "dynstore.operations.results",
     "ReorderReport": "dynstore.typing",
     "SlideReport": "dynstore.windows.moves",
     "UpdateReport": "dynstore.typing",
@@ -62,6 +66,7 @@ if TYPE_CHECKING:
         weakly_connected_components,
     )
     from dynstore.graph import DynamicGraph, load
+    from dynstore.operations.results import Operation, OperationResults
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport
     from dynstore.windows.moves import SlideReport

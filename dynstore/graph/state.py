@@ -10,7 +10,7 @@ from dynstore.batches.make import make_batch
 from dynstore.batches.sorted import EdgeBatch
 from dynstore.errors import InputError
 from dynstore.graph.display import Display
-from dynstore.graph.exchanges import Exchanges
+from dynstore.graph.operations import Operations
 from dynstore.graph.records import TIME
 from dynstore.graph.updates import Growth, Insertion
 from dynstore.interrupts import MemoryChecked
@@ -54,7 +54,7 @@ class GraphState(NamedTuple):
         return self._replace(columns=columns)
 
 
-class States(Display, Exchanges):
+class States(Display, Operations):
     """The part of :class:`dynstore.DynamicGraph` that makes a graph of another one's state."""
 
     def copy(self) -> Self:

@@ -8,7 +8,7 @@ writes, and cannot fail.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ import numpy as np
 from dynstore.arguments import listed
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, LimitError
-from dynstore.input.columns import Bounds, EdgeColumns, read_edges, read_ids
+from dynstore.input.columns import Bounds, EdgeColumns, read_column, read_edges, read_ids
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -52,12 +52,19 @@ class IdPlan:
         final numbers.
     ranks : array, shape (V,), or None
         What :attr:`arrange` has found: the final number of each number given so far.
+    new : array or Texts, or None
+        With ``renumber=True``, the new ids, distinct and ascending, in the form in which the table keeps ids; None if
+        there are none.
+    numbers : array, int64, or None
+        The number of each new id before :attr:`arrange`.
     """
 
     num_vertices: int
     commit: Callable[[], None] = _nothing
     arrange: Callable[[Batch], EdgeBatch] | None = None
     ranks: Array | None = None
+    new: Any = None
+    numbers: Array | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +180,27 @@ class VertexIds(ABC):
         """Do the same as :meth:`find`, with the numbers on the host."""
         numbers, stranger = self.find(caller, ids, num_vertices)
         return self.backend.to_host(numbers), stranger
+
+    @abstractmethod
+    def find_planned(
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+    ) -> list[Array]:
+        """Read one or two columns of ids, with their names, as numbers under a plan that is not committed.
+
+        Returns
+        -------
+        list of arrays, int64
+            Ids that are no vertices, before the plan or after it, get numbers of their own from its V on. With
+            ``reuse_ids``, a vertex whose number the plan gives to another id is none.
+        """
+
+    @abstractmethod
+    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+        """Return ids of numbers under a plan that is not committed, as a column of a frame of a library."""
+
+    @abstractmethod
+    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+        """Return numbers of distinct vertices under a plan that is not committed, in ascending order of the ids."""
 
     @abstractmethod
     def of(self, numbers: Array, num_vertices: int) -> Array:
@@ -322,6 +350,22 @@ class DenseIds(VertexIds):
         if highest < num_vertices:
             return numbers, None
         return backend.xp.where(numbers < num_vertices, numbers, -1), highest
+
+    def find_planned(
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+    ) -> list[Array]:
+        xp, known = self.backend.xp, plan.num_vertices
+        parts = [read_column(caller, self.backend, *column, INT64)[0].astype(np.int64) for column in columns]
+        strangers = xp.unique(xp.concatenate([part[part >= known] for part in parts]))
+        if not strangers.shape[0]:
+            return parts
+        return [xp.where(part < known, part, known + xp.searchsorted(strangers, part)) for part in parts]
+
+    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+        return numbers.astype(self.dtype)
+
+    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+        return self.backend.xp.sort(numbers)
 
     def of(self, numbers: Array, num_vertices: int) -> Array:
         return numbers

@@ -135,7 +135,7 @@ class MappedIds(VertexIds):
         if free.shape[0]:
             numbers = xp.concatenate((free, numbers))
         match.number(numbers)
-        plan = IdPlan(total)
+        plan = IdPlan(total, new=ids, numbers=numbers)
         if arranging and num_vertices == 0:
             plan.arrange = lambda batch: self._arrange(table, ids, batch, plan)
             return plan
@@ -238,6 +238,71 @@ class MappedIds(VertexIds):
         stranger = match.new[0]
         return match.columns[0], stranger if isinstance(stranger, str) else int(stranger)
 
+    def find_planned(
+        self, caller: str, columns: Sequence[tuple[str, Any]], num_vertices: int, plan: IdPlan
+    ) -> list[Array]:
+        xp, names = self.backend.xp, [name for name, _ in columns]
+        keys = [read_keys(caller, self.backend, *column) for column in columns]
+        if self._table is None and plan.new is not None:
+            _check_kind(caller, names, keys, _kind_of_ids(plan.new))
+        _, match = self._match(caller, names, keys, INT64)
+        strangers = plan.num_vertices + xp.arange(match.new.shape[0], dtype=np.int64)
+        found = match.columns
+        if plan.new is not None and plan.numbers is not None:
+            taken = plan.numbers[plan.numbers < num_vertices]
+            if taken.shape[0]:
+                gone = self.backend.zeros(num_vertices, np.bool_)
+                gone[taken] = True
+                behind = plan.num_vertices + strangers.shape[0]
+                found = [xp.where((part >= 0) & gone[part], behind + part, part) for part in found]
+            if match.new.shape[0]:
+                places = self._places(plan.new, match.new)
+                strangers = xp.where(places >= 0, plan.numbers[places], strangers)
+        for part, other in zip(match.columns, found, strict=True):
+            part[...] = other
+        if match.new.shape[0]:
+            match.number(strangers)
+        return match.columns
+
+    def _places(self, ids: Any, wanted: Any) -> Array:
+        """Return the place of each wanted id among others, -1 where it is none of them; int64."""
+        if _kind_of_ids(ids) == "integer":
+            xp = self.backend.xp
+            places = xp.minimum(xp.searchsorted(ids, wanted), ids.shape[0] - 1)
+            return xp.where(ids[places] == wanted, places, -1)
+        import pandas
+
+        places = pandas.Index(_on_host(ids), dtype=object).get_indexer(_on_host(wanted))
+        return self.backend.asarray(places.astype(np.int64))
+
+    def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
+        if plan.new is None:
+            return self.column(num_vertices, library, numbers)
+        return self._planned_ids(numbers, plan)
+
+    def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
+        if plan.new is None:
+            return self.by_id(numbers, num_vertices)
+        return numbers[self.backend.asarray(self._planned_ids(numbers, plan).argsort())]
+
+    def _planned_ids(self, numbers: Array, plan: IdPlan) -> Array:
+        """Return ids of numbers under a plan with new ids; strings are on the host."""
+        places = self.backend.empty(plan.num_vertices, np.int64)
+        places.fill(-1)
+        places[plan.numbers] = self.backend.xp.arange(plan.new.shape[0])
+        places = places[numbers]
+        fresh, old = places >= 0, self.of(self.backend.xp.where(places >= 0, -1, numbers), 0)
+        if _kind_of_ids(plan.new) == "integer":
+            ids = self.backend.empty(numbers.shape[0], np.int64)
+            ids[fresh] = plan.new[places[fresh]]
+        else:
+            fresh = self.backend.to_host(fresh)
+            ids = np.empty(numbers.shape[0], dtype=object)
+            ids[fresh] = _on_host(plan.new)[self.backend.to_host(places)[fresh]]
+        if self._table is not None:
+            ids[~fresh] = old[~fresh]
+        return ids
+
     def of(self, numbers: Array, num_vertices: int) -> Array:
         if self._table is None:
             return self.backend.empty(0, np.int64)
@@ -314,14 +379,9 @@ class MappedIds(VertexIds):
 
     def _match(self, caller: str, names: Sequence[str], parts: list[Keys], dtype: np.dtype) -> tuple[IdTable, Match]:
         """Look columns up in the table, which is made for the kind of the first ids; refuse ids of the other kind."""
-        table = self._table
-        for name, keys in zip(names, parts, strict=True):
-            if keys.shape[0]:
-                kind = _kind(keys)
-                table = table or _make_table(self.backend, kind)
-                if table.kind != kind:
-                    raise InputTypeError(f"{caller}: `{name}` has {kind}s; this graph's vertices are {table.kind}s")
-        table = table or _make_table(self.backend, "integer")
+        first = next((_kind(keys) for keys in parts if keys.shape[0]), "integer")
+        table = self._table or _make_table(self.backend, first)
+        _check_kind(caller, names, parts, table.kind)
         parts = [keys if keys.shape[0] else table.no_keys() for keys in parts]
         return table, table.match(caller, names, parts, dtype)
 
@@ -329,6 +389,23 @@ class MappedIds(VertexIds):
 def _kind(keys: Keys) -> str:
     """Return the kind of a column of ids."""
     return "string" if isinstance(keys, StringKeys | Texts | CodedTexts) else "integer"
+
+
+def _kind_of_ids(ids: Any) -> str:
+    """Return the kind of ids in the form in which tables keep them."""
+    return "string" if isinstance(ids, Texts) or ids.dtype == object else "integer"
+
+
+def _on_host(ids: Any) -> np.ndarray:
+    """Return strings in the form in which tables keep them as an array on the host."""
+    return ids.to_host() if isinstance(ids, Texts) else ids
+
+
+def _check_kind(caller: str, names: Sequence[str], parts: list[Keys], wanted: str) -> None:
+    """Refuse columns of another kind of ids than the graph's."""
+    for name, keys in zip(names, parts, strict=True):
+        if keys.shape[0] and _kind(keys) != wanted:
+            raise InputTypeError(f"{caller}: `{name}` has {_kind(keys)}s; this graph's vertices are {wanted}s")
 
 
 def _make_table(backend: Backend, kind: str) -> IdTable:

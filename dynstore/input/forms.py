@@ -22,6 +22,7 @@ __all__ = [
     "GAPS_MARK",
     "bring_columns",
     "brings_weights",
+    "check_labels",
     "check_names",
     "column_names",
     "find_weight",
@@ -152,7 +153,7 @@ def split_columns(caller: str, edges: Any, names: tuple[str, str, str | None]) -
     if not is_frame(edges):
         raise InputTypeError(f"{caller}: edges is a {type_name(edges)}; wanted {FORMS}{_form_hint(edges)}")
     wanted = [name for name in names if name is not None]
-    _check_names(caller, column_names(edges), wanted)
+    check_labels(caller, column_names(edges), wanted)
     edges = without_gaps(edges, wanted)
     return [(name, edges[name]) for name in wanted]
 
@@ -178,7 +179,7 @@ def check_names(caller: str, names: tuple[str, str, str | None]) -> None:
             raise InputTypeError(f"{caller}: {argument} is {name!r}; wanted the name of a column, a string")
 
 
-def _check_names(caller: str, labels: list[Any], wanted: list[str]) -> None:
+def check_labels(caller: str, labels: list[Any], wanted: list[str]) -> None:
     """Refuse names that are not among a frame's labels, or that two columns have."""
     missing = [name for name in dict.fromkeys(wanted) if name not in labels]
     if missing:

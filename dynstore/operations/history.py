@@ -1,0 +1,211 @@
+"""What the insertions and deletions of a batch say about edges at each moment of it.
+
+A *moment* is the place of a row of the batch in order of time. An insertion or a deletion is a *write*. Before its
+first write an edge is as in the graph before the batch; after a write, as the last one has left it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["History", "Neighbors", "Writes", "row_bounds", "spread"]
+
+
+class Writes(NamedTuple):
+    """The insertions and deletions of a batch, in order of time.
+
+    Attributes
+    ----------
+    src, dst : array, shape (W,), int64
+        Numbers of rows.
+    moments : array, shape (W,), int64
+        Ascending.
+    inserts : array, shape (W,), bool
+        Which are insertions.
+    """
+
+    src: Array
+    dst: Array
+    moments: Array
+    inserts: Array
+
+
+class Neighbors(NamedTuple):
+    """The neighbours of some vertices, each at a moment of its own; sorted by the vertex's place, then by number.
+
+    Attributes
+    ----------
+    owners : array, shape (N,), int64
+        The place of the vertex among those that were given.
+    numbers : array, shape (N,), int64
+        The neighbour.
+    slots : array, shape (N,), int64
+        The slot of the edge in the graph before the batch; -1 where the batch has inserted it.
+    writes : array, shape (N,), int64
+        The number of that insertion; -1 where there is a slot.
+    """
+
+    owners: Array
+    numbers: Array
+    slots: Array
+    writes: Array
+
+
+class History:
+    """The writes of a batch by edge, and by moment within an edge.
+
+    Parameters
+    ----------
+    backend : Backend
+    writes : Writes
+    num_moments : int
+        A number above all moments.
+    space : int
+        A number above all numbers of vertices. Its square must fit int64.
+    transposed : bool
+        Order the edges by destination.
+    mirrored : bool
+        An edge goes both ways.
+    """
+
+    def __init__(
+        self, backend: Backend, writes: Writes, num_moments: int, space: int, transposed: bool, mirrored: bool
+    ) -> None:
+        xp = backend.xp
+        self._backend, self._space, self._num_moments = backend, space, num_moments
+        src, dst = (writes.dst, writes.src) if transposed else (writes.src, writes.dst)
+        rows = xp.arange(src.shape[0], dtype=np.int64)
+        keys = src * space + dst
+        if mirrored:  # next to each other, so that moments still ascend; loops once
+            rows = xp.stack((rows, rows), axis=1).ravel()
+            keys = xp.stack((keys, dst * space + src), axis=1).ravel()
+            kept = xp.ones(rows.shape[0], np.bool_)
+            kept[1::2] = src != dst
+            rows, keys = rows[kept], keys[kept]
+        order = xp.argsort(keys, kind="stable")
+        keys, self._rows = keys[order], rows[order]
+        begins = xp.ones(keys.shape[0], np.bool_)
+        begins[1:] = keys[1:] != keys[:-1]
+        self._first = xp.nonzero(begins)[0]
+        self._keys = keys[self._first]
+        groups = xp.cumsum(begins) - 1
+        self._places = groups * num_moments + writes.moments[self._rows]
+        self._inserts = writes.inserts[self._rows]
+
+    def last_writes(self) -> tuple[Array, Array, Array]:
+        """Return all edges of the batch, as two arrays of numbers, and the row in the writes of each one's last."""
+        ends = self._backend.empty(self._first.shape[0], np.int64)
+        ends[:-1] = self._first[1:] - 1
+        ends[-1:] = self._rows.shape[0] - 1
+        return self._keys // self._space, self._keys % self._space, self._rows[ends]
+
+    def edges_at(self, src: Array, dst: Array, moments: Array, before: Array) -> Array:
+        """Return which edges are there at their moments; ``before``: which were there before the batch."""
+        if not self._keys.shape[0]:
+            return before
+        xp = self._backend.xp
+        keys = src * self._space + dst
+        groups = xp.minimum(xp.searchsorted(self._keys, keys), self._keys.shape[0] - 1)
+        latest, written = self._latest(groups, moments)
+        return xp.where(written & (self._keys[groups] == keys), self._inserts[latest], before)
+
+    def neighbors_at(self, slots: SlotArrays, vertices: Array, moments: Array) -> Neighbors:
+        """Return the neighbours of vertices at moments: those in the graph before the batch, changed by its writes.
+
+        Parameters
+        ----------
+        slots : SlotArrays
+            The graph before the batch, in the orientation of the history.
+        vertices, moments : array, shape (Q,), int64
+        """
+        backend, xp, space = self._backend, self._backend.xp, self._space
+        owners, held = _edges_of(backend, slots, vertices)
+        numbers = slots.dst[held].astype(np.int64)
+        keys = owners * space + numbers
+        changed, edges, latest = self._written_at(vertices, moments)
+        if not changed.shape[0]:
+            return Neighbors(owners, numbers, held, xp.full(held.shape[0], -1, np.int64))
+        changed_keys = changed * space + self._keys[edges] % space
+        kept = xp.ones(keys.shape[0], np.bool_)
+        if keys.shape[0]:
+            found = xp.minimum(xp.searchsorted(keys, changed_keys), keys.shape[0] - 1)
+            kept[found[keys[found] == changed_keys]] = False
+        keys, held = keys[kept], held[kept]
+        there = self._inserts[latest]
+        new_keys, latest = changed_keys[there], latest[there]
+        total = keys.shape[0] + new_keys.shape[0]
+        places = xp.searchsorted(keys, new_keys) + xp.arange(new_keys.shape[0])
+        old = xp.ones(total, np.bool_)
+        old[places] = False
+        merged, merged_slots, merged_writes = (xp.full(total, -1, np.int64) for _ in range(3))
+        merged[old], merged[places] = keys, new_keys
+        merged_slots[old], merged_writes[places] = held, self._rows[latest]
+        return Neighbors(merged // space, merged % space, merged_slots, merged_writes)
+
+    def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
+        """Return the place of the last write of each edge before a moment, and whether there is one."""
+        xp = self._backend.xp
+        latest = xp.searchsorted(self._places, groups * self._num_moments + moments) - 1
+        return xp.maximum(latest, 0), latest >= self._first[groups]
+
+    def _written_at(self, vertices: Array, moments: Array) -> tuple[Array, Array, Array]:
+        """Return the edges of vertices that have a write before a moment.
+
+        Returns
+        -------
+        owners, edges, latest : array, int64
+            The place of the vertex, the edge, and the place of its last write; sorted.
+        """
+        xp = self._backend.xp
+        first = xp.searchsorted(self._keys, vertices * self._space)
+        owners, edges = spread(self._backend, first, xp.searchsorted(self._keys, (vertices + 1) * self._space))
+        if not owners.shape[0]:
+            return owners, edges, edges
+        latest, written = self._latest(edges, moments[owners])
+        return owners[written], edges[written], latest[written]
+
+
+def spread(backend: Backend, starts: Array, ends: Array) -> tuple[Array, Array]:
+    """List the integers of ranges one range after another.
+
+    Parameters
+    ----------
+    starts, ends : array, shape (R,), int64
+        ``ends`` are exclusive.
+
+    Returns
+    -------
+    owners, items : array, int64
+        The range of each integer, and the integer.
+    """
+    xp = backend.xp
+    lengths = ends - starts
+    filled = xp.nonzero(lengths > 0)[0]
+    starts, lengths = starts[filled], lengths[filled]
+    behind = xp.cumsum(lengths)
+    total = int(behind[-1]) if filled.shape[0] else 0
+    marks = backend.zeros(total, np.int64)
+    marks[behind[:-1]] = 1
+    ranges = xp.cumsum(marks)
+    return filled[ranges], xp.arange(total, dtype=np.int64) + (starts - behind + lengths)[ranges]
+
+
+def row_bounds(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Array, Array]:
+    """Return where the rows of vertices begin and end, int64; rows of unknown vertices are empty."""
+    xp, last = backend.xp, slots.num_vertices
+    starts, ends = (slots.offsets[xp.minimum(vertices + more, last)].astype(np.int64) for more in (0, 1))
+    return starts, ends
+
+
+def _edges_of(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Array, Array]:
+    """Return the slots of the edges of vertices, and the place of each one's vertex; unknown vertices have none."""
+    owners, places = spread(backend, *row_bounds(backend, slots, vertices))
+    held = ((slots.valid[places >> 5] >> (places & 31).astype(np.uint32)) & np.uint32(1)).astype(np.bool_)
+    return owners[held], places[held]

@@ -1,0 +1,77 @@
+"""The vertices within some hops of others, each search at a moment of its own; all searches take a hop together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.operations.history import row_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynstore.backend import Backend
+    from dynstore.operations.history import History
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["find_hops"]
+
+# Slots that are read at once, so that the memory of a hop has a bound.
+MOST_SLOTS = 1 << 24
+
+
+def find_hops(
+    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array, space: int
+) -> tuple[Array, Array, Array]:
+    """Search from each vertex along its out-edges.
+
+    Parameters
+    ----------
+    backend, history, slots
+        See :meth:`~dynstore.operations.history.History.neighbors_at`.
+    vertices, moments, limits : array, shape (Q,), int64
+        Where each search begins, its moment, and its most hops.
+    space : int
+        A number above all numbers of vertices.
+
+    Returns
+    -------
+    searches, numbers, distances : array, int64
+        The place of the search, the vertex, and the hops to it; in no order. The first vertices are in it.
+    """
+    xp = backend.xp
+    reached = [xp.arange(vertices.shape[0], dtype=np.int64) * space + vertices]
+    seen, hop = reached[0], 0  # ascending: a search has one key so far
+    while True:
+        hop += 1
+        searches = reached[-1] // space
+        going = limits[searches] >= hop
+        searches, frontier = searches[going], reached[-1][going] % space
+        if not searches.shape[0]:
+            break
+        found = []
+        for part in _pieces(backend, slots, frontier):
+            near = history.neighbors_at(slots, frontier[part], moments[searches[part]])
+            found.append(xp.unique(searches[part][near.owners] * space + near.numbers))
+        keys = found[0] if len(found) == 1 else xp.unique(xp.concatenate(found))
+        new = keys[seen[xp.minimum(xp.searchsorted(seen, keys), seen.shape[0] - 1)] != keys]
+        reached.append(new)
+        seen = xp.sort(xp.concatenate((seen, new)))
+    keys = xp.concatenate(reached)
+    distances = xp.concatenate([xp.full(part.shape[0], hop, np.int64) for hop, part in enumerate(reached)])
+    return keys // space, keys % space, distances
+
+
+def _pieces(backend: Backend, slots: SlotArrays, vertices: Array) -> Iterator[slice]:
+    """Cut vertices into runs whose rows have about :data:`MOST_SLOTS` slots."""
+    xp = backend.xp
+    starts, ends = row_bounds(backend, slots, vertices)
+    behind = xp.cumsum(ends - starts)
+    total, first = int(behind[-1]), 0
+    bounds = xp.searchsorted(behind, xp.arange(MOST_SLOTS, total, MOST_SLOTS))
+    for last in [*backend.to_host(bounds).tolist(), vertices.shape[0]]:
+        if last > first:
+            yield slice(first, last)
+            first = last
