@@ -14,11 +14,10 @@ from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.interrupts import MemoryChecked
-from dynstore.operations.history import History, Writes
+from dynstore.operations.history import MOST_BITS, History, Writes, search
 from dynstore.operations.hops import find_hops
 from dynstore.operations.reading import OperationTable
 from dynstore.operations.results import Operation, OperationResults
-from dynstore.stores.base import MAX_SPREAD
 from dynstore.typing import UpdateReport
 
 if TYPE_CHECKING:
@@ -66,8 +65,8 @@ class Script(NamedTuple):
     writes : Writes
     places : array, shape (W,), int64
         Where the values of each write are among those inserted; -1 for a deletion.
-    space : int
-        A number above all of ``src`` and ``dst``.
+    bits : int
+        All of ``src`` and ``dst`` are below ``2**bits``.
     """
 
     table: OperationTable
@@ -77,7 +76,7 @@ class Script(NamedTuple):
     limits: Array
     writes: Writes
     places: Array
-    space: int
+    bits: int
 
 
 class Operations(Exchanges):
@@ -174,8 +173,9 @@ class Operations(Exchanges):
             table = OperationTable(CALLER, self.backend, ops, op, time)
             inserted = self._read_insertions(table, (source, destination, weight), default_weight)
             script = self._read_script(table, inserted, (source, destination, k))
-            answers = self._answers(script)
-        return OperationResults(self._run_writes(script), *answers)
+            history = self._history(script)
+            answers = self._answers(script, history)
+        return OperationResults(self._run_writes(script, history), *answers)
 
     # ------------------------------------------------------------------ reading
 
@@ -220,22 +220,24 @@ class Operations(Exchanges):
             limits[hops] = table.counts("k", k, hops)
         rows = table.rows_of(Operation.INSERT, Operation.DELETE)
         rows = rows[xp.argsort(table.moments[rows])]
-        inserts = table.kinds[rows] == Operation.INSERT
+        inserts = table.kinds[rows] == int(Operation.INSERT)
         writes = Writes(src[rows], dst[rows], table.moments[rows], inserts)
-        places = xp.where(inserts, xp.searchsorted(inserted.rows, rows), -1)
-        space = 1 + max(inserted.naming.num_vertices, *(int(ends.max()) if count else 0 for ends in (src, dst)))
-        if max(space, count) > MAX_SPREAD:
-            raise LimitError(f"{CALLER}: {space} vertices and {count} operations; wanted at most {MAX_SPREAD} of each")
-        return Script(table, inserted, src, dst, limits, writes, places, space)
+        places = xp.where(inserts, search(xp, inserted.rows, rows), -1)
+        highest = max(inserted.naming.num_vertices, *(int(ends.max()) if count else 0 for ends in (src, dst)))
+        bits = highest.bit_length()
+        if max(bits, int(count).bit_length()) > MOST_BITS:
+            raise LimitError(
+                f"{CALLER}: {highest} vertices and {count} operations; wanted at most {(1 << MOST_BITS) - 1} of each"
+            )
+        return Script(table, inserted, src, dst, limits, writes, places, bits)
 
     # ------------------------------------------------------------------ answering
 
     def _history(self, script: Script, transposed: bool = False) -> History:
         num_moments = max(1, script.table.kinds.shape[0])
-        return History(self.backend, script.writes, num_moments, script.space, transposed, not self._directed)
+        return History(self.backend, script.writes, num_moments, script.bits, transposed, not self._directed)
 
-    def _answers(self, script: Script) -> list[Frame]:
-        history = self._history(script)
+    def _answers(self, script: Script, history: History) -> list[Frame]:
         frames = [self._edge_answers(script, history), self._row_answers(script, history, Operation.SUCCESSORS)]
         into = history
         if self._directed and script.table.rows_of(Operation.PREDECESSORS).shape[0]:
@@ -246,9 +248,10 @@ class Operations(Exchanges):
     def _edge_answers(self, script: Script, history: History) -> Frame:
         rows = script.table.rows_of(Operation.HAS_EDGE)
         src, dst = script.src[rows], script.dst[rows]
-        xp, most = self.backend.xp, int(np.iinfo(self.vertex_dtype).max)
-        before, _ = self._out.look_up(*(xp.minimum(ends, most).astype(self.vertex_dtype) for ends in (src, dst)))
-        exists = history.edges_at(src, dst, script.table.moments[rows], before)
+        exists = self.backend.zeros(rows.shape[0], np.bool_)
+        if rows.shape[0]:
+            before, _ = self._out.look_up(self._in_dtype(src), self._in_dtype(dst))
+            exists = history.edges_at(src, dst, script.table.moments[rows], before)
         return make_frame(self.backend, {"query": rows, "exists": exists}, self.frames)
 
     def _row_answers(self, script: Script, history: History, kind: Operation) -> Frame:
@@ -284,7 +287,7 @@ class Operations(Exchanges):
         if rows.shape[0]:
             begins, moments = script.src[rows], script.table.moments[rows]
             slots, limits = self._out.slots, script.limits[rows]
-            found = find_hops(self.backend, history, slots, begins, moments, limits, script.space)
+            found = find_hops(self.backend, history, slots, begins, moments, limits, script.bits)
         searches, numbers, distances = found
         return self._frame_of(script, rows[searches], numbers, {"distance": distances.astype(self.vertex_dtype)})
 
@@ -306,7 +309,7 @@ class Operations(Exchanges):
             ends, moments = ends[first], moments[first]
         else:  # a vertex comes with the first insertion of its id or a higher one
             moments = _running_least(self.backend, moments[::-1])[::-1]
-        places = xp.searchsorted(ends, numbers)
+        places = search(xp, ends, numbers)
         inside = xp.minimum(places, ends.shape[0] - 1)
         comes = places < ends.shape[0]
         if self.ids.renumbered:
@@ -314,40 +317,43 @@ class Operations(Exchanges):
         return there | (comes & (moments[inside] < script.table.moments[rows]))
 
     def _frame_of(self, script: Script, queries: Array, numbers: Array, values: dict[str, Array]) -> Frame:
-        """Make a frame of vertices by the row that asked and by their ids."""
-        xp, backend, naming = self.backend.xp, self.backend, script.inserted.naming
-        ranks, before = numbers, self.number_of_vertices()
+        """Make a frame of vertices that are sorted by the row that asked and by number; it is sorted by their ids."""
+        backend, naming, before = self.backend, script.inserted.naming, self.number_of_vertices()
         if self.ids.renumbered:
+            xp = backend.xp
             known = xp.unique(numbers)
             places = backend.empty(naming.num_vertices, np.int64)
             if known.shape[0]:
                 places[self.ids.planned_order(known, before, naming)] = xp.arange(known.shape[0])
-            ranks = places[numbers]
-        order = xp.argsort(queries * script.space + ranks)
-        vertices = self.ids.planned_column(numbers[order], before, naming, frame_library(backend, self.frames))
-        columns = {name: array[order] for name, array in values.items()}
-        return make_frame(backend, {"query": queries[order], "vertex": vertices, **columns}, self.frames)
+            order = xp.argsort(queries << script.bits | places[numbers])
+            queries, numbers = queries[order], numbers[order]
+            values = {name: array[order] for name, array in values.items()}
+        vertices = self.ids.planned_column(numbers, before, naming, frame_library(backend, self.frames))
+        return make_frame(backend, {"query": queries, "vertex": vertices, **values}, self.frames)
+
+    def _in_dtype(self, numbers: Array) -> Array:
+        """Return numbers in the vertex dtype; those of ids that are no vertices may get equal."""
+        return self.backend.xp.minimum(numbers, np.iinfo(self.vertex_dtype).max).astype(self.vertex_dtype)
 
     # ------------------------------------------------------------------ writing
 
-    def _run_writes(self, script: Script) -> UpdateReport:
+    def _run_writes(self, script: Script, history: History) -> UpdateReport:
         """Write what the last operation on each edge leaves, as one version."""
         num_rows, inserted = int(script.writes.moments.shape[0]), script.inserted
         if not num_rows:
             return UpdateReport()
         with MemoryChecked(CALLER):
-            xp, most = self.backend.xp, int(np.iinfo(self.vertex_dtype).max)
-            src, dst, last = self._history(script).last_writes()
+            src, dst, last = history.last_writes()
             if not self._directed:
                 once = src <= dst
                 src, dst, last = src[once], dst[once], last[once]
-            num_edges, stays = int(last.shape[0]), script.writes.inserts[last]
-            src, dst = (xp.minimum(ends, most).astype(self.vertex_dtype) for ends in (src, dst))
+            num_edges, highest = int(last.shape[0]), (1 << script.bits) - 1
+            stays = script.writes.inserts[last]
+            src, dst = self._in_dtype(src), self._in_dtype(dst)
             places = script.places[last[stays]]
             given = inserted.columns.weights
-            columns = inserted.columns
-            arriving = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], columns.max_id)
-            leaving = EdgeColumns(src[~stays], dst[~stays], None, columns.max_id)
+            arriving = EdgeColumns(src[stays], dst[stays], None if given is None else given[places], highest)
+            leaving = EdgeColumns(src[~stays], dst[~stays], None, highest)
             if inserted.extra is not None:
                 extra = {name: array[places] for name, array in inserted.extra.items()}
                 arriving = self.record(CALLER, arriving, extra, leaving=leaving)

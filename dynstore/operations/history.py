@@ -6,7 +6,7 @@ first write an edge is as in the graph before the batch; after a write, as the l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["History", "Neighbors", "Writes", "row_bounds", "spread"]
+__all__ = ["MOST_BITS", "History", "Neighbors", "Writes", "row_bounds", "search", "split", "spread"]
+
+# Two numbers of vertices are one int64.
+MOST_BITS = 31
 
 
 class Writes(NamedTuple):
@@ -67,8 +70,8 @@ class History:
     writes : Writes
     num_moments : int
         A number above all moments.
-    space : int
-        A number above all numbers of vertices. Its square must fit int64.
+    bits : int
+        All numbers of vertices are below ``2**bits``; at most :data:`MOST_BITS`.
     transposed : bool
         Order the edges by destination.
     mirrored : bool
@@ -76,16 +79,16 @@ class History:
     """
 
     def __init__(
-        self, backend: Backend, writes: Writes, num_moments: int, space: int, transposed: bool, mirrored: bool
+        self, backend: Backend, writes: Writes, num_moments: int, bits: int, transposed: bool, mirrored: bool
     ) -> None:
         xp = backend.xp
-        self._backend, self._space, self._num_moments = backend, space, num_moments
+        self._backend, self._bits, self._num_moments = backend, bits, num_moments
         src, dst = (writes.dst, writes.src) if transposed else (writes.src, writes.dst)
         rows = xp.arange(src.shape[0], dtype=np.int64)
-        keys = src * space + dst
+        keys = src << bits | dst
         if mirrored:  # next to each other, so that moments still ascend; loops once
             rows = xp.stack((rows, rows), axis=1).ravel()
-            keys = xp.stack((keys, dst * space + src), axis=1).ravel()
+            keys = xp.stack((keys, dst << bits | src), axis=1).ravel()
             kept = xp.ones(rows.shape[0], np.bool_)
             kept[1::2] = src != dst
             rows, keys = rows[kept], keys[kept]
@@ -104,15 +107,15 @@ class History:
         ends = self._backend.empty(self._first.shape[0], np.int64)
         ends[:-1] = self._first[1:] - 1
         ends[-1:] = self._rows.shape[0] - 1
-        return self._keys // self._space, self._keys % self._space, self._rows[ends]
+        return *split(self._keys, self._bits), self._rows[ends]
 
     def edges_at(self, src: Array, dst: Array, moments: Array, before: Array) -> Array:
         """Return which edges are there at their moments; ``before``: which were there before the batch."""
         if not self._keys.shape[0]:
             return before
         xp = self._backend.xp
-        keys = src * self._space + dst
-        groups = xp.minimum(xp.searchsorted(self._keys, keys), self._keys.shape[0] - 1)
+        keys = src << self._bits | dst
+        groups = xp.minimum(search(xp, self._keys, keys), self._keys.shape[0] - 1)
         latest, written = self._latest(groups, moments)
         return xp.where(written & (self._keys[groups] == keys), self._inserts[latest], before)
 
@@ -125,34 +128,34 @@ class History:
             The graph before the batch, in the orientation of the history.
         vertices, moments : array, shape (Q,), int64
         """
-        backend, xp, space = self._backend, self._backend.xp, self._space
+        backend, xp, bits = self._backend, self._backend.xp, self._bits
         owners, held = _edges_of(backend, slots, vertices)
         numbers = slots.dst[held].astype(np.int64)
-        keys = owners * space + numbers
+        keys = owners << bits | numbers
         changed, edges, latest = self._written_at(vertices, moments)
         if not changed.shape[0]:
             return Neighbors(owners, numbers, held, xp.full(held.shape[0], -1, np.int64))
-        changed_keys = changed * space + self._keys[edges] % space
+        changed_keys = changed << bits | split(self._keys[edges], bits)[1]
         kept = xp.ones(keys.shape[0], np.bool_)
         if keys.shape[0]:
-            found = xp.minimum(xp.searchsorted(keys, changed_keys), keys.shape[0] - 1)
+            found = xp.minimum(search(xp, keys, changed_keys), keys.shape[0] - 1)
             kept[found[keys[found] == changed_keys]] = False
         keys, held = keys[kept], held[kept]
         there = self._inserts[latest]
         new_keys, latest = changed_keys[there], latest[there]
         total = keys.shape[0] + new_keys.shape[0]
-        places = xp.searchsorted(keys, new_keys) + xp.arange(new_keys.shape[0])
+        places = search(xp, keys, new_keys) + xp.arange(new_keys.shape[0])
         old = xp.ones(total, np.bool_)
         old[places] = False
         merged, merged_slots, merged_writes = (xp.full(total, -1, np.int64) for _ in range(3))
         merged[old], merged[places] = keys, new_keys
         merged_slots[old], merged_writes[places] = held, self._rows[latest]
-        return Neighbors(merged // space, merged % space, merged_slots, merged_writes)
+        return Neighbors(*split(merged, bits), merged_slots, merged_writes)
 
     def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
         """Return the place of the last write of each edge before a moment, and whether there is one."""
         xp = self._backend.xp
-        latest = xp.searchsorted(self._places, groups * self._num_moments + moments) - 1
+        latest = search(xp, self._places, groups * self._num_moments + moments) - 1
         return xp.maximum(latest, 0), latest >= self._first[groups]
 
     def _written_at(self, vertices: Array, moments: Array) -> tuple[Array, Array, Array]:
@@ -164,12 +167,22 @@ class History:
             The place of the vertex, the edge, and the place of its last write; sorted.
         """
         xp = self._backend.xp
-        first = xp.searchsorted(self._keys, vertices * self._space)
-        owners, edges = spread(self._backend, first, xp.searchsorted(self._keys, (vertices + 1) * self._space))
+        first, behind = (search(xp, self._keys, vertices + more << self._bits) for more in (0, 1))
+        owners, edges = spread(self._backend, first, behind)
         if not owners.shape[0]:
             return owners, edges, edges
         latest, written = self._latest(edges, moments[owners])
         return owners[written], edges[written], latest[written]
+
+
+def split(keys: Array, bits: int) -> tuple[Array, Array]:
+    """Return the two numbers that a key is made of."""
+    return keys >> bits, keys & ((1 << bits) - 1)
+
+
+def search(xp: Any, ordered: Array, values: Array) -> Array:
+    """Return how many of an ascending array are below each value; CuPy's search reads before an empty array."""
+    return xp.searchsorted(ordered, values) if ordered.shape[0] else xp.zeros(values.shape[0], np.int64)
 
 
 def spread(backend: Backend, starts: Array, ends: Array) -> tuple[Array, Array]:
@@ -188,13 +201,16 @@ def spread(backend: Backend, starts: Array, ends: Array) -> tuple[Array, Array]:
     xp = backend.xp
     lengths = ends - starts
     filled = xp.nonzero(lengths > 0)[0]
+    if not filled.shape[0]:
+        return filled, filled
     starts, lengths = starts[filled], lengths[filled]
     behind = xp.cumsum(lengths)
-    total = int(behind[-1]) if filled.shape[0] else 0
-    marks = backend.zeros(total, np.int64)
-    marks[behind[:-1]] = 1
-    ranges = xp.cumsum(marks)
-    return filled[ranges], xp.arange(total, dtype=np.int64) + (starts - behind + lengths)[ranges]
+    total, begins = int(behind[-1]), behind[:-1]
+    owners, items = backend.zeros(total, np.int64), xp.ones(total, np.int64)  # as differences, which are summed
+    owners[:1], items[:1] = filled[:1], starts[:1]
+    owners[begins] = filled[1:] - filled[:-1]
+    items[begins] = starts[1:] - starts[:-1] - lengths[:-1] + 1
+    return xp.cumsum(owners), xp.cumsum(items)
 
 
 def row_bounds(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Array, Array]:
@@ -207,5 +223,7 @@ def row_bounds(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Ar
 def _edges_of(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Array, Array]:
     """Return the slots of the edges of vertices, and the place of each one's vertex; unknown vertices have none."""
     owners, places = spread(backend, *row_bounds(backend, slots, vertices))
+    if not places.shape[0]:
+        return owners, places
     held = ((slots.valid[places >> 5] >> (places & 31).astype(np.uint32)) & np.uint32(1)).astype(np.bool_)
     return owners[held], places[held]

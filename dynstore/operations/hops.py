@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.operations.history import row_bounds
+from dynstore.operations.history import row_bounds, search, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ MOST_SLOTS = 1 << 24
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array, space: int
+    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array, bits: int
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges.
 
@@ -33,35 +33,36 @@ def find_hops(
         See :meth:`~dynstore.operations.history.History.neighbors_at`.
     vertices, moments, limits : array, shape (Q,), int64
         Where each search begins, its moment, and its most hops.
-    space : int
-        A number above all numbers of vertices.
+    bits : int
+        All numbers of vertices are below ``2**bits``.
 
     Returns
     -------
     searches, numbers, distances : array, int64
-        The place of the search, the vertex, and the hops to it; in no order. The first vertices are in it.
+        The place of the search, the vertex, and the hops to it; sorted. The first vertices are in it.
     """
     xp = backend.xp
-    reached = [xp.arange(vertices.shape[0], dtype=np.int64) * space + vertices]
+    reached = [xp.arange(vertices.shape[0], dtype=np.int64) << bits | vertices]
     seen, hop = reached[0], 0  # ascending: a search has one key so far
     while True:
         hop += 1
-        searches = reached[-1] // space
+        searches, frontier = split(reached[-1], bits)
         going = limits[searches] >= hop
-        searches, frontier = searches[going], reached[-1][going] % space
+        searches, frontier = searches[going], frontier[going]
         if not searches.shape[0]:
             break
         found = []
         for part in _pieces(backend, slots, frontier):
             near = history.neighbors_at(slots, frontier[part], moments[searches[part]])
-            found.append(xp.unique(searches[part][near.owners] * space + near.numbers))
+            found.append(xp.unique(searches[part][near.owners] << bits | near.numbers))
         keys = found[0] if len(found) == 1 else xp.unique(xp.concatenate(found))
-        new = keys[seen[xp.minimum(xp.searchsorted(seen, keys), seen.shape[0] - 1)] != keys]
+        new = keys[seen[xp.minimum(search(xp, seen, keys), seen.shape[0] - 1)] != keys]
         reached.append(new)
         seen = xp.sort(xp.concatenate((seen, new)))
     keys = xp.concatenate(reached)
     distances = xp.concatenate([xp.full(part.shape[0], hop, np.int64) for hop, part in enumerate(reached)])
-    return keys // space, keys % space, distances
+    order = xp.argsort(keys)
+    return *split(keys[order], bits), distances[order]
 
 
 def _pieces(backend: Backend, slots: SlotArrays, vertices: Array) -> Iterator[slice]:
@@ -70,8 +71,8 @@ def _pieces(backend: Backend, slots: SlotArrays, vertices: Array) -> Iterator[sl
     starts, ends = row_bounds(backend, slots, vertices)
     behind = xp.cumsum(ends - starts)
     total, first = int(behind[-1]), 0
-    bounds = xp.searchsorted(behind, xp.arange(MOST_SLOTS, total, MOST_SLOTS))
-    for last in [*backend.to_host(bounds).tolist(), vertices.shape[0]]:
+    bounds = backend.to_host(search(xp, behind, xp.arange(MOST_SLOTS, total, MOST_SLOTS))).tolist()
+    for last in [*bounds, vertices.shape[0]]:
         if last > first:
             yield slice(first, last)
             first = last

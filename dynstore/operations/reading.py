@@ -81,9 +81,9 @@ class OperationTable:
 
     def rows_of(self, *kinds: Operation) -> Array:
         """Return the rows with some operations, int64, ascending."""
-        chosen = self.kinds == kinds[0]
+        chosen = self.kinds == int(kinds[0])  # CuPy compares with no enum
         for kind in kinds[1:]:
-            chosen = chosen | (self.kinds == kind)
+            chosen |= self.kinds == int(kind)
         return self._backend.xp.nonzero(chosen)[0]
 
     def values(self, argument: str, name: str, rows: Array) -> Any:
