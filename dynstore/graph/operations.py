@@ -14,15 +14,14 @@ from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.interrupts import MemoryChecked
-from dynstore.operations.history import MOST_BITS, History, Writes, search
+from dynstore.operations.history import MOST_BITS, History, Neighbors, Writes, search
 from dynstore.operations.hops import find_hops
 from dynstore.operations.reading import OperationTable
 from dynstore.operations.results import Operation, OperationResults
 from dynstore.typing import UpdateReport
 
 if TYPE_CHECKING:
-    from dynstore.operations.history import Neighbors
-    from dynstore.typing import Array, Frame
+    from dynstore.typing import Array, Frame, OnDuplicate
 
 __all__ = ["Inserted", "Operations", "Script"]
 
@@ -91,7 +90,7 @@ class Operations(Exchanges):
         destination: str = "destination",
         weight: str | None = None,
         k: str = "k",
-        on_duplicate: str = "replace",
+        on_duplicate: OnDuplicate = "replace",
         default_weight: float | None = None,
     ) -> OperationResults:
         """Run insertions, deletions and queries as if one by one in order of time; the graph gets one new version.
@@ -256,23 +255,19 @@ class Operations(Exchanges):
 
     def _row_answers(self, script: Script, history: History, kind: Operation) -> Frame:
         rows = script.table.rows_of(kind)
-        near: Neighbors | None = None
-        weights: dict[str, Array] = {}
-        numbers = owners = self.backend.empty(0, np.int64)
+        near = Neighbors(*(self.backend.nothing(np.int64),) * 4)
+        stored: Array | None = None
         if rows.shape[0]:
             slots = self._oriented(kind == Operation.PREDECESSORS).slots
-            near = history.neighbors_at(slots, script.src[rows], script.table.moments[rows])
-            owners, numbers = near.owners, near.numbers
-        if self._weighted:
-            weights = {"weight": self._weights_at(script, near, kind)}
-        return self._frame_of(script, rows[owners], numbers, weights)
+            stored = slots.weights
+            near = history.neighbors_at(slots, script.src[rows], script.table.moments[rows], self._weighted)
+        weights = {"weight": self._weights_at(script, near, stored)} if self._weighted else {}
+        return self._frame_of(script, rows[near.owners], near.numbers, weights)
 
-    def _weights_at(self, script: Script, near: Neighbors | None, kind: Operation) -> Array:
-        weights = self.backend.empty(0 if near is None else near.slots.shape[0], self.weight_dtype)
-        if near is None:
-            return weights
+    def _weights_at(self, script: Script, near: Neighbors, stored: Array | None) -> Array:
+        """Return the weights of neighbours; ``stored``: what the slots have as weights."""
+        weights = self.backend.empty(near.slots.shape[0], self.weight_dtype)
         held, fresh = near.slots >= 0, near.writes >= 0
-        stored = self._oriented(kind == Operation.PREDECESSORS).slots.weights
         given = script.inserted.columns.weights
         if stored is not None and stored.shape[0]:
             weights[held] = self._weights_of(stored[near.slots[held]])

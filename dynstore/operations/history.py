@@ -49,16 +49,17 @@ class Neighbors(NamedTuple):
         The place of the vertex among those that were given.
     numbers : array, shape (N,), int64
         The neighbour.
-    slots : array, shape (N,), int64
-        The slot of the edge in the graph before the batch; -1 where the batch has inserted it.
-    writes : array, shape (N,), int64
+    slots : array, shape (N,), int64, or None
+        The slot of the edge in the graph before the batch; -1 where the batch has inserted it. None where places were
+        not asked for.
+    writes : array, shape (N,), int64, or None
         The number of that insertion; -1 where there is a slot.
     """
 
     owners: Array
     numbers: Array
-    slots: Array
-    writes: Array
+    slots: Array = None
+    writes: Array = None
 
 
 class History:
@@ -98,7 +99,7 @@ class History:
         begins[1:] = keys[1:] != keys[:-1]
         self._first = xp.nonzero(begins)[0]
         self._keys = keys[self._first]
-        groups = xp.cumsum(begins) - 1
+        groups = xp.cumsum(begins, dtype=np.int64) - 1
         self._places = groups * num_moments + writes.moments[self._rows]
         self._inserts = writes.inserts[self._rows]
 
@@ -119,7 +120,7 @@ class History:
         latest, written = self._latest(groups, moments)
         return xp.where(written & (self._keys[groups] == keys), self._inserts[latest], before)
 
-    def neighbors_at(self, slots: SlotArrays, vertices: Array, moments: Array) -> Neighbors:
+    def neighbors_at(self, slots: SlotArrays, vertices: Array, moments: Array, placed: bool) -> Neighbors:
         """Return the neighbours of vertices at moments: those in the graph before the batch, changed by its writes.
 
         Parameters
@@ -127,6 +128,8 @@ class History:
         slots : SlotArrays
             The graph before the batch, in the orientation of the history.
         vertices, moments : array, shape (Q,), int64
+        placed : bool
+            Whether to find the edges' places.
         """
         backend, xp, bits = self._backend, self._backend.xp, self._bits
         owners, held = _edges_of(backend, slots, vertices)
@@ -134,22 +137,24 @@ class History:
         keys = owners << bits | numbers
         changed, edges, latest = self._written_at(vertices, moments)
         if not changed.shape[0]:
-            return Neighbors(owners, numbers, held, xp.full(held.shape[0], -1, np.int64))
+            fresh = xp.full(held.shape[0], -1, np.int64) if placed else None
+            return Neighbors(owners, numbers, held if placed else None, fresh)
         changed_keys = changed << bits | split(self._keys[edges], bits)[1]
         kept = xp.ones(keys.shape[0], np.bool_)
         if keys.shape[0]:
             found = xp.minimum(search(xp, keys, changed_keys), keys.shape[0] - 1)
             kept[found[keys[found] == changed_keys]] = False
-        keys, held = keys[kept], held[kept]
-        there = self._inserts[latest]
-        new_keys, latest = changed_keys[there], latest[there]
-        total = keys.shape[0] + new_keys.shape[0]
+        keys, there = keys[kept], self._inserts[latest]
+        new_keys = changed_keys[there]
         places = search(xp, keys, new_keys) + xp.arange(new_keys.shape[0])
-        old = xp.ones(total, np.bool_)
+        old = xp.ones(keys.shape[0] + new_keys.shape[0], np.bool_)
         old[places] = False
-        merged, merged_slots, merged_writes = (xp.full(total, -1, np.int64) for _ in range(3))
+        merged = backend.empty(old.shape[0], np.int64)
         merged[old], merged[places] = keys, new_keys
-        merged_slots[old], merged_writes[places] = held, self._rows[latest]
+        if not placed:
+            return Neighbors(*split(merged, bits))
+        merged_slots, merged_writes = (xp.full(old.shape[0], -1, np.int64) for _ in range(2))
+        merged_slots[old], merged_writes[places] = held[kept], self._rows[latest[there]]
         return Neighbors(*split(merged, bits), merged_slots, merged_writes)
 
     def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
@@ -225,5 +230,8 @@ def _edges_of(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Arr
     owners, places = spread(backend, *row_bounds(backend, slots, vertices))
     if not places.shape[0]:
         return owners, places
-    held = ((slots.valid[places >> 5] >> (places & 31).astype(np.uint32)) & np.uint32(1)).astype(np.bool_)
+    octets = slots.valid.view(np.uint8)[places >> 3]
+    octets >>= (places & 7).astype(np.uint8)
+    octets &= np.uint8(1)
+    held = octets.view(np.bool_)
     return owners[held], places[held]

@@ -53,7 +53,7 @@ def find_hops(
             break
         found = []
         for part in _pieces(backend, slots, frontier):
-            near = history.neighbors_at(slots, frontier[part], moments[searches[part]])
+            near = history.neighbors_at(slots, frontier[part], moments[searches[part]], placed=False)
             found.append(xp.unique(searches[part][near.owners] << bits | near.numbers))
         keys = found[0] if len(found) == 1 else xp.unique(xp.concatenate(found))
         new = keys[seen[xp.minimum(search(xp, seen, keys), seen.shape[0] - 1)] != keys]

@@ -14,7 +14,7 @@ from dynstore.errors import InputError, OutOfMemoryError
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = (
     "algorithm_suite", "drop_in_suite", "edge_column_costs", "first_calls", "floors", "id_costs", "id_ratios",
-    "kernel_times", "lpma_cycle", "results_page",
+    "kernel_times", "lpma_cycle", "opera_costs", "results_page",
 )  # fmt: skip
 MODULES = [
     *(ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS),
@@ -30,6 +30,7 @@ MODULES = [
         ("demo", ["rmat:4:2", "--device", "cpu"], "error: rmat:4:2: 32 events; wanted more for 20 batches of 100"),
         ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
         ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
+        ("opera_costs", ["--queries", "degree"], "error: opera_costs: --queries has degree; wanted some of has_edge"),
         ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),
     ],
 )

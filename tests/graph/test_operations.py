@@ -325,6 +325,29 @@ def test_forms_of_input(form: str) -> None:
     assert set(named_edges(G)) == {(1, 2)}
 
 
+def test_columns_on_the_device(backend: Any, backend_name: str, rng: np.random.Generator) -> None:
+    G, model = DynamicGraph(weighted=True, device=backend_name, frames="pandas"), Model(directed=True, dense=True)
+    ops = random_operations(rng, 80 if backend_name == "cpu" else 20, 8)
+    columns = {name: backend.asarray(column) for name, column in as_codes(ops).items()}
+    assert listed(G.apply(columns)) == model.run(ops)
+    assert named_edges(G) == model.edges
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
+@pytest.mark.parametrize("ids", ID_KINDS)
+def test_frames_of_cudf(ids: str, rng: np.random.Generator) -> None:
+    cudf = pytest.importorskip("cudf")
+    dense = ids == "dense"
+    G, model = DynamicGraph(weighted=True, device="cuda", renumber=not dense), Model(directed=True, dense=dense)
+    for batch in range(3):
+        ops = random_operations(rng, 200, 12 + 3 * batch, ID_KINDS[ids])
+        found, expected = G.apply(cudf.DataFrame.from_pandas(ops)), model.run(ops)
+        for name in FRAMES:
+            frame = getattr(found, name).to_pandas()
+            assert list(frame.itertuples(index=False, name=None)) == expected[name]
+    assert named_edges(G) == model.edges
+
+
 @pytest.mark.parametrize("frames", ["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("renumber", [False, True])
 def test_dtypes_and_columns_of_the_answers(frames: str, renumber: bool) -> None:
