@@ -214,7 +214,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", default="10000,100000", help="operations of a batch, by comma")
     parser.add_argument("--shares", default="1,3,10,30", help="queries in per cent, by comma")
     parser.add_argument("--queries", default=",".join(QUERIES), help="kinds of queries, by comma; k_hop takes 2 hops")
-    parser.add_argument("--steps", type=int, default=3, help="batches that are timed")
+    parser.add_argument("--steps", type=int, default=5, help="batches that are timed")
     parser.add_argument("--store", default="gpma+")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")

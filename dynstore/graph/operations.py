@@ -184,16 +184,15 @@ class Operations(Exchanges):
         source, destination, weight = names
         rows = table.rows_of(Operation.INSERT)
         edges: tuple[Any, ...] = ([], [], []) if self._weighted else ([], [])
-        extra: dict[str, Array] | None = None if self._records is None else {}
+        more: list[Any] = []
         if rows.shape[0]:
             edges = table.values("source", source, rows), table.integers("destination", destination, rows)
             if weight is None and self._weighted and "weight" in table.names:
                 weight = "weight"
             if weight is not None:
                 edges = *edges, table.values("weight", weight, rows)
-            if extra is not None:
-                more = [table.values("edge_columns", name, rows) for name in self.edge_dtypes]
-                edges, extra = self.take_extra_columns(INSERTIONS, (*edges, *more), (source, destination, None))
+            more = [table.values("edge_columns", name, rows) for name in self.edge_dtypes]
+        edges, extra = self.take_extra_columns(INSERTIONS, (*edges, *more), (source, destination, None))
         weight_dtype = self.weight_dtype if self._weighted else None
         request = self._opened(Request(INSERTIONS, edges, ("source", "destination", None), weight_dtype))
         columns, naming = self.ids.plan_edges(*self.with_weights(request), self.number_of_vertices())

@@ -87,12 +87,9 @@ class History:
         src, dst = (writes.dst, writes.src) if transposed else (writes.src, writes.dst)
         rows = xp.arange(src.shape[0], dtype=np.int64)
         keys = src << bits | dst
-        if mirrored:  # next to each other, so that moments still ascend; loops once
+        if mirrored:  # next to each other, so that moments still ascend; a loop may well come twice
             rows = xp.stack((rows, rows), axis=1).ravel()
             keys = xp.stack((keys, dst << bits | src), axis=1).ravel()
-            kept = xp.ones(rows.shape[0], np.bool_)
-            kept[1::2] = src != dst
-            rows, keys = rows[kept], keys[kept]
         order = xp.argsort(keys, kind="stable")
         keys, self._rows = keys[order], rows[order]
         begins = xp.ones(keys.shape[0], np.bool_)

@@ -252,21 +252,35 @@ def test_followed_answers_and_extra_columns(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(monitor.result()["counts"], dynstore.triangle_count(G)["counts"])
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_deletions_alone_from_a_graph_with_extra_columns(weighted: bool) -> None:
+    G = DynamicGraph(weighted=weighted, device="cpu", edge_columns={"id": "int64"})
+    columns = [0, 1, 2], [1, 2, 3], *([[1.0, 2.0, 3.0]] * weighted), [7, 8, 9]
+    G.insert_edges(columns)
+    ops = {"op": ["delete", "successors"], "source": [0, 1], "destination": [1, None]}
+    assert G.apply(ops, time=None).successors["vertex"].tolist() == [2]
+    more = {"op": ["insert", "delete"], "source": [5, 5], "destination": [6, 6], "weight": [1.0, None], "id": [1, None]}
+    report = G.apply(more, time=None).report
+    assert (report.inserted, report.absent, report.duplicates) == (0, 1, 1)
+    assert G.edge_table()["id"].tolist() == [8, 9]
+    check_graph(G)
+
+
 def test_a_deleted_vertex_whose_row_is_taken_is_unknown() -> None:
     G = DynamicGraph(device="cpu", renumber=True, reuse_ids=True)
     G.insert_edges([("ann", "bob"), ("bob", "cid")])
     G.delete_vertices(["ann"])
     ops = {
-        "op": ["insert", "k_hop", "successors", "k_hop", "has_edge", "k_hop"],
-        "source": ["dan", "ann", "dan", "dan", "ann", "bob"],
-        "destination": ["bob", None, None, None, "bob", None],
-        "k": [None, 1, None, 2, None, 1],
+        "op": ["k_hop", "insert", "k_hop", "successors", "k_hop", "has_edge", "k_hop"],
+        "source": ["dan", "dan", "ann", "dan", "dan", "ann", "bob"],
+        "destination": [None, "bob", None, None, None, "bob", None],
+        "k": [1, None, 1, None, 2, None, 1],
     }
     found = G.apply(ops, time=None)
     assert found.successors["vertex"].tolist() == ["bob"]
     assert found.has_edge["exists"].tolist() == [False]
     assert list(found.k_hop.itertuples(index=False, name=None)) == [
-        (3, "bob", 1), (3, "cid", 2), (3, "dan", 0), (5, "bob", 0), (5, "cid", 1),
+        (4, "bob", 1), (4, "cid", 2), (4, "dan", 0), (6, "bob", 0), (6, "cid", 1),
     ]  # fmt: skip
     assert "ann" not in G
 
