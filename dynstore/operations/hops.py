@@ -20,6 +20,8 @@ __all__ = ["find_hops"]
 
 # Slots that are read at once, so that the memory of a hop has a bound.
 MOST_SLOTS = 1 << 24
+# Keys are sorted if there are more than so many possible ones for each.
+SPARSE = 8
 
 
 def find_hops(
@@ -54,7 +56,10 @@ def find_hops(
         found = []
         for part in _pieces(backend, slots, frontier):
             near = history.neighbors_at(slots, frontier[part], moments[searches[part]], placed=False)
-            found.append(xp.unique(searches[part][near.owners] << bits | near.numbers))
+            first = int(searches[part.start])
+            num_flags = int(searches[part.stop - 1]) - first + 1 << bits
+            keys = (searches[part] - first << bits)[near.owners] | near.numbers
+            found.append(_distinct(backend, keys, num_flags) + (first << bits))
         keys = found[0] if len(found) == 1 else xp.unique(xp.concatenate(found))
         new = keys[seen[xp.minimum(search(xp, seen, keys), seen.shape[0] - 1)] != keys]
         reached.append(new)
@@ -63,6 +68,15 @@ def find_hops(
     distances = xp.concatenate([xp.full(part.shape[0], hop, np.int64) for hop, part in enumerate(reached)])
     order = xp.argsort(keys)
     return *split(keys[order], bits), distances[order]
+
+
+def _distinct(backend: Backend, keys: Array, num_flags: int) -> Array:
+    """Return the distinct keys, ascending; all are below ``num_flags``. Flags are faster than a sort of many keys."""
+    if num_flags > SPARSE * keys.shape[0]:
+        return backend.xp.unique(keys)
+    flags = backend.zeros(num_flags, np.bool_)
+    flags[keys] = True
+    return backend.xp.nonzero(flags)[0]
 
 
 def _pieces(backend: Backend, slots: SlotArrays, vertices: Array) -> Iterator[slice]:

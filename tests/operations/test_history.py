@@ -111,7 +111,7 @@ def test_ranges_are_spread(backend: Backend) -> None:
     assert search(backend.xp, starts[:0], ends).tolist() == [0] * 5
 
 
-def test_hops_read_in_pieces_find_the_same(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hops_find_the_same_in_pieces_and_by_flags(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(3)
     num, count = (60, 400) if backend_name == "cpu" else (20, 60)
     ops = {
@@ -121,10 +121,11 @@ def test_hops_read_in_pieces_find_the_same(backend_name: str, monkeypatch: pytes
         "k": rng.integers(0, 4, count + 9),
     }
     found = []
-    for most in (1 << 24, 7):
+    for most, sparse in ((1 << 24, 0), (7, 0), (7, 1 << 40), (1 << 24, 8)):
         monkeypatch.setattr(hops, "MOST_SLOTS", most)
+        monkeypatch.setattr(hops, "SPARSE", sparse)
         G = DynamicGraph(device=backend_name, frames="pandas")
         G.apply({name: column[:count] for name, column in ops.items()}, time=None)
         found.append(G.apply(ops, time=None).k_hop)
-    assert found[0].equals(found[1])
+    assert all(found[0].equals(other) for other in found[1:])
     assert len(found[0]) > 9
