@@ -11,14 +11,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dynstore.backend import Backend
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["MOST_BITS", "History", "Neighbors", "Writes", "row_bounds", "search", "split", "spread"]
+__all__ = ["MOST_BITS", "History", "Neighbors", "Writes", "pieces", "row_bounds", "search", "split", "spread"]
 
 # Two numbers of vertices are one int64.
 MOST_BITS = 31
+# Slots that are read at once, so that memory has a bound; on the host, caches hold that many.
+MOST_SLOTS, MOST_SLOTS_ON_HOST = 1 << 24, 1 << 19
 
 
 class Writes(NamedTuple):
@@ -128,6 +132,19 @@ class History:
         placed : bool
             Whether to find the edges' places.
         """
+        parts = [
+            self._neighbors_of(slots, vertices[part], moments[part], part.start, placed)
+            for part in pieces(self._backend, slots, vertices)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        if not parts:
+            return Neighbors(*(self._backend.nothing(np.int64),) * 4)
+        columns = [part[: 4 if placed else 2] for part in parts]
+        return Neighbors(*(self._backend.xp.concatenate(column) for column in zip(*columns, strict=True)))
+
+    def _neighbors_of(self, slots: SlotArrays, vertices: Array, moments: Array, first: int, placed: bool) -> Neighbors:
+        """Do the same for some of the vertices; ``first``: the place of the first one."""
         backend, xp, bits = self._backend, self._backend.xp, self._bits
         owners, held = _edges_of(backend, slots, vertices)
         numbers = slots.dst[held].astype(np.int64)
@@ -135,7 +152,7 @@ class History:
         changed, edges, latest = self._written_at(vertices, moments)
         if not changed.shape[0]:
             fresh = xp.full(held.shape[0], -1, np.int64) if placed else None
-            return Neighbors(owners, numbers, held if placed else None, fresh)
+            return Neighbors(owners + first, numbers, held if placed else None, fresh)
         changed_keys = changed << bits | split(self._keys[edges], bits)[1]
         kept = xp.ones(keys.shape[0], np.bool_)
         if keys.shape[0]:
@@ -148,11 +165,13 @@ class History:
         old[places] = False
         merged = backend.empty(old.shape[0], np.int64)
         merged[old], merged[places] = keys, new_keys
+        owners, numbers = split(merged, bits)
+        owners += first
         if not placed:
-            return Neighbors(*split(merged, bits))
+            return Neighbors(owners, numbers)
         merged_slots, merged_writes = (xp.full(old.shape[0], -1, np.int64) for _ in range(2))
         merged_slots[old], merged_writes[places] = held[kept], self._rows[latest[there]]
-        return Neighbors(*split(merged, bits), merged_slots, merged_writes)
+        return Neighbors(owners, numbers, merged_slots, merged_writes)
 
     def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
         """Return the place of the last write of each edge before a moment, and whether there is one."""
@@ -213,6 +232,21 @@ def spread(backend: Backend, starts: Array, ends: Array) -> tuple[Array, Array]:
     owners[begins] = filled[1:] - filled[:-1]
     items[begins] = starts[1:] - starts[:-1] - lengths[:-1] + 1
     return xp.cumsum(owners), xp.cumsum(items)
+
+
+def pieces(backend: Backend, slots: SlotArrays, vertices: Array, most: int = 0) -> Iterator[slice]:
+    """Cut vertices into runs whose rows have about ``most`` slots, or as many as are read at once."""
+    if not vertices.shape[0]:
+        return
+    most = most or (MOST_SLOTS if backend.on_gpu else MOST_SLOTS_ON_HOST)
+    starts, ends = row_bounds(backend, slots, vertices)
+    behind = backend.xp.cumsum(ends - starts)
+    total, first = int(behind[-1]), 0
+    bounds = backend.to_host(search(backend.xp, behind, backend.xp.arange(most, total, most))).tolist()
+    for last in [*bounds, vertices.shape[0]]:
+        if last > first:
+            yield slice(first, last)
+            first = last
 
 
 def row_bounds(backend: Backend, slots: SlotArrays, vertices: Array) -> tuple[Array, Array]:

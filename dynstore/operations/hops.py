@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dynstore.operations.history import row_bounds, search, split
+from dynstore.operations.history import MOST_SLOTS, pieces, search, split
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dynstore.backend import Backend
     from dynstore.operations.history import History
     from dynstore.stores.table.slots import SlotArrays
@@ -18,8 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["find_hops"]
 
-# Slots that are read at once, so that the memory of a hop has a bound.
-MOST_SLOTS = 1 << 24
 # Keys are sorted if there are more than so many possible ones for each.
 SPARSE = 8
 
@@ -54,7 +50,7 @@ def find_hops(
         if not searches.shape[0]:
             break
         found = []
-        for part in _pieces(backend, slots, frontier):
+        for part in pieces(backend, slots, frontier, MOST_SLOTS):
             near = history.neighbors_at(slots, frontier[part], moments[searches[part]], placed=False)
             first = int(searches[part.start])
             num_flags = int(searches[part.stop - 1]) - first + 1 << bits
@@ -77,16 +73,3 @@ def _distinct(backend: Backend, keys: Array, num_flags: int) -> Array:
     flags = backend.zeros(num_flags, np.bool_)
     flags[keys] = True
     return backend.xp.nonzero(flags)[0]
-
-
-def _pieces(backend: Backend, slots: SlotArrays, vertices: Array) -> Iterator[slice]:
-    """Cut vertices into runs whose rows have about :data:`MOST_SLOTS` slots."""
-    xp = backend.xp
-    starts, ends = row_bounds(backend, slots, vertices)
-    behind = xp.cumsum(ends - starts)
-    total, first = int(behind[-1]), 0
-    bounds = backend.to_host(search(xp, behind, xp.arange(MOST_SLOTS, total, MOST_SLOTS))).tolist()
-    for last in [*bounds, vertices.shape[0]]:
-        if last > first:
-            yield slice(first, last)
-            first = last

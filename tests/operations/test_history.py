@@ -9,6 +9,7 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import Backend
+from dynstore.operations import history as history_module
 from dynstore.operations import hops
 from dynstore.operations.history import History, Writes, search, spread
 
@@ -50,10 +51,18 @@ def on_device(backend: Backend, writes: Writes) -> Writes:
     return Writes(*map(backend.asarray, writes))
 
 
+@pytest.mark.parametrize("most", [1 << 24, 5])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_it_answers_as_operas_folded_versions(
-    backend: Backend, backend_name: str, transposed: bool, rng: np.random.Generator
+    backend: Backend,
+    backend_name: str,
+    transposed: bool,
+    most: int,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    for limit in ("MOST_SLOTS", "MOST_SLOTS_ON_HOST"):
+        monkeypatch.setattr(history_module, limit, most)
     for round_ in range(8 if backend_name == "cpu" else 2):
         G = DynamicGraph(device=backend_name)
         G.insert_edges(tuple(rng.integers(0, SPACE - 1, (2, 30))))
