@@ -15,7 +15,6 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.frames import frame_library, make_frame
 from dynstore.interrupts import MemoryChecked
 from dynstore.operations.history import MOST_BITS, History, Neighbors, Writes, search
-from dynstore.operations.hops import find_hops
 from dynstore.operations.reading import OperationTable
 from dynstore.operations.results import Operation, OperationResults
 from dynstore.typing import UpdateReport
@@ -281,7 +280,8 @@ class Operations(Exchanges):
         if rows.shape[0]:
             begins, moments = script.src[rows], script.table.moments[rows]
             slots, limits = self._out.slots, script.limits[rows]
-            found = find_hops(self.backend, history, slots, begins, moments, limits, script.bits)
+            kernels = self.backend.kernels("dynstore.operations")
+            found = kernels.find_hops(self.backend, history, slots, begins, moments, limits)
         searches, numbers, distances = found
         return self._frame_of(script, rows[searches], numbers, {"distance": distances.astype(self.vertex_dtype)})
 

@@ -81,13 +81,25 @@ class History:
         Order the edges by destination.
     mirrored : bool
         An edge goes both ways.
+
+    Attributes
+    ----------
+    keys : array, shape (E,), int64
+        The edges that are written, ascending: the first number in the high bits, the second in the low ``bits``.
+    first : array, shape (E,), int64
+        The place of each edge's first write.
+    places : array, shape (W,), int64
+        The writes by edge and moment, ascending: the edge's place in ``keys`` times ``num_moments``, and the moment.
+    inserts : array, shape (W,), bool
+        Which of them are insertions.
+    bits, num_moments : int
     """
 
     def __init__(
         self, backend: Backend, writes: Writes, num_moments: int, bits: int, transposed: bool, mirrored: bool
     ) -> None:
         xp = backend.xp
-        self._backend, self._bits, self._num_moments = backend, bits, num_moments
+        self._backend, self.bits, self.num_moments = backend, bits, num_moments
         src, dst = (writes.dst, writes.src) if transposed else (writes.src, writes.dst)
         rows = xp.arange(src.shape[0], dtype=np.int64)
         keys = src << bits | dst
@@ -98,28 +110,28 @@ class History:
         keys, self._rows = keys[order], rows[order]
         begins = xp.ones(keys.shape[0], np.bool_)
         begins[1:] = keys[1:] != keys[:-1]
-        self._first = xp.nonzero(begins)[0]
-        self._keys = keys[self._first]
+        self.first = xp.nonzero(begins)[0]
+        self.keys = keys[self.first]
         groups = xp.cumsum(begins, dtype=np.int64) - 1
-        self._places = groups * num_moments + writes.moments[self._rows]
-        self._inserts = writes.inserts[self._rows]
+        self.places = groups * num_moments + writes.moments[self._rows]
+        self.inserts = writes.inserts[self._rows]
 
     def last_writes(self) -> tuple[Array, Array, Array]:
         """Return all edges of the batch, as two arrays of numbers, and the row in the writes of each one's last."""
-        ends = self._backend.empty(self._first.shape[0], np.int64)
-        ends[:-1] = self._first[1:] - 1
+        ends = self._backend.empty(self.first.shape[0], np.int64)
+        ends[:-1] = self.first[1:] - 1
         ends[-1:] = self._rows.shape[0] - 1
-        return *split(self._keys, self._bits), self._rows[ends]
+        return *split(self.keys, self.bits), self._rows[ends]
 
     def edges_at(self, src: Array, dst: Array, moments: Array, before: Array) -> Array:
         """Return which edges are there at their moments; ``before``: which were there before the batch."""
-        if not self._keys.shape[0]:
+        if not self.keys.shape[0]:
             return before
         xp = self._backend.xp
-        keys = src << self._bits | dst
-        groups = xp.minimum(search(xp, self._keys, keys), self._keys.shape[0] - 1)
+        keys = src << self.bits | dst
+        groups = xp.minimum(search(xp, self.keys, keys), self.keys.shape[0] - 1)
         latest, written = self._latest(groups, moments)
-        return xp.where(written & (self._keys[groups] == keys), self._inserts[latest], before)
+        return xp.where(written & (self.keys[groups] == keys), self.inserts[latest], before)
 
     def neighbors_at(self, slots: SlotArrays, vertices: Array, moments: Array, placed: bool) -> Neighbors:
         """Return the neighbours of vertices at moments: those in the graph before the batch, changed by its writes.
@@ -145,7 +157,7 @@ class History:
 
     def _neighbors_of(self, slots: SlotArrays, vertices: Array, moments: Array, first: int, placed: bool) -> Neighbors:
         """Do the same for some of the vertices; ``first``: the place of the first one."""
-        backend, xp, bits = self._backend, self._backend.xp, self._bits
+        backend, xp, bits = self._backend, self._backend.xp, self.bits
         owners, held = _edges_of(backend, slots, vertices)
         numbers = slots.dst[held].astype(np.int64)
         keys = owners << bits | numbers
@@ -153,12 +165,12 @@ class History:
         if not changed.shape[0]:
             fresh = xp.full(held.shape[0], -1, np.int64) if placed else None
             return Neighbors(owners + first, numbers, held if placed else None, fresh)
-        changed_keys = changed << bits | split(self._keys[edges], bits)[1]
+        changed_keys = changed << bits | split(self.keys[edges], bits)[1]
         kept = xp.ones(keys.shape[0], np.bool_)
         if keys.shape[0]:
             found = xp.minimum(search(xp, keys, changed_keys), keys.shape[0] - 1)
             kept[found[keys[found] == changed_keys]] = False
-        keys, there = keys[kept], self._inserts[latest]
+        keys, there = keys[kept], self.inserts[latest]
         new_keys = changed_keys[there]
         places = search(xp, keys, new_keys) + xp.arange(new_keys.shape[0])
         old = xp.ones(keys.shape[0] + new_keys.shape[0], np.bool_)
@@ -176,8 +188,8 @@ class History:
     def _latest(self, groups: Array, moments: Array) -> tuple[Array, Array]:
         """Return the place of the last write of each edge before a moment, and whether there is one."""
         xp = self._backend.xp
-        latest = search(xp, self._places, groups * self._num_moments + moments) - 1
-        return xp.maximum(latest, 0), latest >= self._first[groups]
+        latest = search(xp, self.places, groups * self.num_moments + moments) - 1
+        return xp.maximum(latest, 0), latest >= self.first[groups]
 
     def _written_at(self, vertices: Array, moments: Array) -> tuple[Array, Array, Array]:
         """Return the edges of vertices that have a write before a moment.
@@ -188,7 +200,7 @@ class History:
             The place of the vertex, the edge, and the place of its last write; sorted.
         """
         xp = self._backend.xp
-        first, behind = (search(xp, self._keys, vertices + more << self._bits) for more in (0, 1))
+        first, behind = (search(xp, self.keys, vertices + more << self.bits) for more in (0, 1))
         owners, edges = spread(self._backend, first, behind)
         if not owners.shape[0]:
             return owners, edges, edges

@@ -9,8 +9,8 @@ import pytest
 
 from dynstore import DynamicGraph
 from dynstore.backend import Backend
+from dynstore.operations import cuda as in_step
 from dynstore.operations import history as history_module
-from dynstore.operations import hops
 from dynstore.operations.history import History, Writes, search, spread
 
 SPACE = 9
@@ -131,8 +131,8 @@ def test_hops_find_the_same_in_pieces_and_by_flags(backend_name: str, monkeypatc
     }
     found = []
     for most, sparse in ((1 << 24, 0), (7, 0), (7, 1 << 40), (1 << 24, 8)):
-        monkeypatch.setattr(hops, "MOST_SLOTS", most)
-        monkeypatch.setattr(hops, "SPARSE", sparse)
+        monkeypatch.setattr(in_step, "MOST_SLOTS", most)
+        monkeypatch.setattr(in_step, "SPARSE", sparse)
         G = DynamicGraph(device=backend_name, frames="pandas")
         G.apply({name: column[:count] for name, column in ops.items()}, time=None)
         found.append(G.apply(ops, time=None).k_hop)

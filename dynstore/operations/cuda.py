@@ -1,4 +1,4 @@
-"""The vertices within some hops of others, each search at a moment of its own; all searches take a hop together."""
+"""The vertices within some hops of others, each search at a moment of its own: on CUDA all take a hop together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SPARSE = 8
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array, bits: int
+    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges.
 
@@ -31,15 +31,13 @@ def find_hops(
         See :meth:`~dynstore.operations.history.History.neighbors_at`.
     vertices, moments, limits : array, shape (Q,), int64
         Where each search begins, its moment, and its most hops.
-    bits : int
-        All numbers of vertices are below ``2**bits``.
 
     Returns
     -------
     searches, numbers, distances : array, int64
         The place of the search, the vertex, and the hops to it; sorted. The first vertices are in it.
     """
-    xp = backend.xp
+    xp, bits = backend.xp, history.bits
     reached = [xp.arange(vertices.shape[0], dtype=np.int64) << bits | vertices]
     seen, hop = reached[0], 0  # ascending: a search has one key so far
     while True:

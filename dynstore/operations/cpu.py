@@ -1,0 +1,105 @@
+"""The vertices within some hops of others, each search at a moment of its own: on the host one search after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.host_compiler import njit
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.operations.history import History
+    from dynstore.stores.table.slots import SlotArrays
+    from dynstore.typing import Array
+
+__all__ = ["find_hops"]
+
+
+@njit(cache=True)
+def _latest(places, first, edge, key):
+    """Return the place of an edge's last write before a moment, -1 if there is none; ``key``: of edge and moment."""
+    latest = np.searchsorted(places[first[edge] :], key) + first[edge] - 1
+    return latest if latest >= first[edge] else -1
+
+
+@njit(cache=True)
+def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, num_moments, vertices, moments, limits):
+    """Search from each vertex; return the vertices found, their distances, and where those of each search end.
+
+    ``written``: whether a vertex has a written edge, for all numbers.
+    """
+    num_vertices, mask = offsets.shape[0] - 1, (np.int64(1) << bits) - 1
+    seen, queue = np.full(written.shape[0], -1, np.int32), np.empty(written.shape[0], np.int64)
+    ends, numbers, distances = np.empty(vertices.shape[0], np.int64), np.empty(1024, np.int64), np.empty(1024, np.int64)
+    total = 0
+    for search in range(vertices.shape[0]):
+        queue[0], seen[vertices[search]] = vertices[search], search
+        head, tail, hop, moment = 0, 1, 0, moments[search]
+        while head < tail:
+            end = tail
+            room = total + end - head
+            if room > numbers.shape[0]:
+                numbers = np.concatenate((numbers, np.empty(room, np.int64)))
+                distances = np.concatenate((distances, np.empty(room, np.int64)))
+            for place in range(head, end):
+                numbers[total], distances[total] = queue[place], hop
+                total += 1
+            if hop == limits[search]:
+                break
+            hop += 1
+            while head < end:
+                vertex = queue[head]
+                head += 1
+                edge, last_edge = np.int64(0), np.int64(0)
+                if written[vertex]:
+                    edge = np.searchsorted(keys, vertex << bits)
+                    last_edge = np.searchsorted(keys, (vertex + 1) << bits)
+                begin, behind = np.int64(0), np.int64(0)
+                if vertex < num_vertices:
+                    begin, behind = np.int64(offsets[vertex]), np.int64(offsets[vertex + 1])
+                written_edge = edge
+                for slot in range(begin, behind):
+                    other = np.int64(dst[slot])
+                    if seen[other] == search:  # before the test for a gap, which is hard to predict
+                        continue
+                    if not (valid[slot >> 5] >> np.uint32(slot & 31)) & np.uint32(1):
+                        continue
+                    while written_edge < last_edge and (keys[written_edge] & mask) < other:
+                        written_edge += 1
+                    is_written = written_edge < last_edge and (keys[written_edge] & mask) == other
+                    if is_written and _latest(places, first, written_edge, written_edge * num_moments + moment) >= 0:
+                        continue  # it is as its last write says
+                    seen[other] = search
+                    queue[tail] = other
+                    tail += 1
+                for changed in range(edge, last_edge):
+                    other = keys[changed] & mask
+                    if seen[other] != search:
+                        latest = _latest(places, first, changed, changed * num_moments + moment)
+                        if latest >= 0 and inserts[latest]:
+                            seen[other] = search
+                            queue[tail] = other
+                            tail += 1
+        ends[search] = total
+    return numbers[:total], distances[:total], ends
+
+
+def find_hops(
+    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array
+) -> tuple[Array, Array, Array]:
+    """Search from each vertex along its out-edges; see :func:`dynstore.operations.cuda.find_hops`."""
+    mask = (1 << history.bits) - 1
+    highest = max(slots.num_vertices, int(vertices.max()))
+    if history.keys.shape[0]:
+        highest = max(highest, int(history.keys[-1]) >> history.bits, int((history.keys & mask).max()))
+    written = backend.zeros(highest + 1, np.bool_)
+    written[history.keys >> history.bits] = True
+    numbers, distances, ends = _search(
+        slots.offsets, slots.dst, slots.valid, history.keys, history.first, history.places, history.inserts, written,
+        history.bits, history.num_moments, vertices, moments, limits,
+    )  # fmt: skip
+    searches = np.repeat(np.arange(ends.shape[0]), np.diff(ends, prepend=0))
+    order = np.argsort(searches << history.bits | numbers)
+    return searches[order], numbers[order], distances[order]
