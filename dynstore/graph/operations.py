@@ -169,7 +169,7 @@ class Operations(Exchanges):
             default_weight = check_number(CALLER, "default_weight", default_weight)
         with MemoryChecked(CALLER):
             table = OperationTable(CALLER, self.backend, ops, op, time)
-            inserted = self._read_insertions(table, (source, destination, weight), default_weight)
+            inserted = self._read_insertions(table, (source, destination, weight), time, default_weight)
             script = self._read_script(table, inserted, (source, destination, k))
             history = self._history(script)
             answers = self._answers(script, history)
@@ -178,20 +178,30 @@ class Operations(Exchanges):
     # ------------------------------------------------------------------ reading
 
     def _read_insertions(
-        self, table: OperationTable, names: tuple[str, str, str | None], default_weight: float | None
+        self,
+        table: OperationTable,
+        names: tuple[str, str, str | None],
+        time: str | None,
+        default_weight: float | None,
     ) -> Inserted:
         source, destination, weight = names
         rows = table.rows_of(Operation.INSERT)
         edges: tuple[Any, ...] = ([], [], []) if self._weighted else ([], [])
         more: list[Any] = []
+        times: Any = None
+        if self.timestamps is not None:
+            if time is None:
+                raise InputError(f"{CALLER}: time is None, and the graph keeps times; wanted the name of their column")
+            times = table.values("time", time, rows)
         if rows.shape[0]:
             edges = table.values("source", source, rows), table.integers("destination", destination, rows)
             if weight is None and self._weighted and "weight" in table.names:
                 weight = "weight"
             if weight is not None:
                 edges = *edges, table.values("weight", weight, rows)
-            more = [table.values("edge_columns", name, rows) for name in self.edge_dtypes]
-        edges, extra = self.take_extra_columns(INSERTIONS, (*edges, *more), (source, destination, None))
+            others = list(self.edge_dtypes)[: -1 if times is not None else None]  # times are the last
+            more = [table.values("edge_columns", name, rows) for name in others]
+        edges, extra = self.take_extra_columns(INSERTIONS, (*edges, *more), (source, destination, None), times)
         weight_dtype = self.weight_dtype if self._weighted else None
         request = self._opened(Request(INSERTIONS, edges, ("source", "destination", None), weight_dtype))
         columns, naming = self.ids.plan_edges(*self.with_weights(request), self.number_of_vertices())
@@ -350,7 +360,10 @@ class Operations(Exchanges):
             leaving = EdgeColumns(src[~stays], dst[~stays], None, highest)
             if inserted.extra is not None:
                 extra = {name: array[places] for name, array in inserted.extra.items()}
-                arriving = self.record(CALLER, arriving, extra, leaving=leaving)
+                deleted = ~script.writes.inserts  # an edge that comes back has no older time
+                ends = [self._in_dtype(numbers[deleted]) for numbers in script.writes[:2]]
+                gone = EdgeColumns(ends[0], ends[1], None, highest)
+                arriving = self.record(CALLER, arriving, extra, leaving=gone)
         report = self.exchange_numbers(CALLER, leaving, arriving, inserted.naming)
         return report._replace(duplicates=num_rows - num_edges)
 

@@ -252,6 +252,24 @@ def test_followed_answers_and_extra_columns(rng: np.random.Generator) -> None:
         np.testing.assert_array_equal(monitor.result()["counts"], dynstore.triangle_count(G)["counts"])
 
 
+@pytest.mark.parametrize("directed", [True, False])
+def test_times_of_edges_are_those_of_one_by_one(directed: bool, rng: np.random.Generator) -> None:
+    G, other = (DynamicGraph(directed, True, device="cpu", timestamps="int64") for _ in range(2))
+    for batch in (3, 1, 2, 0):  # some are late
+        ops = random_operations(rng, 90, 9).rename(columns={"time": "when"})
+        ops["when"] += 20 * batch
+        G.apply(ops, time="when")
+        for one in ops.sort_values("when", kind="stable").itertuples():
+            if one.op == "insert":
+                other.insert_edges([(one.source, one.destination, one.weight, one.when)])
+            elif one.op == "delete":
+                other.delete_edges([(one.source, one.destination)])
+        assert G.edge_table().equals(other.edge_table())
+        check_graph(G)
+    with pytest.raises(InputError, match="apply: time is None, and the graph keeps times; wanted the name of their"):
+        G.apply(ops, time=None)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_deletions_alone_from_a_graph_with_extra_columns(weighted: bool) -> None:
     G = DynamicGraph(weighted=weighted, device="cpu", edge_columns={"id": "int64"})
