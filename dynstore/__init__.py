@@ -10,6 +10,8 @@ __version__ = "0.1.0"
 __all__ = [
     "DynamicGraph",
     "GapCSR",
+    "GraphView",
+    "PinnedGraph",
     "ReorderReport",
     "SlideReport",
     "UpdateReport",
@@ -33,6 +35,8 @@ __all__ = [
 _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
+    "GraphView": "dynstore.graph",
+    "PinnedGraph": "dynstore.graph",
     "ReorderReport": "dynstore.typing",
     "SlideReport": "dynstore.windows.moves",
     "UpdateReport": "dynstore.typing",
@@ -61,7 +65,7 @@ if TYPE_CHECKING:
         triangle_count,
         weakly_connected_components,
     )
-    from dynstore.graph import DynamicGraph, load
+    from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport
     from dynstore.windows.moves import SlideReport
