@@ -52,7 +52,7 @@ def test_a_window_is_read_as_a_graph_of_its_edges(
     times = sorted(G.backend.to_host(G.edge_columns()["time"]).tolist())
     start, end = times[len(times) // 3], times[2 * len(times) // 3] + 1
     view, twin = G.window(start, end), without(G, start, end)
-    assert 0 < view.number_of_edges()
+    assert view.number_of_edges() > 0
     expected, found = ({**read(graph, points), **read(graph, whole)} for graph in (twin, view))
     for results in (expected, found):
         sizes = results["sizes"]
