@@ -6,7 +6,7 @@ from typing import Any
 
 from dynstore.algorithms.calls import Call, last_call
 from dynstore.errors import InputError, InputTypeError, type_name
-from dynstore.graph import DynamicGraph
+from dynstore.graph import DynamicGraph, GraphView
 
 __all__ = ["explain"]
 
@@ -16,7 +16,7 @@ def explain(G: Any) -> Call:
 
     Parameters
     ----------
-    G : DynamicGraph or cugraph.Graph
+    G : DynamicGraph, GraphView or cugraph.Graph
         A ``DynamicGraph`` and the ``cugraph.Graph`` that ``as_cugraph`` made from it share their last call.
 
     Returns
@@ -32,7 +32,7 @@ def explain(G: Any) -> Call:
     InputTypeError
         For anything that is no graph.
     """
-    graph = G if isinstance(G, DynamicGraph) else _behind(G)
+    graph = G if isinstance(G, DynamicGraph | GraphView) else _behind(G)
     call = last_call(graph)
     if call is None:
         raise InputError("explain: nothing was called on this graph yet; call an algorithm first")

@@ -12,7 +12,7 @@ from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.input.frames import frame_library, make_cudf_series
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
@@ -20,10 +20,10 @@ __all__ = ["all_vertices", "has_negative_weights", "read_values", "read_vertices
 
 
 # Graph -> the number of its vertices, and a cuDF series of their numbers.
-_numbers: WeakKeyDictionary[DynamicGraph, tuple[int, Any]] = WeakKeyDictionary()
+_numbers: WeakKeyDictionary[AnyGraph, tuple[int, Any]] = WeakKeyDictionary()
 
 
-def all_vertices(G: DynamicGraph) -> Any:
+def all_vertices(G: AnyGraph) -> Any:
     """Return the ids of all vertices, shape (V,): the ``vertex`` column of every result, for ``make_frame``.
 
     On a GPU, ids that are numbers are the same for every result of a graph. So frames of cuDF share one column; cuDF
@@ -39,12 +39,12 @@ def all_vertices(G: DynamicGraph) -> Any:
     return numbers
 
 
-def to_ids(G: DynamicGraph, numbers: Array) -> Any:
+def to_ids(G: AnyGraph, numbers: Array) -> Any:
     """Return the ids of vertices given as row numbers, for ``make_frame``; -1 stays -1, or is null among strings."""
     return G.ids.column(G.number_of_vertices(), frame_library(G.backend, G.frames), numbers)
 
 
-def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.ndarray:
+def read_vertices(G: AnyGraph, caller: str, what: str, vertices: Any) -> np.ndarray:
     """Read vertices of the graph: one id, a list, an array, a series, or a frame with one column.
 
     Returns
@@ -79,7 +79,7 @@ def read_vertices(G: DynamicGraph, caller: str, what: str, vertices: Any) -> np.
 
 
 def read_values(
-    G: DynamicGraph, caller: str, what: str, frame: Any, column: str, dtype: np.dtype, *, any_sum: bool = False
+    G: AnyGraph, caller: str, what: str, frame: Any, column: str, dtype: np.dtype, *, any_sum: bool = False
 ) -> Array:
     """Scatter a frame of columns ``vertex`` and ``column`` over all vertices.
 
@@ -123,7 +123,7 @@ def read_values(
     return spread
 
 
-def _vertices_of(G: DynamicGraph) -> str:
+def _vertices_of(G: AnyGraph) -> str:
     return f"{G.number_of_vertices()} vertices" + ("" if G.is_renumbered() else ", ids from 0")
 
 

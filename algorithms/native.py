@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from dynstore.algorithms.calls import Call, note_call
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
 
 __all__ = ["run_native"]
 
 
-def run_native(G: DynamicGraph, name: str, *arguments: Any) -> Any:
+def run_native(G: AnyGraph, name: str, *arguments: Any) -> Any:
     """Run a public algorithm over the store's own rows, and record the call.
 
     Returns

@@ -10,8 +10,10 @@ __version__ = "0.1.0"
 __all__ = [
     "DynamicGraph",
     "GapCSR",
+    "GraphView",
     "Operation",
     "OperationResults",
+    "PinnedGraph",
     "ReorderReport",
     "SlideReport",
     "UpdateReport",
@@ -35,8 +37,10 @@ __all__ = [
 _HOMES = {
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
+    "GraphView": "dynstore.graph",
     "Operation": "dynstore.operations.results",
     "OperationResults": "dynstore.operations.results",
+    "PinnedGraph": "dynstore.graph",
     "ReorderReport": "dynstore.typing",
     "SlideReport": "dynstore.windows.moves",
     "UpdateReport": "dynstore.typing",
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
         triangle_count,
         weakly_connected_components,
     )
-    from dynstore.graph import DynamicGraph, load
+    from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
     from dynstore.operations.results import Operation, OperationResults
     from dynstore.snapshot import GapCSR
     from dynstore.typing import ReorderReport, UpdateReport

@@ -9,7 +9,7 @@
     │   ├── LimitError                     ... because an id or a size is past a limit
     │   ├── SavedGraphError                ... because a folder is no saved graph, or is damaged
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
-    ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update
+    ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
@@ -69,7 +69,7 @@ class UnweightedGraphError(InputError, RuntimeError):
 
 
 class StaleSnapshotError(DynstoreError, RuntimeError):
-    """A snapshot was read after an update of its graph."""
+    """A snapshot or a window was read after an update of its graph, or a pin after its release."""
 
 
 class OutOfMemoryError(DynstoreError, MemoryError):

@@ -13,7 +13,7 @@ from dynstore.errors import InputError, InputTypeError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
 __all__ = ["betweenness_centrality", "measure_rows"]
@@ -21,7 +21,7 @@ __all__ = ["betweenness_centrality", "measure_rows"]
 
 @algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
 def betweenness_centrality(
-    G: DynamicGraph,
+    G: AnyGraph,
     k: Any = None,
     normalized: bool = True,
     weight: None = None,
@@ -34,7 +34,7 @@ def betweenness_centrality(
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         Weights are not used: the length of a path is its number of edges.
     k : int, or vertices as a list, array, series or frame of one column, optional
         A number of vertices to sample, or the vertices themselves. Only paths from these are searched, and the result
@@ -81,7 +81,7 @@ def betweenness_centrality(
     return make_frame(G.backend, {"vertex": all_vertices(G), "betweenness_centrality": values}, G.frames)
 
 
-def measure_rows(G: DynamicGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
+def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: bool) -> Array:
     """Return the centrality of each row over paths from the rows ``sources``, float64, shape (V,)."""
     out = G.snapshot()
     into = None if G.is_directed() else out
@@ -104,7 +104,7 @@ def _result_dtype(result_dtype: Any) -> np.dtype:
     raise InputTypeError(f"betweenness_centrality: result_dtype is {result_dtype!r}; wanted float32 or float64")
 
 
-def _sources(G: DynamicGraph, k: Any, seed: int | None) -> np.ndarray:
+def _sources(G: AnyGraph, k: Any, seed: int | None) -> np.ndarray:
     num_vertices = G.number_of_vertices()
     if k is None:
         return np.arange(num_vertices, dtype=np.int64)

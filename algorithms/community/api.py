@@ -10,7 +10,7 @@ from dynstore.algorithms.registry import algorithm
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
 __all__ = ["chosen_counts", "count_at_rows", "read_chosen", "triangle_count"]
@@ -19,12 +19,12 @@ __all__ = ["chosen_counts", "count_at_rows", "read_chosen", "triangle_count"]
 @algorithm(
     paper="Schank, Wagner: Finding, Counting and Listing All Triangles in Large Graphs, WEA 2005", needs_undirected=True
 )
-def triangle_count(G: DynamicGraph, start_list: Any = None) -> Frame:
+def triangle_count(G: AnyGraph, start_list: Any = None) -> Frame:
     """Count the triangles at each vertex.
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         An undirected graph. Self-loops and weights do not count.
     start_list : int, str, list, array, series or frame of one column, optional
         The vertices to report, in this order. By default all.
@@ -52,7 +52,7 @@ def triangle_count(G: DynamicGraph, start_list: Any = None) -> Frame:
     return chosen_counts(G, count_at_rows(G), chosen)
 
 
-def count_at_rows(G: DynamicGraph) -> Array:
+def count_at_rows(G: AnyGraph) -> Array:
     """Return the triangles at each row, shape (V,)."""
     counts: Array = run_native(G, "triangle_count")
     if counts is None:
@@ -60,14 +60,14 @@ def count_at_rows(G: DynamicGraph) -> Array:
     return counts
 
 
-def read_chosen(G: DynamicGraph, start_list: Any) -> Array | None:
+def read_chosen(G: AnyGraph, start_list: Any) -> Array | None:
     """Return the rows to report; None for all."""
     if start_list is None:
         return None
     return G.backend.asarray(read_vertices(G, "triangle_count", "start_list", start_list))
 
 
-def chosen_counts(G: DynamicGraph, counts: Array, chosen: Array | None) -> Frame:
+def chosen_counts(G: AnyGraph, counts: Array, chosen: Array | None) -> Frame:
     """Return the frame of the chosen rows' counts; None for all rows."""
     if chosen is None:
         return make_frame(G.backend, {"vertex": all_vertices(G), "counts": counts}, G.frames)

@@ -10,7 +10,7 @@ from dynstore.errors import InputTypeError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
 __all__ = ["components_frame", "label_rows", "read_components", "weakly_connected_components"]
@@ -18,7 +18,7 @@ __all__ = ["components_frame", "label_rows", "read_components", "weakly_connecte
 
 @algorithm(paper="Sutton, Ben-Nun, Barak: Optimizing Parallel Graph Connectivity via Subgraph Sampling, IPDPS 2018")
 def weakly_connected_components(
-    G: DynamicGraph, directed: None = None, connection: str | None = None, return_labels: None = None
+    G: AnyGraph, directed: None = None, connection: str | None = None, return_labels: None = None
 ) -> Frame:
     """Label each vertex with its component. The directions of edges are ignored.
 
@@ -26,7 +26,7 @@ def weakly_connected_components(
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         Weights are not used.
     directed : None
         Must be None; cuGraph has it for matrices only.
@@ -58,7 +58,7 @@ def weakly_connected_components(
     return components_frame(G, label_rows(G))
 
 
-def label_rows(G: DynamicGraph) -> Array:
+def label_rows(G: AnyGraph) -> Array:
     """Return the smallest row of each row's component, shape (V,)."""
     kernels = G.backend.kernels("dynstore.algorithms.components", "labels")
     labels: Array = kernels.label_components(G.snapshot(), not G.is_directed())
@@ -72,6 +72,6 @@ def read_components(directed: None = None, connection: str | None = None, return
         raise InputTypeError(f"weakly_connected_components: connection is {connection!r}; it must be 'weak'")
 
 
-def components_frame(G: DynamicGraph, labels: Array) -> Frame:
+def components_frame(G: AnyGraph, labels: Array) -> Frame:
     """Return what :func:`weakly_connected_components` returns."""
     return make_frame(G.backend, {"vertex": all_vertices(G), "labels": to_ids(G, labels)}, G.frames)

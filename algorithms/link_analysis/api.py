@@ -16,7 +16,7 @@ from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
 __all__ = ["iterate", "pagerank", "pagerank_frame", "read_numbers", "read_personalization"]
@@ -24,12 +24,12 @@ __all__ = ["iterate", "pagerank", "pagerank_frame", "read_numbers", "read_person
 DEFAULT_MAX_ITER = 100
 
 # The last computed ranks of a graph, of any version, and the epoch of its row numbers; dropped with the graph.
-_last_ranks: WeakKeyDictionary[DynamicGraph, tuple[Array, int]] = WeakKeyDictionary()
+_last_ranks: WeakKeyDictionary[AnyGraph, tuple[Array, int]] = WeakKeyDictionary()
 
 
 @overload
 def pagerank(
-    G: DynamicGraph,
+    G: AnyGraph,
     alpha: float = ...,
     personalization: Any = ...,
     precomputed_vertex_out_weight: Any = ...,
@@ -44,7 +44,7 @@ def pagerank(
 
 @overload
 def pagerank(
-    G: DynamicGraph,
+    G: AnyGraph,
     alpha: float = ...,
     personalization: Any = ...,
     precomputed_vertex_out_weight: Any = ...,
@@ -62,7 +62,7 @@ def pagerank(
     paper="Page, Brin, Motwani, Winograd: The PageRank Citation Ranking, Stanford InfoLab 1999", uses_in_edges=True
 )
 def pagerank(
-    G: DynamicGraph,
+    G: AnyGraph,
     alpha: float = 0.85,
     personalization: Any = None,
     precomputed_vertex_out_weight: Any = None,
@@ -77,7 +77,7 @@ def pagerank(
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         The weights of a vertex's out-edges, none negative, are their relative probabilities. On a directed graph the
         first call makes a table of in-edges, which updates keep from then on.
     alpha : float
@@ -161,17 +161,17 @@ def read_numbers(alpha: float = 0.85, tol: float = 1.0e-5, max_iter: int = 100) 
     return alpha, tol, limit if limit > 0 else DEFAULT_MAX_ITER
 
 
-def read_personalization(G: DynamicGraph, personalization: Any, dtype: np.dtype) -> Array:
+def read_personalization(G: AnyGraph, personalization: Any, dtype: np.dtype) -> Array:
     """Return the personalization, shape (V,), summing to 1."""
     return _normalised(read_values(G, "pagerank", "personalization", personalization, "values", dtype))
 
 
-def pagerank_frame(G: DynamicGraph, ranks: Array) -> Frame:
+def pagerank_frame(G: AnyGraph, ranks: Array) -> Frame:
     """Return what :func:`pagerank` returns."""
     return make_frame(G.backend, {"vertex": all_vertices(G), "pagerank": ranks}, G.frames)
 
 
-def iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
+def iterate(G: AnyGraph, out_weights: Array | None, *arguments: Any) -> tuple[Array, int, float]:
     """Return ranks, iterations and the last change, computed over the store's own rows or over in-edges in slots."""
     if not (G.is_directed() or G.is_weighted()):
         found: tuple[Array, int, float] | None = run_native(G, "pagerank", out_weights, *arguments)
@@ -186,7 +186,7 @@ def iterate(G: DynamicGraph, out_weights: Array | None, *arguments: Any) -> tupl
     return ranked
 
 
-def _first_ranks(G: DynamicGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:
+def _first_ranks(G: AnyGraph, nstart: Any, warm_start: bool, dtype: np.dtype) -> Array:
     """Return the ranks of iteration 0, shape (V,), summing to 1."""
     if nstart is not None:
         return _normalised(read_values(G, "pagerank", "nstart", nstart, "values", dtype))

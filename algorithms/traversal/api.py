@@ -14,7 +14,7 @@ from dynstore.errors import InputError, InputTypeError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
 __all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_lengths", "sssp", "sssp_frame"]
@@ -22,7 +22,7 @@ __all__ = ["bfs", "bfs_frame", "read_bfs", "read_sssp", "search_hops", "search_l
 
 @algorithm(paper="Beamer, Asanović, Patterson: Direction-Optimizing Breadth-First Search, SC 2012")
 def bfs(
-    G: DynamicGraph,
+    G: AnyGraph,
     start: Any = None,
     depth_limit: int | None = None,
     i_start: Any = None,
@@ -36,7 +36,7 @@ def bfs(
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         Weights are not used.
     start : int, str, list, array, series or frame of one column
         One start vertex or several. All of them have distance 0.
@@ -81,7 +81,7 @@ def bfs(
 
 
 def read_bfs(
-    G: DynamicGraph, start: Any = None, depth_limit: int | None = None, i_start: Any = None, directed: None = None
+    G: AnyGraph, start: Any = None, depth_limit: int | None = None, i_start: Any = None, directed: None = None
 ) -> tuple[np.ndarray, int]:
     """Return the rows to start from, ascending, and the largest distance."""
     refuse_arguments("bfs", directed=directed)
@@ -93,7 +93,7 @@ def read_bfs(
     return sources, limit
 
 
-def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
+def search_hops(G: AnyGraph, sources: np.ndarray, limit: int, parents: bool = True) -> tuple[Array, Array | None]:
     """Return distances and predecessors of all rows; predecessors are None unless ``parents``."""
     found: tuple[Array, Array | None] | None = run_native(G, "bfs", sources, limit, parents)
     if found is not None:
@@ -105,7 +105,7 @@ def search_hops(G: DynamicGraph, sources: np.ndarray, limit: int, parents: bool 
     return found
 
 
-def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> Frame:
+def bfs_frame(G: AnyGraph, distances: Array, predecessors: Array | None) -> Frame:
     """Return what :func:`bfs` returns."""
     if predecessors is None:
         predecessors = G.backend.xp.full(distances.shape[0], -1, dtype=G.vertex_dtype)
@@ -117,7 +117,7 @@ def bfs_frame(G: DynamicGraph, distances: Array, predecessors: Array | None) -> 
     paper="Dijkstra: A Note on Two Problems in Connexion with Graphs, Numerische Mathematik 1959", needs_weights=True
 )
 def sssp(
-    G: DynamicGraph,
+    G: AnyGraph,
     source: int | None = None,
     method: str | None = None,
     directed: None = None,
@@ -131,7 +131,7 @@ def sssp(
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or GraphView
         A weighted graph without negative weights.
     source : int or str
         The vertex to start from.
@@ -176,7 +176,7 @@ def sssp(
 
 
 def read_sssp(
-    G: DynamicGraph,
+    G: AnyGraph,
     source: int | None = None,
     method: str | None = None,
     directed: None = None,
@@ -203,7 +203,7 @@ def read_sssp(
     return int(sources[0]), limit
 
 
-def search_lengths(G: DynamicGraph, source: int, limit: float) -> tuple[Array, Array]:
+def search_lengths(G: AnyGraph, source: int, limit: float) -> tuple[Array, Array]:
     """Return distances and predecessors of all rows."""
     out = G.snapshot()
     if has_negative_weights(out):
@@ -212,7 +212,7 @@ def search_lengths(G: DynamicGraph, source: int, limit: float) -> tuple[Array, A
     return found
 
 
-def sssp_frame(G: DynamicGraph, distances: Array, predecessors: Array) -> Frame:
+def sssp_frame(G: AnyGraph, distances: Array, predecessors: Array) -> Frame:
     """Return what :func:`sssp` returns."""
     columns = {"distance": distances, "vertex": all_vertices(G), "predecessor": to_ids(G, predecessors)}
     return make_frame(G.backend, columns, G.frames)

@@ -14,13 +14,13 @@ from dynstore.errors import InputError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
+    from dynstore.graph import AnyGraph
     from dynstore.typing import Frame
 
 __all__ = ["k_hop"]
 
 
-def k_hop(G: DynamicGraph, vertices: Any, k: int) -> Frame:
+def k_hop(G: AnyGraph, vertices: Any, k: int) -> Frame:
     """Find the vertices within ``k`` edges of some vertices; see :meth:`dynstore.DynamicGraph.k_hop`."""
     if check_integer("k_hop", "k", k) < 0:
         raise InputError(f"k_hop: k is {k}; wanted 0 or more")

@@ -9,11 +9,11 @@ from __future__ import annotations
 import importlib
 from typing import Any, Self
 
-__all__ = ["Conversions"]
+__all__ = ["Conversions", "Tables"]
 
 
-class Conversions:
-    """The part of :class:`dynstore.DynamicGraph` that adapters implement; see ``docs/frames.md``."""
+class Tables:
+    """The part of graphs and their views that adapters implement; see ``docs/frames.md``."""
 
     def to_cudf(self, compact: bool = False) -> Any:
         """Return the edges as a cuDF frame.
@@ -112,6 +112,16 @@ class Conversions:
         """
         return _adapter("dynstore.adapters.tables.scipy").to_cupyx(self)
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Hand the edges, without gaps, to whatever reads the Arrow PyCapsule interface."""
+        return (
+            _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
+        )
+
+
+class Conversions(Tables):
+    """The part of :class:`dynstore.DynamicGraph` that also takes graphs of other libraries."""
+
     @classmethod
     def from_scipy(cls, matrix: Any, weighted: bool = True, **graph_options: Any) -> Self:
         """Make a graph from a square sparse matrix.
@@ -134,12 +144,6 @@ class Conversions:
         """
         graph: Self = _adapter("dynstore.adapters.tables.scipy").from_scipy(cls, matrix, weighted, **graph_options)
         return graph
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Hand the edges, without gaps, to whatever reads the Arrow PyCapsule interface."""
-        return (
-            _adapter("dynstore.adapters.tables.arrow").to_arrow(self, compact=True).__arrow_c_stream__(requested_schema)
-        )
 
 
 def _adapter(name: str) -> Any:

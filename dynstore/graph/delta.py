@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SearchResult
     from dynstore.typing import Array
 
-__all__ = ["Change", "Delta", "DeltaLog", "Unread", "net_delta", "read_change"]
+__all__ = ["Change", "Delta", "DeltaLog", "Unread", "merge_changes", "net_delta", "read_change"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,12 @@ class Change:
     def num_edges(self) -> int:
         """The edges; undirected ones count in both directions."""
         return int(self.src.shape[0]) << self.mirrored
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = self.src, self.dst, self.before, self.weights
+        return sum(int(array.nbytes) for array in arrays if array is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,8 @@ class DeltaLog:
         What updates have spent on looking up what they change.
     """
 
+    keeps_numbers = False  # whether it keeps what the store has as weights; else the weights themselves
+
     def __init__(self) -> None:
         self.restart()
 
@@ -153,21 +161,25 @@ def read_change(
 
 def net_delta(backend: Backend, store: Store, changes: list[Change]) -> Delta:
     """Combine changes: each edge's state before its first change, and its state now."""
-    if len(changes) == 1 and changes[0].sorted:
-        src, dst, before, weights = changes[0].src, changes[0].dst, changes[0].before, changes[0].weights
-    else:
-        parts = changes
-        if not all(change.mirrored for change in changes):
-            parts = [part for change in changes for part in _directions(change)]
-        columns = [[getattr(part, name) for part in parts] for name in ("src", "dst", "before")]
-        src, dst, before = (_joined(backend, column) for column in columns)
-        weights = None if parts[0].weights is None else _joined(backend, [part.weights for part in parts])
-        sum_states = backend.kernels("dynstore.batches", "states").sum_states
-        src, dst, before, weights = sum_states(
-            backend, src, dst, parts[0].mirrored, before, weights, store.num_vertices
-        )
+    first = merge_changes(backend, changes, store.num_vertices)
     inserting = [change.inserting for change in changes]
-    return Delta(src, dst, before, store.find(src, dst), weights, any(inserting), not all(inserting))
+    slots = store.find(first.src, first.dst)
+    return Delta(first.src, first.dst, first.before, slots, first.weights, any(inserting), not all(inserting))
+
+
+def merge_changes(backend: Backend, changes: list[Change], num_vertices: int) -> Change:
+    """Return each edge's state before its first change, sorted by edge; the changes are in order, at least one."""
+    if len(changes) == 1 and changes[0].sorted:
+        return changes[0]
+    parts = changes
+    if not all(change.mirrored for change in changes):
+        parts = [part for change in changes for part in _directions(change)]
+    src, dst, before = (_joined(backend, [getattr(part, name) for part in parts]) for name in ("src", "dst", "before"))
+    weights = None if parts[0].weights is None else _joined(backend, [part.weights for part in parts])
+    sum_states = backend.kernels("dynstore.batches", "states").sum_states
+    columns = src, dst, parts[0].mirrored, before, weights
+    src, dst, before, weights = sum_states(backend, *columns, num_vertices)
+    return Change(src, dst, before, weights, changes[0].inserting)
 
 
 def _joined(backend: Backend, arrays: list[Array]) -> Array:

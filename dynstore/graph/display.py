@@ -19,7 +19,7 @@ class Display(Orientations):
     def __repr__(self) -> str:
         kind = ("directed" if self._directed else "undirected") + (" weighted" if self._weighted else "")
         return (
-            f"DynamicGraph({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
+            f"{type(self).__name__}({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, "
             f"store={self.store_name!r}, device={self.device!r}, version={self.version})"
         )
 
@@ -36,7 +36,7 @@ class Display(Orientations):
             "memory": _show_bytes(self.memory_usage()["total"]),
         }
         cells = "".join(f"<tr><th>{name}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
-        return f"<table><caption>dynstore.DynamicGraph</caption><tbody>{cells}</tbody></table>"
+        return f"<table><caption>dynstore.{type(self).__name__}</caption><tbody>{cells}</tbody></table>"
 
 
 def _show_bytes(size: int) -> str:

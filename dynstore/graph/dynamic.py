@@ -17,15 +17,15 @@ from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
-from dynstore.graph.saving import Saving
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
+from dynstore.graph.versions.methods import Views
 from dynstore.ids.base import DenseIds, VertexIds
 from dynstore.ids.mapped import MappedIds
 from dynstore.input.forms import brings_weights, column_names, find_weight, open_edges
 from dynstore.input.frames import check_frames
 from dynstore.input.origin import read_origin
 from dynstore.interrupts import MemoryChecked, Uninterrupted
-from dynstore.snapshot import GapCSR, Lease
+from dynstore.snapshot import Lease
 from dynstore.stores import choose_store, get_store, resolve_strategy
 from dynstore.stores.base import Store
 from dynstore.typing import Device, Frames, OnDuplicate, ReorderReport, UpdateReport
@@ -37,7 +37,7 @@ VERTEX_DTYPES = ("int32", "int64")
 WEIGHT_DTYPES = ("float32", "float64")
 
 
-class DynamicGraph(Conversions, Saving):
+class DynamicGraph(Conversions, Views):
     """A graph that takes batches of edge insertions and deletions in place.
 
     Vertices are the integers 0 to V - 1, or with ``renumber=True`` any integers or strings. V grows with the ids seen.
@@ -151,14 +151,10 @@ class DynamicGraph(Conversions, Saving):
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0
-        # Whether the last edges brought new ids. If so, the next ones are validated before they are inserted, not
-        # after.
         self._expects_new_ids = False
         self._ignored_weights = False
-        self._window = None
         self._lease = Lease(0)
-        self._views: dict[bool, GapCSR] = {}
-        self._logs = set()
+        self._begin_alone()
 
     @classmethod
     def from_edges(
@@ -316,13 +312,13 @@ class DynamicGraph(Conversions, Saving):
         UpdateReport
             All its counts are 0.
         """
-        with MemoryChecked("insert_vertices"):
+        with MemoryChecked("insert_vertices"), self._lock:
             naming = self.ids.plan_vertices("insert_vertices", ids, self.number_of_vertices())
             nothing = self.backend.empty(0, self.vertex_dtype)
             batch = EdgeBatch(nothing, nothing, None)
             plans = self._plan(Growth(naming.num_vertices), batch)
-        with Uninterrupted():
-            self._commit(plans, naming.commit)
+            with Uninterrupted():
+                self._commit(plans, naming.commit)
         return UpdateReport()
 
     def delete_vertices(self, ids: Any) -> UpdateReport:
@@ -341,9 +337,9 @@ class DynamicGraph(Conversions, Saving):
             ``deleted`` counts the edges.
         """
         xp = self.backend.xp
-        with MemoryChecked("delete_vertices"):
+        with MemoryChecked("delete_vertices"), self._lock:
             numbers, forget = self.ids.plan_deletion("delete_vertices", ids, self.number_of_vertices())
-            window = self.window()
+            window = self.attached_window()
             if window is not None and self.ids.reuse_ids:
                 forget = _both(forget, window.plan_forget(numbers))
             gone = self.backend.zeros(self.number_of_vertices(), np.bool_)
@@ -354,10 +350,11 @@ class DynamicGraph(Conversions, Saving):
             )
             chosen = xp.nonzero(concerned & self.snapshot().mask())[0]
             batch = make_batch(self.backend, slots.src[chosen], slots.dst[chosen], None, self._directed)
+            self._make_way(batch.num_rows)
             plans = self._plan(Deletion(), batch)
             num_edges = batch.num_edges(self._directed)
-        with Uninterrupted():
-            return self._finish_deletion(plans, num_edges, 0, forget)
+            with Uninterrupted():
+                return self._finish_deletion(plans, num_edges, 0, forget)
 
     def reorder(self, threshold: float | None = None) -> ReorderReport:
         """Number the vertices anew by falling :meth:`degree`, as a bulk build does; equal degrees by ascending id.
@@ -381,12 +378,12 @@ class DynamicGraph(Conversions, Saving):
             If a second copy of the graph does not fit. The graph is unchanged.
         """
         limit = -1.0 if threshold is None else check_share("reorder", "threshold", threshold, 0.0, 1.0)
-        with MemoryChecked("reorder"):
+        with MemoryChecked("reorder"), self._lock:
             (src, dst, stored), num_vertices = self._numbered_edges(once=False), self.number_of_vertices()
             bincount = self.backend.xp.bincount
             degrees = bincount(src, minlength=num_vertices) + bincount(dst, minlength=num_vertices)
             order = self.ids.plan_order(degrees)
-            window = self.window()
+            window = self.attached_window()
             if order.edge_drift <= limit:
                 return ReorderReport(order.vertex_drift, order.edge_drift, moved=0)
             columns = sort_unique(self.backend, order.ranks[src], order.ranks[dst], stored)
@@ -394,25 +391,27 @@ class DynamicGraph(Conversions, Saving):
             out = self._store_of(batch)
             into = None if self._in is None else self._store_of(batch.transposed(self.backend))
             follow = None if window is None else window.plan_renumber(order.ranks)
-        with Uninterrupted():
-            self._out, self._in = out, into
-            order.commit()
-            if follow is not None:
-                follow()
-            self._end_version(None)
+            self._make_way(None)
+            with Uninterrupted():
+                self._out, self._in = out, into
+                order.commit()
+                if follow is not None:
+                    follow()
+                self._end_version(None)
         return ReorderReport(order.vertex_drift, order.edge_drift, order.moved)
 
     def clear(self) -> None:
         """Remove all edges and all vertices."""
-        with MemoryChecked("clear"):
-            plan, forget, window = self._out.plan_clear(), self.ids.plan_clear(), self.window()
+        with MemoryChecked("clear"), self._lock:
+            plan, forget, window = self._out.plan_clear(), self.ids.plan_clear(), self.attached_window()
             if window is not None:
                 forget = _both(forget, window.plan_clear())
             records = None if self._records is None else self._records.without_records()
-        with Uninterrupted():
-            self._in, self._records = None, records
-            self._commit(Plans(plan, None, None), forget)
-            self._num_edges = 0
+            self._make_way(None)
+            with Uninterrupted():
+                self._in, self._records = None, records
+                self._commit(Plans(plan, None, None), forget)
+                self._num_edges = 0
 
 
 def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[], None]:

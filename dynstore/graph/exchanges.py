@@ -167,7 +167,7 @@ class Exchanges(Deletions):
            source  destination  time
         0       0            1    12
         """
-        with MemoryChecked("expire"):
+        with MemoryChecked("expire"), self._lock:
             return self._expire("expire", self._read_bound("expire", "before", before))
 
     def _expire(self, caller: str, bound: int) -> UpdateReport:
@@ -264,13 +264,14 @@ class Exchanges(Deletions):
         expired : EdgeColumns, optional
             Other edges to delete first, all of which are there, each once.
         """
-        with MemoryChecked(caller):
+        with MemoryChecked(caller), self._lock:
             gone = wanted = self._batch(leaving, "replace")
             num_expired = 0 if expired is None else len(expired.src)
             num_wanted = wanted.num_edges(self._directed) if num_expired else None
             if expired is not None and num_expired:
                 gone = self._batch(_joined(self.backend, expired, leaving), "replace")
             batch = self._batch(arriving, on_duplicate)
+            self._make_way(gone.num_rows + batch.num_rows)
             if batch.num_rows or naming.num_vertices > self.number_of_vertices():
                 report, num_gone = self._exchange(gone, batch, len(arriving.src), naming, on_duplicate, follow)
             else:
@@ -380,7 +381,7 @@ class Exchanges(Deletions):
 
     # ------------------------------------------------------------------ the window over this graph
 
-    def window(self) -> Window | None:
+    def attached_window(self) -> Window | None:
         """Return the :class:`dynstore.Window` that fills this graph, if there is one."""
         return None if self._window is None else self._window()
 

@@ -167,7 +167,7 @@ class Operations(Exchanges):
             )
         if default_weight is not None:
             default_weight = check_number(CALLER, "default_weight", default_weight)
-        with MemoryChecked(CALLER):
+        with MemoryChecked(CALLER), self._lock:
             table = OperationTable(CALLER, self.backend, ops, op, time)
             inserted = self._read_insertions(table, (source, destination, weight), time, default_weight)
             script = self._read_script(table, inserted, (source, destination, k))
@@ -346,7 +346,7 @@ class Operations(Exchanges):
         num_rows, inserted = int(script.writes.moments.shape[0]), script.inserted
         if not num_rows:
             return UpdateReport()
-        with MemoryChecked(CALLER):
+        with MemoryChecked(CALLER), self._lock:
             src, dst, last = history.last_writes()
             if not self._directed:
                 once = src <= dst

@@ -13,6 +13,8 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.extra_columns import take_extra_columns
 
 if TYPE_CHECKING:
+    from threading import RLock
+
     from dynstore.ids.base import Names
     from dynstore.typing import Array, OnDuplicate
 
@@ -21,6 +23,9 @@ __all__ = ["Recording"]
 
 class Recording(Orientations):
     """The part of :class:`dynstore.DynamicGraph` that keeps extra columns of edges."""
+
+    # Held by an update from before it writes until its version has ended, and by reads of pins that need the graph.
+    _lock: RLock
 
     def take_extra_columns(
         self, caller: str, edges: Any, names: Names, time: Any = None
@@ -73,7 +78,8 @@ class Recording(Orientations):
             times, newest = self._last_times(columns, extra[TIME], leaving)
             values = {**values, TIME: times}
         stores = [self._out] if self._in is None else [self._out, self._in]
-        numbers = self._records.append(values, stores, newest)
+        with self._lock:
+            numbers = self._records.append(values, stores, newest)
         return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
 
     def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:

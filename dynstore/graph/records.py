@@ -8,12 +8,16 @@ An insertion takes a fresh record for each row of its batch. Records are never w
 of them are free: records of edges that were deleted or replaced, of repeated rows, of updates that were refused. When
 the fresh ones run out, a pass over the store's slots finds the records of edges; all others become fresh. If these are
 few, the table grows. At least a third of it is fresh then, so a pass costs a constant time for each row inserted.
+
+Pins read records of edges that have gone since. While there are pins, their records count as those of edges, and the
+table does not shrink, which would number records anew.
 """
 
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
 import numpy as np
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from dynstore.stores.base import Store
     from dynstore.typing import Array
 
-__all__ = ["TIME", "WEIGHT", "EdgeRecords"]
+__all__ = ["TIME", "WEIGHT", "EdgeRecords", "Holder"]
 
 WEIGHT, TIME = "weight", "time"
 MIN_RECORDS = 64
@@ -39,6 +43,12 @@ LEAST_SHIFT = 6
 ROOM = 1.5
 # A table of more than so many records for each one in use shrinks.
 MOST_ROOM = 3
+
+
+class Holder(Protocol):
+    """What reads records that no edge may have any more."""
+
+    def record_numbers(self) -> list[Array]: ...
 
 
 class EdgeRecords:
@@ -59,6 +69,8 @@ class EdgeRecords:
     Attributes
     ----------
     columns : dict of arrays, shape (R,)
+    holders : set of Holder
+        Pins.
     timed : bool
     newest : int or None
         No time in the table is greater; None if there never was one.
@@ -79,6 +91,7 @@ class EdgeRecords:
         self._lows: Array | None = None
         self._shift = 0
         self.columns: dict[str, Array] = {name: backend.zeros(size, dtype) for name, dtype in dtypes.items()}
+        self.holders: WeakSet[Holder] = WeakSet()
         self._backend = backend
         self._fresh: Array = backend.xp.arange(size, dtype=number_dtype)  # ascending
         self._taken = 0  # how many of the first of them are not fresh any more
@@ -129,10 +142,13 @@ class EdgeRecords:
         numbers = self._backend.xp.clip(numbers, 0, self.size - 1)
         return {name: column[numbers] for name, column in self.columns.items() if name != WEIGHT}
 
+    def column(self, name: str, numbers: Array) -> Array:
+        """Return one column of some slots; a gap's number may be that of no record."""
+        return self.columns[name][self._backend.xp.clip(numbers, 0, self.size - 1)]
+
     def weights(self, numbers: Array) -> Array | None:
         """Return the weights of some slots, None if there are none; a gap's number may be that of no record."""
-        column = self.columns.get(WEIGHT)
-        return None if column is None else column[self._backend.xp.clip(numbers, 0, self.size - 1)]
+        return self.column(WEIGHT, numbers) if WEIGHT in self.columns else None
 
     def append(self, values: Mapping[str, Array], stores: Sequence[Store], newest: int | None = None) -> Array:
         """Write rows to fresh records; return their numbers, shape (B,).
@@ -170,6 +186,7 @@ class EdgeRecords:
         """Return an independent copy, with the same numbers."""
         twin = copy(self)
         twin.columns = {name: column.copy() for name, column in self.columns.items()}
+        twin.holders = WeakSet()
         twin._lows = None if self._lows is None else self._lows.copy()
         return twin  # the numbers of fresh records are replaced, never written
 
@@ -184,9 +201,12 @@ class EdgeRecords:
         used = self._backend.zeros(self.size, np.bool_)
         held = unpack_bits(self._backend, slots.valid, slots.num_slots)
         used[_numbers_in(stores[0])[held]] = True
+        holders = list(self.holders)
+        for numbers in (numbers for holder in holders for numbers in holder.record_numbers()):
+            used[numbers] = True
         in_use = int(xp.count_nonzero(used))
         size, needed = self._size_for(in_use + count), in_use + count
-        if self.size > MOST_ROOM * needed and self.size > size:
+        if self.size > MOST_ROOM * needed and self.size > size and not holders:
             self._compact(used, in_use, size, stores)
             return
         columns = self.columns

@@ -29,14 +29,14 @@ from dynstore.arguments import check_flag
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
 from dynstore.graph.records import TIME
-from dynstore.graph.state import EXTRA, GraphState, States
+from dynstore.graph.state import EXTRA, GraphState, Reading, States
 from dynstore.interrupts import MemoryChecked
 from dynstore.typing import Device, Frames
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FORMAT", "KIND", "MANIFEST", "Saving", "read_state", "write_state"]
+__all__ = ["FORMAT", "KIND", "MANIFEST", "Savable", "Saving", "read_state", "write_state"]
 
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
@@ -55,8 +55,8 @@ DTYPES = {
 }
 
 
-class Saving(States):
-    """The part of :class:`dynstore.DynamicGraph` that writes graphs to folders, and reads them."""
+class Savable(Reading):
+    """The part of graphs and their views that writes them to folders."""
 
     def save(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
         """Write the graph to a folder, from which :func:`dynstore.load` makes it again on any device.
@@ -82,6 +82,10 @@ class Saving(States):
         folder, overwrite = _folder("save", path), check_flag("save", "overwrite", overwrite)
         with MemoryChecked("save"):
             write_state(self._state().moved(self.backend.to_host), folder, overwrite)
+
+
+class Saving(Savable, States):
+    """The part of :class:`dynstore.DynamicGraph` that reads graphs from folders."""
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], device: Device = "auto", frames: Frames | None = None) -> Self:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -19,9 +21,10 @@ from dynstore.snapshot import Lease
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynstore.graph.versions.undo import Pinned
     from dynstore.typing import Array
 
-__all__ = ["EXTRA", "GraphState", "States"]
+__all__ = ["EXTRA", "GraphState", "Reading", "States"]
 
 EXTRA = "edge."
 
@@ -54,8 +57,58 @@ class GraphState(NamedTuple):
         return self._replace(columns=columns)
 
 
-class States(Display, Operations):
+class Reading(Display):
+    """The part of graphs and their views that reads all of them as columns and options."""
+
+    def _state(self, among: Array | None = None) -> GraphState:
+        """Return the graph's state in new arrays of its backend.
+
+        ``among``, bool, shape (V,): that of the subgraph of these rows; see :meth:`subgraph`.
+        """
+        num_vertices, xp = self.number_of_vertices(), self.backend.xp
+        src, dst, stored = self._numbered_edges(once=False, among=among)
+        kept = None
+        if among is not None and self.ids.renumbered:
+            kept = xp.nonzero(among)[0]
+            ranks = xp.cumsum(among, dtype=self.vertex_dtype) - 1
+            src, dst, num_vertices = ranks[src], ranks[dst], int(kept.shape[0])
+        columns = {"source": src, "destination": dst}
+        columns |= {EXTRA * (name != "weight") + name: array for name, array in self._values_of(stored).items()}
+        columns |= self.ids.columns(self.number_of_vertices(), kept)
+        return GraphState(self._options(), num_vertices, self.version, columns)
+
+    def _options(self) -> dict[str, Any]:
+        """Return the arguments that make an empty graph like this one, but for the device."""
+        dtypes = {name: str(dtype) for name, dtype in self.edge_dtypes.items()}
+        return {
+            "directed": self._directed,
+            "weighted": self._weighted,
+            "store": self.store_name,
+            "vertex_dtype": str(self.vertex_dtype),
+            "weight_dtype": str(self.weight_dtype),
+            "capacity": self._out.capacity // (1 if self._directed else 2),
+            "max_vertices": self.ids.max_vertices,
+            "renumber": self.ids.renumbered,
+            "reuse_ids": self.ids.reuse_ids,
+            "frames": self.frames,
+            **({"timestamps": dtypes.pop(TIME)} if self.timestamps is not None else {}),
+            **({"edge_columns": dtypes} if dtypes else {}),
+            **self._store_options,
+        }
+
+    def _part(self, vertices: Any) -> GraphState:
+        """Return the state of a subgraph; see :meth:`States.subgraph`."""
+        with MemoryChecked("subgraph"):
+            num_vertices = self.number_of_vertices()
+            among = self.backend.zeros(num_vertices, np.bool_)
+            among[self.ids.numbers_of("subgraph", vertices, num_vertices)] = True
+            return self._state(among)._replace(version=0)
+
+
+class States(Reading, Operations):
     """The part of :class:`dynstore.DynamicGraph` that makes a graph of another one's state."""
+
+    _pinned: WeakValueDictionary[int, Pinned]  # by version
 
     def copy(self) -> Self:
         """Return an independent deep copy.
@@ -63,7 +116,7 @@ class States(Display, Operations):
         Returns
         -------
         DynamicGraph
-            No window and no tracked answer follows it.
+            No window, no tracked answer and no pin follows it.
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
@@ -73,10 +126,13 @@ class States(Display, Operations):
             twin._records = None if self._records is None else self._records.copy()
             twin.ids = self.ids.copy()
         twin._lease = Lease(self.version)
-        twin._views = {}
-        twin._logs = set()
-        twin._window = None
+        twin._begin_alone()
         return twin
+
+    def _begin_alone(self) -> None:
+        """Begin without snapshots, tracked answers, pins, and a window."""
+        self._views, self._logs, self._window = {}, set(), None
+        self._undo, self._pinned, self._lock = None, WeakValueDictionary(), RLock()
 
     def __copy__(self) -> Self:
         return self.copy()
@@ -118,11 +174,7 @@ class States(Display, Operations):
         >>> G.subgraph(["ann", "bob", "dan"])
         DynamicGraph(directed, 3 vertices, 2 edges, store='gpma+', device='cpu', version=0)
         """
-        with MemoryChecked("subgraph"):
-            num_vertices = self.number_of_vertices()
-            among = self.backend.zeros(num_vertices, np.bool_)
-            among[self.ids.numbers_of("subgraph", vertices, num_vertices)] = True
-            return self._of_state(self._state(among)._replace(version=0), self.device)
+        return self._of_state(self._part(vertices), self.device)
 
     def redirected(self, directed: bool) -> Self:
         """Return a new, independent graph of the same vertices and options that is directed, or undirected.
@@ -153,42 +205,6 @@ class States(Display, Operations):
             twin._num_edges = batch.num_edges(directed)
             twin._commit(plans, None)
         return twin
-
-    def _state(self, among: Array | None = None) -> GraphState:
-        """Return the graph's state in new arrays of its backend.
-
-        ``among``, bool, shape (V,): that of the subgraph of these rows; see :meth:`subgraph`.
-        """
-        num_vertices, xp = self.number_of_vertices(), self.backend.xp
-        src, dst, stored = self._numbered_edges(once=False, among=among)
-        kept = None
-        if among is not None and self.ids.renumbered:
-            kept = xp.nonzero(among)[0]
-            ranks = xp.cumsum(among, dtype=self.vertex_dtype) - 1
-            src, dst, num_vertices = ranks[src], ranks[dst], int(kept.shape[0])
-        columns = {"source": src, "destination": dst}
-        columns |= {EXTRA * (name != "weight") + name: array for name, array in self._values_of(stored).items()}
-        columns |= self.ids.columns(self.number_of_vertices(), kept)
-        return GraphState(self._options(), num_vertices, self.version, columns)
-
-    def _options(self) -> dict[str, Any]:
-        """Return the arguments that make an empty graph like this one, but for the device."""
-        dtypes = {name: str(dtype) for name, dtype in self.edge_dtypes.items()}
-        return {
-            "directed": self._directed,
-            "weighted": self._weighted,
-            "store": self.store_name,
-            "vertex_dtype": str(self.vertex_dtype),
-            "weight_dtype": str(self.weight_dtype),
-            "capacity": self._out.capacity // (1 if self._directed else 2),
-            "max_vertices": self.ids.max_vertices,
-            "renumber": self.ids.renumbered,
-            "reuse_ids": self.ids.reuse_ids,
-            "frames": self.frames,
-            **({"timestamps": dtypes.pop(TIME)} if self.timestamps is not None else {}),
-            **({"edge_columns": dtypes} if dtypes else {}),
-            **self._store_options,
-        }
 
     @classmethod
     def _of_state(cls, state: GraphState, device: str) -> Self:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.batches.sorted import Batch
     from dynstore.graph.records import EdgeRecords
+    from dynstore.graph.versions.undo import UndoLog
     from dynstore.stores.base import Store
     from dynstore.stores.table.slots import SearchResult
 
@@ -27,6 +28,8 @@ __all__ = ["Tracked"]
 # are.
 MAX_SHARE = 1 / 16
 MIN_KEPT = 4096
+# Beyond this share of the graph's edges a pin copies its version, and needs no more changes.
+MAX_UNDONE = 1 / 4
 
 
 class Tracked:
@@ -36,6 +39,7 @@ class Tracked:
     _out: Store
     _records: EdgeRecords | None
     _logs: set[ref[DeltaLog]]  # every update tests whether it is empty, which takes longer for a WeakSet
+    _undo: ref[UndoLog] | None  # the log that pins follow, one of the above
 
     def track(self, name: str, **params: Any) -> Any:
         """Keep an answer up to date with the graph; see ``docs/tracking.md``.
@@ -112,6 +116,7 @@ class Tracked:
 
     def _record(self, change: Change | Unread | None) -> None:
         """Add a change to all logs; None for one of everything."""
+        numbered = change
         if self._records is not None and isinstance(change, Change):
             weights = self._records.weights(change.weights)
             if weights is not None:
@@ -119,7 +124,19 @@ class Tracked:
             change = replace(change, weights=weights)
         most = self._most_kept
         for log in self._live_logs():
-            log.add(change, most)
+            log.add(numbered if log.keeps_numbers else change, most)
+
+    def _make_way(self, num_edges: int | None) -> None:
+        """Have pins copy their version where an update of so many edges, None for all, would leave too much to undo.
+
+        Raises
+        ------
+        OutOfMemoryError
+            Pins and the graph stay as they are.
+        """
+        log = None if self._undo is None else self._undo()
+        if log is not None:
+            log.make_way(num_edges, max(MIN_KEPT, int(MAX_UNDONE * self._out.num_edges)))
 
     @property
     def _most_kept(self) -> int:

@@ -139,7 +139,7 @@ class Updates(Recording, Tracked):
     def _insert(
         self, request: Request, on_duplicate: OnDuplicate, default_weight: float | None, time: Any = None
     ) -> UpdateReport:
-        with MemoryChecked(request.caller):
+        with MemoryChecked(request.caller), self._lock:
             extra: dict[str, Array] | None = None
             if self._records is not None or time is not None:
                 edges, extra = self.take_extra_columns(*request[:3], time)
@@ -157,6 +157,7 @@ class Updates(Recording, Tracked):
                 columns = self.record(request.caller, columns, extra, on_duplicate)
                 on_duplicate = "replace"
             batch = self._batch(columns, on_duplicate)
+            self._make_way(None if on_duplicate == "append" else batch.num_rows)
             with Uninterrupted():
                 operation = Insertion(naming.num_vertices, on_duplicate)
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
@@ -175,11 +176,12 @@ class Updates(Recording, Tracked):
                 return self._finish_insertion(outcome, batch, len(columns.src), naming)
 
     def _delete(self, request: Request) -> UpdateReport:
-        with MemoryChecked(request.caller):
+        with MemoryChecked(request.caller), self._lock:
             request = self._opened(request)
             before, speculates = self._out.num_vertices, self._supports_speculation
             columns = self.ids.find_edges(*request, before, not speculates)
             batch = self._batch(columns, "replace")
+            self._make_way(batch.num_rows)
             with Uninterrupted():
                 operation = Deletion()
                 outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)

@@ -28,7 +28,7 @@ def _ids(most: int) -> st.SearchStrategy[int]:
 
 
 class GraphMachine(RuleBasedStateMachine):
-    """Inserts, deletes, duplicates, restored edges, growth, queries, clear, copies, stale snapshots, pinned exports.
+    """Inserts, deletes, duplicates, restored edges, growth, queries, clear, copies, stale snapshots, exports, pins.
 
     Attributes
     ----------
@@ -54,6 +54,7 @@ class GraphMachine(RuleBasedStateMachine):
         self.pair: Pair | None = None
         self.leases: list[Any] = []
         self.exports: list[tuple[dict[str, Any], dict[str, np.ndarray]]] = []
+        self.pins: list[Pair] = []
         self.aside: Pair | None = None
 
     @initialize(
@@ -233,6 +234,26 @@ class GraphMachine(RuleBasedStateMachine):
     def release_exports(self) -> None:
         self.exports = []
         gc.collect()
+
+    @rule()
+    def pin(self) -> None:
+        assert self.pair is not None
+        self.pins = [*self.pins[-2:], self.pair.pinned()]
+
+    @precondition(lambda self: self.pins)
+    @rule(number=st.integers(0, 2), whole=st.booleans())
+    def read_a_pin(self, number: int, whole: bool) -> None:
+        pinned = self.pins[number % len(self.pins)]
+        pinned.check_points()
+        if whole:
+            pinned.check_queries()
+            pinned.check()
+
+    @precondition(lambda self: self.pins)
+    @rule(number=st.integers(0, 2))
+    def release_a_pin(self, number: int) -> None:
+        pin: Any = self.pins.pop(number % len(self.pins)).graph
+        pin.release()
 
     @rule()
     def set_a_copy_aside(self) -> None:

@@ -106,7 +106,7 @@ class Window:
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
         if G.number_of_edges():
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
-        if G.window() is not None:
+        if G.attached_window() is not None:
             raise InputError(f"{CALLER}: the graph has another window; wanted one without")
         self.graph, self.by, self.keep, self.length, self.step = G, by, keep, length, step
         self._horizon = make_horizon(by, length, step)

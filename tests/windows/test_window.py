@@ -441,7 +441,7 @@ def test_a_window_does_not_keep_its_graph_from_another() -> None:
     del window
     assert Window(G, 3).slide([(0, 1)]).entered == 1
     assert twin.number_of_edges() == 1
-    assert twin.window() is None
+    assert twin.attached_window() is None
 
 
 def test_after_clear_times_may_start_again() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 import dynstore
 from dynstore.errors import InputError, MissingDependencyError
-from dynstore.graph.conversions import Conversions
+from dynstore.graph.conversions import Conversions, Tables
 from tests.adapters.graphs import edges_of, every_id, every_kind, gapped_graph, named_graph, named_rows, rows_of
 
 pl: Any
@@ -194,7 +194,7 @@ def _address(array: Any) -> int:
 
 def test_every_conversion_is_a_function_of_an_adapter_and_takes_what_it_takes() -> None:
     found = 0
-    for name, method in vars(Conversions).items():
+    for name, method in (vars(Tables) | vars(Conversions)).items():
         function = method.__func__ if isinstance(method, classmethod) else method
         if not inspect.isfunction(function) or name == "__arrow_c_stream__":
             continue

@@ -1,0 +1,296 @@
+"""One version of a graph, read while the graph moves on.
+
+Until something reads all of it, a pinned version is the present graph and what updates have overwritten since
+(:mod:`dynstore.graph.versions.undo`). Then it is copied, once, without gaps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn, Self, cast
+from weakref import ref
+
+from dynstore.batches.sorted import EdgeBatch
+from dynstore.bits import full_words, unpack_bits
+from dynstore.errors import StaleSnapshotError
+from dynstore.graph.delta import merge_changes
+from dynstore.graph.tracked import MIN_KEPT
+from dynstore.graph.versions.undo import UndoLog, UndoTable
+from dynstore.graph.versions.view import GraphView, ShownStore, copy_store, empty_store
+from dynstore.ids.pinned import PinnedIds, pin_ids
+from dynstore.interrupts import MemoryChecked, Uninterrupted
+from dynstore.snapshot import Lease
+from dynstore.stores.base import Store
+from dynstore.stores.table.slots import SlotArrays
+
+if TYPE_CHECKING:
+    from dynstore.graph.state import States
+    from dynstore.typing import Array
+
+__all__ = ["PinnedGraph", "PinnedInStore", "PinnedStore", "ReleasedStore", "pin_version"]
+
+
+class PinnedStore(ShownStore):
+    """The out-edges of a pinned version; its pins share it.
+
+    Reads that need the graph, or what was overwritten, hold the graph's lock. Once the version is copied, reads need
+    neither.
+    """
+
+    def __init__(self, graph: States) -> None:
+        super().__init__(graph._out)
+        self._graph: States | None = graph
+        self._guard = graph._lock
+        self._num_vertices, self._num_edges = graph._out.num_vertices, graph._out.num_edges
+        self.ids = pin_ids(graph.ids, self._num_vertices, graph._lock)
+        self._flat: Store | None = None
+        self._table: UndoTable | None = None  # of the changes before the link
+        self._work = 0  # the edges of all tables so far
+        log = _log_of(graph)
+        self._log: UndoLog | None = log
+        self._link, self.mark = log.last, log.num_edges
+        log.versions.add(self)
+        if graph._records is not None:
+            graph._records.holders.add(self)
+
+    @property
+    def num_vertices(self) -> int:
+        return self._num_vertices
+
+    @property
+    def num_edges(self) -> int:
+        return self._num_edges
+
+    def _read_slots(self) -> SlotArrays:
+        return self.copied().slots
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        with self._guard:
+            if self._graph is not None and not self._is_read_often():
+                found, table = self._graph._out.look_up(src, dst), self._undone()
+                return found if table is None or not src.shape[0] else table.correct(src, dst, *found)
+        return self.copied().look_up(src, dst)
+
+    def row(self, number: int) -> Array:
+        with self._guard:
+            if self._graph is not None and not self._is_read_often():
+                row, table = self._graph._out.row(number), self._undone()
+                return row if table is None else table.correct_row(number, row)
+        return self.copied().row(number)
+
+    def row_of_in_edges(self, number: int) -> Array | None:
+        """Return the sources of the edges to a vertex, ascending; None if the graph's in-edges are of no use."""
+        with self._guard:
+            into = None if self._graph is None else self._graph._in
+            if into is None or self._is_read_often():
+                return None
+            row, table = into.row(number), self._undone()
+            return row if table is None else table.correct_in_row(number, row)
+
+    def materialize(self) -> None:
+        self.copied()
+
+    def copied(self) -> Store:
+        """Return a copy of the version without gaps, which is made by the first call."""
+        flat = self._flat
+        if flat is None:
+            with self._guard:
+                if self._flat is None:
+                    with MemoryChecked("pin"):
+                        copy = self._copy()
+                        detach = self.ids.detach() if isinstance(self.ids, PinnedIds) else None
+                    with Uninterrupted():
+                        if detach is not None:
+                            detach()
+                        self._flat = copy
+                        self._graph = self._log = self._table = None
+                        del self._link
+                flat = self._flat
+        return flat
+
+    def record_numbers(self) -> list[Array]:
+        """Return the numbers of records that the version reads and the graph's edges may not have any more."""
+        if self._flat is not None:
+            weights = self._flat.slots.weights
+            return [] if weights is None else [weights]
+        changes = self._link.changes() + ([] if self._table is None else [self._table.change])
+        return [change.weights[change.before] for change in changes if change.weights is not None]
+
+    def memory_usage(self) -> dict[str, int]:
+        with self._guard:
+            if self._flat is not None:
+                parts = {"copy": sum(self._flat.slots.memory_usage().values())}
+            else:
+                table = 0 if self._table is None else self._table.nbytes
+                parts = {"undo": table + sum(change.nbytes for change in self._link.changes())}
+            return parts | self.ids.memory_usage()
+
+    def _is_read_often(self) -> bool:
+        """Whether reads between updates have taken more work than a copy, which ends that."""
+        return self._work > max(MIN_KEPT, self._num_edges)
+
+    def _undone(self) -> UndoTable | None:
+        """Return the edges that have changed since, as they were; None if there are none."""
+        changes = self._link.changes()
+        if changes:
+            assert self._graph is not None
+            assert self._log is not None
+            before = [] if self._table is None else [self._table.change]
+            change = merge_changes(self.backend, before + changes, self._graph._out.num_vertices)
+            self._table = UndoTable(self.backend, change)
+            self._work += change.num_edges
+            self._link = self._log.last
+        return self._table
+
+    def _copy(self) -> Store:
+        assert self._graph is not None
+        backend, xp, table = self.backend, self.backend.xp, self._undone()
+        slots = self._graph._out.slots
+        mask = unpack_bits(backend, slots.valid, slots.num_slots)
+        if table is not None:
+            search = backend.kernels("dynstore.stores.table", "search")
+            places = search.find_slots(backend, slots, table.change.src, table.change.dst)
+            mask[places[places >= 0]] = False
+        counts = backend.zeros(slots.num_slots + 1, self.vertex_dtype)
+        xp.cumsum(mask, out=counts[1:])
+        offsets = counts[slots.offsets[: self._num_vertices + 1]]
+        del counts
+        src, dst = slots.src[mask], slots.dst[mask]
+        weights = None if slots.weights is None else slots.weights[mask]
+        num_edges = int(src.shape[0])
+        words = full_words(backend, num_edges)
+        flat = empty_store(self, self._num_edges)
+        flat.slots = SlotArrays(src, dst, weights, words, offsets, offsets, num_edges)
+        change = None if table is None else table.change
+        if change is not None and bool(change.before.any()):
+            there = change.before
+            gone = change.weights
+            batch = EdgeBatch(change.src[there], change.dst[there], None if gone is None else gone[there])
+            flat.plan_insert(batch, self._num_vertices, "replace").commit()
+        return flat
+
+
+class PinnedInStore(ShownStore):
+    """The in-edges of a pinned version."""
+
+    def __init__(self, out: PinnedStore) -> None:
+        super().__init__(out)
+        self._edges = out
+        self._flat: Store | None = None
+
+    @property
+    def num_vertices(self) -> int:
+        return self._edges.num_vertices
+
+    @property
+    def num_edges(self) -> int:
+        return self._edges.num_edges
+
+    def _read_slots(self) -> SlotArrays:
+        if self._flat is None:
+            slots = self._edges.slots
+            with self.lock:
+                if self._flat is None:
+                    with MemoryChecked("the in-edge orientation"):
+                        batch = EdgeBatch(slots.src, slots.dst, slots.weights).transposed(self.backend)
+                        self._flat = copy_store(self, batch, self.num_vertices)
+        return self._flat.slots
+
+    def look_up(self, src: Array, dst: Array) -> tuple[Array, Array | None]:
+        return self._edges.look_up(dst, src)
+
+    def row(self, number: int) -> Array:
+        row = self._edges.row_of_in_edges(number) if self._flat is None else None
+        return super().row(number) if row is None else row
+
+    def memory_usage(self) -> dict[str, int]:
+        return {} if self._flat is None else {"copy": sum(self._flat.slots.memory_usage().values())}
+
+
+class ReleasedStore(ShownStore):
+    """What is left of a pin after its release."""
+
+    def __init__(self, store: Store, version: int) -> None:
+        super().__init__(store)
+        self._version = version
+
+    def _read_slots(self) -> NoReturn:
+        raise StaleSnapshotError(
+            f"pin: it showed version {self._version} of the graph until it was released; pin the graph again"
+        )
+
+    def memory_usage(self) -> dict[str, int]:
+        return {}
+
+
+class PinnedGraph(GraphView):
+    """One version of a graph, readable while the graph moves on: what :meth:`DynamicGraph.pin` returns.
+
+    It is a :class:`GraphView`, and a context manager that releases the pin at its end. See ``docs/guides/pins.md``.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph.from_edges([(0, 1), (1, 2)], device="cpu")
+    >>> with G.pin() as pin:
+    ...     _ = G.delete_edges([(0, 1)])
+    ...     print(pin.number_of_edges(), pin.has_edges([(0, 1)]), G.number_of_edges())
+    2 [ True] 1
+    """
+
+    _out: PinnedStore
+
+    def __init__(self, graph: States, store: PinnedStore) -> None:
+        super().__init__(graph, store, Lease(graph.version), graph.number_of_edges())
+        self.ids = store.ids
+        if graph.has_in_edges:
+            self._in = PinnedInStore(store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.release()
+
+    def _make_in_store(self) -> Store:
+        return PinnedInStore(self._out)
+
+    def materialize(self) -> None:
+        """Copy the version now, unless that is done; reads need neither the graph nor its lock from then on.
+
+        Raises
+        ------
+        OutOfMemoryError
+            The pin stays as it is.
+        """
+        self.snapshot()
+
+    def release(self) -> None:
+        """Give back what the pin needs; reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
+
+        Deleting the pin does the same. Snapshots and tables that were made of it stay readable.
+        """
+        self._out = cast("Any", ReleasedStore(self._out, self.version))
+        self._in, self._records, self._views = None, None, {}
+        if isinstance(self.ids, PinnedIds):
+            self.ids = self.ids.without_ids()
+
+
+def pin_version(graph: States) -> PinnedGraph:
+    """Pin the present version of a graph."""
+    with graph._lock:
+        store = graph._pinned.get(graph.version)
+        if not isinstance(store, PinnedStore):
+            with MemoryChecked("pin"):
+                store = PinnedStore(graph)
+            graph._pinned[graph.version] = store
+        return PinnedGraph(graph, store)
+
+
+def _log_of(graph: States) -> UndoLog:
+    """Return the log that the pins of a graph follow; if there is none, begin one."""
+    log = None if graph._undo is None else graph._undo()
+    if log is None:
+        log = UndoLog()
+        graph._undo = ref(log)
+        graph._logs.add(ref(log, graph._logs.discard))
+    return log
