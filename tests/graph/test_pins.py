@@ -50,7 +50,7 @@ def test_pins_do_not_change(
     kind: str, in_edges: bool, backend_name: str, rng: np.random.Generator, few_undone: None
 ) -> None:
     """Each version that is pinned is read at any time later as it was read then."""
-    steps, most = (300, 12) if backend_name == "cpu" else (14, 5)
+    steps, most = (300, 12) if backend_name != "cuda-sim" else (14, 5)
     random = make_random(backend_name, rng, most, **KINDS[kind])
     G = random.G
     G.insert_edges(random.rows(3 * most))
@@ -79,12 +79,12 @@ def test_pins_do_not_change(
 def test_all_reads_of_a_pin_are_those_of_its_version(
     kind: str, when: str, backend_name: str, rng: np.random.Generator
 ) -> None:
-    random = make_random(backend_name, rng, 9 if backend_name == "cpu" else 5, **KINDS[kind])
+    random = make_random(backend_name, rng, 9 if backend_name != "cuda-sim" else 5, **KINDS[kind])
     G = random.G
     G.insert_edges(random.rows(30))
     pin, expected = G.pin(), {**read(G, points), **read(G, whole)}
     if when == "after":
-        for _ in range(20 if backend_name == "cpu" else 4):
+        for _ in range(20 if backend_name != "cuda-sim" else 4):
             random.update(rare=False)
     assert {**read(pin, points), **read(pin, whole)} == expected
     assert {**read(pin, points)} == {name: expected[name] for name, _ in points(pin)}
@@ -93,15 +93,17 @@ def test_all_reads_of_a_pin_are_those_of_its_version(
 @pytest.mark.parametrize(("store", "device"), every_store_and_device(DEVICES))
 @pytest.mark.parametrize("weighted", [False, True])
 def test_every_store_has_pins(store: str, device: str, weighted: bool, rng: np.random.Generator) -> None:
-    steps = 60 if device == "cpu" else 3
-    random = make_random(device, rng, 8 if device == "cpu" else 5, store=store, weighted=weighted, directed=weighted)
+    steps = 60 if device != "cuda-sim" else 3
+    random = make_random(
+        device, rng, 8 if device != "cuda-sim" else 5, store=store, weighted=weighted, directed=weighted
+    )
     G = random.G
     G.insert_edges(random.rows(20))
     pins = []
     for step in range(steps):
         if step % 8 == 0 and G.number_of_vertices() > 1:
             pins.append((G.pin(), read(G, points), G.edge_columns()))
-        random.update(rare=device == "cpu")
+        random.update(rare=device != "cuda-sim")
     assert pins
     for pin, expected, columns in pins:
         assert read(pin, points) == expected
