@@ -119,7 +119,7 @@ class Exchanges(Deletions):
             raise InputTypeError(
                 f"update: expire_before is {expire_before!r}; wanted a time. Name columns by keyword, as source=..."
             )
-        with MemoryChecked("update"):
+        with MemoryChecked("update"), self._lock:
             bound = None if expire_before is None else self._read_bound("update", "expire_before", expire_before)
             names = source, destination, weight
             if bound is not None and insert is None and delete is None:

@@ -6,6 +6,7 @@ import gc
 import pickle
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 from weakref import ref
 
@@ -457,6 +458,40 @@ def test_pins_are_read_beside_updates(options: dict[str, Any]) -> None:
         thread.join()
     assert problems == []
     check_graph(G)
+
+
+UPDATES: dict[str, Callable[[DynamicGraph], Any]] = {
+    "insert_edges": lambda G: G.insert_edges(([0], [3], [9])),
+    "delete_edges": lambda G: G.delete_edges(([0], [1])),
+    "update": lambda G: G.update(insert=([0], [3], [9]), delete=([0], [1])),
+    "update, expiry alone": lambda G: G.update(expire_before=2),
+    "expire": lambda G: G.expire(2),
+    "insert_vertices": lambda G: G.insert_vertices([9]),
+    "delete_vertices": lambda G: G.delete_vertices([1]),
+    "reorder": lambda G: G.reorder(),
+    "clear": lambda G: G.clear(),
+    "apply": lambda G: G.apply({"op": ["insert"], "time": [9], "source": [0], "destination": [3]}),
+}
+
+
+@pytest.mark.parametrize("name", UPDATES)
+def test_an_update_keeps_pins_out_until_its_end(name: str, backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    G, pins = DynamicGraph(timestamps="int64", renumber=True, device=backend_name), []
+    G.insert_edges((list(range(100)), [*range(1, 100), 0], list(range(1, 101))))
+    thread = threading.Thread(target=lambda: pins.append(G.pin()))
+    end = G._end_version
+
+    def slowly_end(change: Any) -> None:
+        thread.start()
+        thread.join(0.05)
+        assert pins == []
+        end(change)
+
+    monkeypatch.setattr(G, "_end_version", slowly_end)
+    UPDATES[name](G)
+    thread.join()
+    assert [pin.version for pin in pins] == [2]
+    assert pins[0].number_of_edges() == len(pins[0].edge_table()) == G.number_of_edges()
 
 
 def test_all_stores_are_named() -> None:
