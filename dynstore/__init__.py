@@ -16,6 +16,7 @@ __all__ = [
     "PinnedGraph",
     "ReorderReport",
     "SlideReport",
+    "Stream",
     "UpdateReport",
     "Window",
     "__version__",
@@ -29,6 +30,7 @@ __all__ = [
     "load",
     "pagerank",
     "sssp",
+    "streams",
     "triangle_count",
     "weakly_connected_components",
 ]
@@ -43,6 +45,7 @@ _HOMES = {
     "PinnedGraph": "dynstore.graph",
     "ReorderReport": "dynstore.typing",
     "SlideReport": "dynstore.windows.moves",
+    "Stream": "dynstore.streams.stream",
     "UpdateReport": "dynstore.typing",
     "Window": "dynstore.windows.window",
     "betweenness_centrality": "dynstore.algorithms",
@@ -55,10 +58,10 @@ _HOMES = {
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
 }
-_SUBPACKAGES = ("algorithms", "datasets", "errors")
+_SUBPACKAGES = ("algorithms", "datasets", "errors", "streams")
 
 if TYPE_CHECKING:
-    from dynstore import algorithms, datasets, errors
+    from dynstore import algorithms, datasets, errors, streams
     from dynstore.adapters.explanation import explain
     from dynstore.adapters.networkx.exchange import from_networkx
     from dynstore.algorithms import (
@@ -72,6 +75,7 @@ if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
     from dynstore.operations.results import Operation, OperationResults
     from dynstore.snapshot import GapCSR
+    from dynstore.streams.stream import Stream
     from dynstore.typing import ReorderReport, UpdateReport
     from dynstore.windows.moves import SlideReport
     from dynstore.windows.window import Window

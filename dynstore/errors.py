@@ -10,6 +10,7 @@
     │   ├── SavedGraphError                ... because a folder is no saved graph, or is damaged
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
+    ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
@@ -33,6 +34,7 @@ __all__ = [
     "OutOfMemoryError",
     "SavedGraphError",
     "StaleSnapshotError",
+    "StreamError",
     "UnweightedGraphError",
     "type_name",
     "unknown_name",
@@ -70,6 +72,10 @@ class UnweightedGraphError(InputError, RuntimeError):
 
 class StaleSnapshotError(DynstoreError, RuntimeError):
     """A snapshot or a window was read after an update of its graph, or a pin after its release."""
+
+
+class StreamError(DynstoreError, RuntimeError):
+    """A stream of edges has ended, or its source could not go on."""
 
 
 class OutOfMemoryError(DynstoreError, MemoryError):

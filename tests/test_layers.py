@@ -58,6 +58,7 @@ LAYERS = [
     ("io", "datasets"),
     ("algorithms",),
     ("adapters",),
+    ("streams",),
     ("benchmarks",),
     ("warmup",),
     ("cli", "testing"),

@@ -1,0 +1,67 @@
+"""Sources by their addresses."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from dynstore.errors import InputError
+from dynstore.streams.source import Source
+
+__all__ = ["SCHEMES", "open_source"]
+
+SCHEMES = (
+    "redis://HOST:PORT/KEY, nats://HOST:PORT/SUBJECT, kafka://HOST:PORT/TOPIC, grpc://HOST:PORT/TICKET, "
+    "or the path of a text file"
+)
+
+
+def open_source(address: str, follow: bool = True) -> Source:
+    """Return the source at an address.
+
+    Parameters
+    ----------
+    address : str
+        ``redis://HOST:PORT/KEY``, ``nats://HOST:PORT/SUBJECT``, ``kafka://HOST:PORT/TOPIC``,
+        ``grpc://HOST:PORT/TICKET`` (Arrow Flight), or the path of a text file. ``?group=NAME`` at the end of the first
+        three names the reader.
+    follow : bool
+        Wait for more at the end of a file.
+
+    Returns
+    -------
+    Source
+        It is open.
+
+    Raises
+    ------
+    InputError
+        If it is no address.
+    MissingDependencyError
+        If the client's library is not installed.
+    """
+    if "://" not in address:
+        from dynstore.streams.growing_file import FileSource
+
+        return FileSource(address, follow)
+    parts = urlsplit(address)
+    server, name = parts.netloc, parts.path.lstrip("/")
+    group = parse_qs(parts.query).get("group", ["dynstore"])[0]
+    if not server or not name:
+        raise InputError(f"Stream: the source {address!r} lacks a part; wanted {SCHEMES}")
+    if parts.scheme == "redis":
+        from dynstore.streams.redis_source import RedisSource
+
+        return RedisSource(name, group, f"redis://{server}")
+    if parts.scheme == "nats":
+        from dynstore.streams.nats_source import NatsSource
+
+        return NatsSource(name, group, f"nats://{server}")
+    if parts.scheme == "kafka":
+        from dynstore.streams.kafka_source import KafkaSource
+
+        return KafkaSource(name, group, server)
+    if parts.scheme == "grpc":
+        from dynstore.streams.flight_source import FlightSource
+
+        return FlightSource(name, f"grpc://{server}")
+    raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
