@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore import stream_command
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -349,6 +350,9 @@ def bench(
     write_outputs(outputs)
     if result.disagreement is not None:
         raise DynstoreError(result.disagreement)
+
+
+app.command(epilog=stream_command.EXAMPLES)(stream_command.stream)
 
 
 def _check_device(name: str) -> None:

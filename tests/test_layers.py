@@ -60,7 +60,7 @@ LAYERS = [
     ("adapters",),
     ("streams",),
     ("benchmarks",),
-    ("warmup",),
+    ("warmup", "stream_command"),
     ("cli", "testing"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -88,12 +88,12 @@ LIBRARIES = {
     "pylibcudf": ("input.frames", "adapters"),
     "pylibcugraph": ("adapters", "benchmarks"),
     "pytest": ("testing",),
-    "rich": ("cli", "benchmarks"),
+    "rich": ("cli", "stream_command", "benchmarks"),
     "rmm": ("adapters", "benchmarks"),
     "scipy": ("adapters", "benchmarks"),
     "torch": ("adapters.pyg",),
     "torch_geometric": ("adapters.pyg",),
-    "typer": ("cli",),
+    "typer": ("cli", "stream_command"),
 }
 NUMBA_CUDA = "cuda.compiler"
 # library -> who may import it when imported itself, so that others stay light
@@ -104,7 +104,7 @@ AT_IMPORT = {
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
     "rich": ("benchmarks.console", "benchmarks.demo.__main__"),
-    "typer": ("cli",),
+    "typer": ("cli", "stream_command"),
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynstore.errors import FileFormatError
 from dynstore.io.lines import COMMENT_MARKS, shorten, split_fields
-from dynstore.io.text import is_header, see_delimiter
+from dynstore.io.text import NO_ROW, SIGNS_OF_NO_ROW, is_header, see_delimiter
 
 __all__ = ["LineReader", "is_row", "read_json_lines"]
 
@@ -56,6 +56,8 @@ class LineReader:
         """
         import pandas
 
+        if data.startswith((b"#", b"%", b" ", b"\t")) or any(sign in data for sign in SIGNS_OF_NO_ROW):
+            data = NO_ROW.sub(b"", data)
         options: dict[str, Any] = {"sep": r"\s+"} if self._delimiter is None else {"sep": self._delimiter}
         try:
             frame = pandas.read_csv(

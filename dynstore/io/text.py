@@ -18,7 +18,7 @@ from dynstore.io.limits import Limits
 from dynstore.io.lines import COMMENT_MARKS, WHOLE_NUMBER, Layout, find_fault, line_of_row, shorten, split_fields
 from dynstore.io.numbering import number_ids
 
-__all__ = ["is_header", "parse_rows", "read_text", "see_delimiter"]
+__all__ = ["NO_ROW", "SIGNS_OF_NO_ROW", "is_header", "parse_rows", "read_text", "see_delimiter"]
 
 # Lines that pandas would take for rows: comments, and nothing but blanks and tabs.
 NO_ROW = re.compile(rb"(?m)^[ \t]*(?:[#%][^\n]*|[ \t\r])(?:\n|\Z)")

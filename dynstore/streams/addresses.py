@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qs, urlsplit
 
-from dynstore.errors import InputError
+from dynstore.errors import DynstoreError, InputError, StreamError, type_name
 from dynstore.streams.source import Source
 
 __all__ = ["SCHEMES", "open_source"]
@@ -38,6 +38,8 @@ def open_source(address: str, follow: bool = True) -> Source:
         If it is no address.
     MissingDependencyError
         If the client's library is not installed.
+    StreamError
+        If the server does not answer.
     """
     if "://" not in address:
         from dynstore.streams.growing_file import FileSource
@@ -48,20 +50,32 @@ def open_source(address: str, follow: bool = True) -> Source:
     group = parse_qs(parts.query).get("group", ["dynstore"])[0]
     if not server or not name:
         raise InputError(f"Stream: the source {address!r} lacks a part; wanted {SCHEMES}")
-    if parts.scheme == "redis":
+    try:
+        source = _connect(parts.scheme, server, name, group)
+    except DynstoreError:
+        raise
+    except Exception as error:
+        raise StreamError(f"Stream: {address!r} cannot be opened: {error or type_name(error)}") from error
+    if source is None:
+        raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
+    return source
+
+
+def _connect(scheme: str, server: str, name: str, group: str) -> Source | None:
+    if scheme == "redis":
         from dynstore.streams.redis_source import RedisSource
 
         return RedisSource(name, group, f"redis://{server}")
-    if parts.scheme == "nats":
+    if scheme == "nats":
         from dynstore.streams.nats_source import NatsSource
 
         return NatsSource(name, group, f"nats://{server}")
-    if parts.scheme == "kafka":
+    if scheme == "kafka":
         from dynstore.streams.kafka_source import KafkaSource
 
         return KafkaSource(name, group, server)
-    if parts.scheme == "grpc":
+    if scheme == "grpc":
         from dynstore.streams.flight_source import FlightSource
 
         return FlightSource(name, f"grpc://{server}")
-    raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
+    return None

@@ -110,6 +110,7 @@ class Engine:
         """End after the current batch."""
         if self.state == "ready":
             self.state = "ended"
+            self.over.set()
             self._close_source()
             return
         with self.pending.changed:

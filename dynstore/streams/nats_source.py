@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Coroutine
 from threading import Thread
 from typing import Any
 
 from dynstore.adapters.libraries import require
+from dynstore.errors import StreamError
 from dynstore.streams.messages import decode_all
 from dynstore.streams.source import BaseSource
 
@@ -16,6 +18,8 @@ __all__ = ["NatsSource"]
 MOST = 256  # messages a call
 BUCKET = "dynstore"
 CALL_S = 10.0
+CONNECT_S = 3.0
+_log = logging.getLogger("dynstore")
 
 
 class NatsSource(BaseSource):
@@ -45,7 +49,7 @@ class NatsSource(BaseSource):
         self._thread.start()
         self._pulled: Any = None
         try:
-            self._client: Any = self._call(nats.connect(url, max_reconnect_attempts=-1, connect_timeout=5))
+            self._client: Any = self._call(self._connect(nats, url))
             self._jetstream: Any = self._client.jetstream()
             self._last = self._call(self._open())
         except BaseException:
@@ -54,6 +58,21 @@ class NatsSource(BaseSource):
 
     def _call(self, work: Coroutine[Any, Any, Any], timeout: float = CALL_S) -> Any:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    async def _connect(self, nats: Any, url: str) -> Any:
+        """Connect; later the client connects again by itself, as often as it takes."""
+        errors: list[Exception] = []
+
+        async def note(error: Exception) -> None:
+            errors[:] = [error]
+            _log.info("NatsSource: %s: %s", url, error)
+
+        try:
+            connecting = nats.connect(url, max_reconnect_attempts=-1, connect_timeout=CONNECT_S, error_cb=note)
+            return await asyncio.wait_for(connecting, CONNECT_S)
+        except TimeoutError:
+            why = errors[0] if errors else f"no answer in {CONNECT_S:g} s"
+            raise StreamError(f"NatsSource: {url} cannot be reached: {why}") from None
 
     async def _open(self) -> int:
         await self._jetstream.find_stream_name_by_subject(self._subject)  # raises if there is none

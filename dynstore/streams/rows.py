@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ROLES", "RowReader", "Rows", "joined", "last_of_each_pair"]
+__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "last_of_each_pair"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
@@ -159,14 +159,14 @@ class RowReader:
         def column(role: str) -> Any:
             return table.get(names[role])
 
-        src, dst = (_as_array(column(role)) for role in ROLES[:2])
+        src, dst = (as_array(column(role)) for role in ROLES[:2])
         rows = Rows(
             src,
             dst,
-            _as_array(column("weight")) if self._weighted else None,
+            as_array(column("weight")) if self._weighted else None,
             None if column("time") is None else self._read_times(names["time"], column("time")),
-            None if column("op") is None else _read_ops(names["op"], _as_array(column("op"))),
-            tuple(_as_array(table[name]) for name in self._extra),
+            None if column("op") is None else _read_ops(names["op"], as_array(column("op"))),
+            tuple(as_array(table[name]) for name in self._extra),
         )
         for name, array in zip(wanted, (rows.dst, rows.weights, rows.times, rows.deletes), strict=False):
             if array is not None and array.shape != src.shape:
@@ -186,7 +186,7 @@ class RowReader:
         return host
 
 
-def _as_array(column: Any) -> np.ndarray:
+def as_array(column: Any) -> np.ndarray:
     """Return a column on the host."""
     if isinstance(column, np.ndarray):
         return column

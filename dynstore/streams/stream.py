@@ -169,9 +169,10 @@ class Stream:
         Exception
             What has ended the stream: the source's error, the graph's, or a :class:`StreamError`.
         """
-        self.start()
         ends = None if until is None or callable(until) else perf_counter() + check_number("run", "until", until)
         try:
+            if self._engine.state == "ready":
+                self.start()
             while not self._engine.over.wait(POLL_S if ends is None else max(0.0, min(POLL_S, ends - perf_counter()))):
                 if ends is not None and perf_counter() >= ends:
                     break
@@ -280,9 +281,9 @@ class Stream:
         query : callable
             A function of the graph; what it returns is the answer. It runs between two batches, and must only read.
         at : {"applied", "now"} or int
-            Which version it sees. "applied": the present one, at once. "now": that of all rows that have arrived before
-            the question, and of none that came later. A number: that version, if it is still the present one, or the
-            graph's log reaches back to it.
+            Which version it sees. "applied": the one that is there when the batch at work is through. "now": that of
+            all rows that have arrived before the question, and of none that came later. A number: that version, if it
+            is still the present one, or the graph's log reaches back to it.
 
         Returns
         -------
