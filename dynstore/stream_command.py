@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from dynstore.streams import Progress, StreamMonitor
 
-__all__ = ["EXAMPLES", "stream"]
+__all__ = ["EXAMPLES", "stream", "top_rows"]
 
 EXAMPLES = (
     "[bold]Examples[/bold]\n\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dynstore.streams.progress import Meter
     from dynstore.typing import Array
 
-__all__ = ["StreamMonitor", "Tick"]
+__all__ = ["Delivery", "StreamMonitor", "Tick"]
 
 _log = logging.getLogger("dynstore")
 

@@ -13,7 +13,7 @@ from dynstore.errors import StreamError
 if TYPE_CHECKING:
     from dynstore.streams.rows import Rows
 
-__all__ = ["OVERFLOW", "Overflow", "Pending", "Position", "Taken"]
+__all__ = ["OVERFLOW", "Chunk", "Overflow", "Pending", "Position", "Taken"]
 
 Overflow: TypeAlias = Literal["block", "drop-oldest", "error"]
 OVERFLOW = ("block", "drop-oldest", "error")

@@ -92,7 +92,10 @@ class Progress:
 
 @dataclass(slots=True)
 class Meter:
-    """Counts and times of a stream; several threads add to it."""
+    """Counts and times of a stream; several threads add to it.
+
+    ``done`` has the moments at which batches were through, and how many rows were applied then.
+    """
 
     batches: int = 0
     applied: int = 0
@@ -101,13 +104,13 @@ class Meter:
     errors: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
     _stages: dict[str, deque[float]] = field(default_factory=lambda: {name: deque(maxlen=RECENT) for name in STAGES})
     _delays: deque[list[tuple[float, int]]] = field(default_factory=lambda: deque(maxlen=RECENT))
-    _done: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    done: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
     _lock: Lock = field(default_factory=Lock)
 
     def begin(self) -> None:
         """Start the clock."""
         with self._lock:
-            self._done.append((perf_counter(), self.applied))
+            self.done.append((perf_counter(), self.applied))
 
     def stage(self, name: str, begun: float) -> float:
         """Note a stage that has begun then and ends now; return the present time."""
@@ -123,7 +126,7 @@ class Meter:
             self.batches += 1
             self.applied += rows
             self.late += late
-            self._done.append((now, self.applied))
+            self.done.append((now, self.applied))
             step = -(-len(arrivals) // 64)  # at most 64 of a batch are kept
             self._delays.append([(now - arrived, count) for arrived, count in arrivals[::step]])
 
@@ -141,25 +144,21 @@ class Meter:
     def rate(self) -> float:
         """Return rows a second."""
         with self._lock:
-            if len(self._done) < 2:
+            if len(self.done) < 2:
                 return 0.0
-            (first, before), (last, after) = self._done[0], self._done[-1]
+            (first, before), (last, after) = self.done[0], self.done[-1]
         return (after - before) / max(last - first, 1e-9)
 
-    def delays_ms(self) -> tuple[float, float]:
-        """Return the median and the 99th percentile of rows' delays."""
+    def delays_ms(self, *shares: float) -> list[float]:
+        """Return percentiles of the rows' delays; each share is one of 0 to 1."""
         with self._lock:
             delays = sorted(delay for batch in self._delays for delay in batch)
         total = sum(count for _, count in delays)
-        found = [0.0, 0.0]
-        for place, share in enumerate((0.5, 0.99)):
-            passed = 0
-            for delay, count in delays:
-                passed += count
-                if passed >= share * total:
-                    found[place] = 1e3 * delay
-                    break
-        return found[0], found[1]
+        passed, reached = 0, []
+        for delay, count in delays:
+            passed += count
+            reached.append((passed, 1e3 * delay))
+        return [next((ms for passed, ms in reached if passed >= share * total), 0.0) for share in shares]
 
     def stage_ms(self) -> dict[str, float]:
         """Return the mean milliseconds of each stage."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Staging", "make_staging"]
+__all__ = ["HostStaging", "PinnedStaging", "Staging", "make_staging"]
 
 ALIGNMENT = 256
 

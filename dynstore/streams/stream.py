@@ -313,6 +313,7 @@ class Stream:
         """
         engine, dated = self._engine, self._rows.dated
         pending, meter = engine.pending, engine.meter
+        p50, p99 = meter.delays_ms(0.5, 0.99)
         newest, last = shown_time(engine.newest_applied, dated), shown_time(engine.newest_arrived, dated)
         applied, arrived = meter.applied, pending.arrived
         return Progress(
@@ -328,7 +329,8 @@ class Stream:
             newest,
             None if newest is None or last is None else max(newest, last) - newest,
             pending.age(),
-            *meter.delays_ms(),
+            p50,
+            p99,
             meter.stage_ms(),
             meter.skipped_ticks,
             getattr(engine.journal, "logged_bytes", 0),
