@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, last_of_each_pair
+from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +31,11 @@ class Ready(NamedTuple):
     columns : callable
         Returns the columns: of rows that are inserted, and the ends of those that are deleted.
     width : int
-        How many of them are inserted.
+        How many of them are inserted; if there are times, they are the last.
+    timed : bool
+        Whether there are times.
     dates : numpy.ndarray or None
-        The times of the inserted rows, where they are date-times.
+        The times of the inserted rows, where a window wants them as date-times.
     late : int
         Rows that stay out.
     newest : int or float, or None
@@ -43,6 +45,7 @@ class Ready(NamedTuple):
     taken: Taken
     columns: Callable[[], list[Array]]
     width: int
+    timed: bool
     dates: np.ndarray | None
     late: int
     newest: int | float | None
@@ -55,14 +58,23 @@ class Applier:
     ----------
     G : DynamicGraph
     window : Window or None
+    length : int or None
+        Edges expire when their last time is at most the newest time minus this; for graphs with times.
     lateness : int or float, or None
         Rows that are older than the newest time before them minus ``lateness`` stay out. None: none does.
     staging : Staging
     """
 
-    def __init__(self, G: DynamicGraph, window: Window | None, lateness: int | float | None, staging: Staging) -> None:
-        self.G, self.window, self._lateness, self._staging = G, window, lateness, staging
-        self._needs_times = window is not None and window.by == "time"
+    def __init__(
+        self,
+        G: DynamicGraph,
+        window: Window | None,
+        length: int | None,
+        lateness: int | float | None,
+        staging: Staging,
+    ) -> None:
+        self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
+        self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
         self.newest: int | float | None = None
 
     def prepare(self, taken: Taken, dated: bool | None) -> Ready:
@@ -87,17 +99,17 @@ class Applier:
             parts = [rows[~rows.deletes]] if rows.deletes is not None else [rows]
         parts = [part for part in parts if len(part)]
         columns = [list(column) for column in zip(*(part.edges() for part in parts), strict=True)]
-        dates = None
-        if parts and self._needs_times:
+        dates, timed = None, bool(parts) and self._needs_times
+        if timed:
             times = [part.times for part in parts if part.times is not None]
-            if dated:
+            if dated and self.window is not None:
                 dates = np.concatenate(times).view("M8[ns]")
             else:
                 columns.append(times)
         width = len(columns)
         if leaving is not None and len(leaving):
             columns += [[leaving.src], [leaving.dst]]
-        return Ready(taken, self._staging.bring(columns), width, dates, late, self.newest)
+        return Ready(taken, self._staging.bring(columns), width, timed, dates, late, self.newest)
 
     def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it."""
@@ -118,29 +130,30 @@ class Applier:
         """
         columns = ready.columns()
         insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
+        given: dict[str, Any] = {}
+        if ready.timed:
+            given["time"] = insert[-1] if ready.dates is None else ready.dates
+            insert = insert if ready.dates is not None else insert[:-1]
         last = nullcontext() if logged is None else logged
         if self.window is not None:
             late = 0
             if insert:
                 with nullcontext() if delete else last:
-                    late = self._slide(self.window, insert, ready.dates)
+                    late = self.window.slide(insert, **given).late
             if delete:
                 with last:
                     self.G.delete_edges(delete)
             return late
-        if insert or delete:
-            with last:
-                if not delete:
-                    self.G.insert_edges(insert)
-                elif not insert:
-                    self.G.delete_edges(delete)
-                else:
-                    self.G.update(insert=insert, delete=delete)
+        if not insert and not delete:
+            return 0
+        with last:
+            if self._length is not None and ready.newest is not None:
+                given["expire_before"] = ready.newest - self._length + 1
+                return int(self.G.update(insert or None, delete or None, **given).late)
+            if not delete:
+                self.G.insert_edges(insert, **given)
+            elif not insert:
+                self.G.delete_edges(delete)
+            else:
+                self.G.update(insert=insert, delete=delete, **given)
         return 0
-
-    def _slide(self, window: Window, insert: tuple[Array, ...], dates: np.ndarray | None) -> int:
-        given: dict[str, Any] = {}
-        if self._needs_times:
-            given["time"] = insert[-1] if dates is None else dates
-            insert = insert if dates is not None else insert[:-1]
-        return window.slide(insert, **given).late

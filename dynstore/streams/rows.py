@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "last_of_each_pair"]
+__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
@@ -111,6 +111,7 @@ class RowReader:
         self._named, self._names = set(columns), {role: columns.get(role, role) for role in ROLES}
         self._weighted, self._timed = weighted, timed
         self._extra = list(G.edge_dtypes)
+        self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
 
@@ -129,7 +130,7 @@ class RowReader:
             )
         if isinstance(given, Mapping):
             return self._read_table(given)
-        edges = open_edges(CALLER, given, len(self._extra))
+        edges = open_edges(CALLER, given, len(self._extra) + len(self._last))
         if isinstance(edges, tuple):
             return self._read_tuple(edges)
         if not is_frame(edges):
@@ -137,11 +138,12 @@ class RowReader:
         return self._read_table({name: edges[name] for name in column_names(edges) if isinstance(name, str)})
 
     def _read_tuple(self, edges: tuple[Any, ...]) -> Rows:
-        count = len(edges) - len(self._extra)
+        others = [*self._extra, *self._last]
+        count = len(edges) - len(others)
         if count not in (2, 3):
-            more = "".join(f", {name}" for name in self._extra)
+            more = "".join(f", {name}" for name in others)
             raise InputError(f"{CALLER}: a batch has {len(edges)} columns; wanted (src, dst[, weights]{more})")
-        table = dict(zip(ROLES, edges[:count], strict=False)) | dict(zip(self._extra, edges[count:], strict=True))
+        table = dict(zip(ROLES, edges[:count], strict=False)) | dict(zip(others, edges[count:], strict=True))
         return self._read_table(table, {role: role for role in ROLES})
 
     def _read_table(self, table: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Rows:
@@ -210,6 +212,11 @@ def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
             row = int(bad.argmax())
             raise InputError(f"{CALLER}: `{name}` is {ops[row]!r} at row {row}; wanted '+', '-', 'insert' or 'delete'")
     return deletes if deletes.any() else None
+
+
+def keeps_times(G: DynamicGraph) -> bool:
+    """Whether a graph has a column of times."""
+    return G.timestamps is not None
 
 
 def last_of_each_pair(rows: Rows, directed: bool) -> Rows:

@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from dynstore.arguments import check_count, check_number
+from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
 from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
 from dynstore.streams.applying import Applier
 from dynstore.streams.engine import POLL_S, Engine, Limits, Question
+from dynstore.streams.journal import find_journal
 from dynstore.streams.monitors import StreamMonitor
 from dynstore.streams.pending import OVERFLOW, Overflow
 from dynstore.streams.progress import Progress, shown_time
-from dynstore.streams.rows import RowReader
+from dynstore.streams.rows import RowReader, keeps_times
 from dynstore.streams.source import as_source
 from dynstore.streams.staging import make_staging
 from dynstore.windows.window import Window
@@ -45,8 +47,9 @@ class Stream:
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
         :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
         ``"redis://localhost:6379/edges"``.
-    window : Window, optional
-        The window that fills ``G``. Without one, rows stay.
+    window : Window, int, str or timedelta, optional
+        The window that fills ``G``. In a graph with ``timestamps``, a length of time: with each batch edges expire
+        whose last time is at most the newest time minus that. By default edges stay.
     batch_edges : int
         A batch has at most so many rows.
     max_delay : float
@@ -93,7 +96,7 @@ class Stream:
         self,
         G: DynamicGraph,
         source: Any,
-        window: Window | None = None,
+        window: Window | Any = None,
         batch_edges: int = 65_536,
         max_delay: float = 0.05,
         max_pending: int = 4_000_000,
@@ -103,9 +106,15 @@ class Stream:
     ) -> None:
         if not isinstance(G, DynamicGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
-        if window is not None and (not isinstance(window, Window) or window.graph is not G):
-            got = "of another graph" if isinstance(window, Window) else f"a {type_name(window)}"
-            raise InputTypeError(f"{CALLER}: window is {got}; wanted a dynstore.Window of G")
+        length = None
+        if window is not None and not isinstance(window, Window):
+            if not keeps_times(G):
+                raise InputTypeError(
+                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window, or a graph with timestamps and a length"
+                )
+            length, window = read_span(CALLER, "window", window), None
+        if window is not None and window.graph is not G:
+            raise InputTypeError(f"{CALLER}: window is of another graph; wanted a dynstore.Window of G")
         if overflow not in OVERFLOW:
             raise unknown_name(CALLER, "overflow", overflow, OVERFLOW)
         limits = Limits(
@@ -116,12 +125,15 @@ class Stream:
         )
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = G.is_weighted() and (window is None or window.keep != "count")
-        timed = span is not None or (window is not None and window.by == "time")
+        timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
         self._rows = RowReader(G, columns, weighted, timed)
-        if span is not None:
-            self._rows.dated = span[1]
-        staging = make_staging(G.backend)
-        applier = Applier(G, window, None if span is None else span[0], staging)
+        for given in (span, length):
+            if given is not None:
+                self._rows.dated = given[1]
+        # A log takes rows from the host.
+        staging = make_staging(G.backend if find_journal(G) is None else get_backend("cpu"))
+        spans = None if length is None else int(length[0]), None if span is None else span[0]
+        applier = Applier(G, window, *spans, staging)
         self._engine = Engine(G, as_source(source), limits, self._rows, applier, staging)
         self.graph, self.interrupted = G, False
 
