@@ -110,8 +110,8 @@ class RowReader:
                 raise InputTypeError(f"{CALLER}: the column {role!r} is {name!r}; wanted its name, a string")
         self._named, self._names = set(columns), {role: columns.get(role, role) for role in ROLES}
         self._weighted, self._timed = weighted, timed
-        self._extra = list(G.edge_dtypes)
         self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
+        self._extra = [name for name in G.edge_dtypes if name not in self._last]
         self._host = get_backend("cpu")
         self.dated: bool | None = None  # whether times are date-times; None before the first
 
@@ -130,7 +130,7 @@ class RowReader:
             )
         if isinstance(given, Mapping):
             return self._read_table(given)
-        edges = open_edges(CALLER, given, len(self._extra) + len(self._last))
+        edges = open_edges(CALLER, given, [*self._extra, *self._last])
         if isinstance(edges, tuple):
             return self._read_tuple(edges)
         if not is_frame(edges):
