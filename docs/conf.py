@@ -50,6 +50,7 @@ numpydoc_validation_checks = {"GL02", "GL08", "SS01", "SS02", "SS03", "PR01", "P
 # Records and other objects that programs get, but do not make: their attributes are documented, not their parameters.
 numpydoc_validation_exclude = {
     r"\.(EventTable|GapCSR|Monitor|Operation|OperationResults|ReorderReport|SharedPool|SlideReport|UpdateReport)$",
+    r"\.(Progress|Source|StreamMonitor|Tick)$",
     r"\.(Slide|Update)Report\.(count|index)$",
     r"\.(is|number_of)_\w+$",  # one line says all
     r"\.ModelGraph\.",  # its methods are those of DynamicGraph

@@ -42,13 +42,31 @@ class Source(Protocol):
         """
 
     def seek(self, position: Any) -> None:
-        """Go on behind a position; it is called before the first :meth:`poll`, or not at all."""
+        """Go on behind a position; it is called before the first :meth:`poll`, or not at all.
+
+        Parameters
+        ----------
+        position : object
+            What :meth:`poll` returned once.
+        """
 
     def commit(self, position: Any) -> None:
-        """Note that the rows up to a position are done: after a crash they need not come again."""
+        """Note that the rows up to a position are done: after a crash they need not come again.
+
+        Parameters
+        ----------
+        position : object
+            What :meth:`poll` returned with the last of them.
+        """
 
     def pause(self, on: bool) -> None:
-        """Stop or resume fetching ahead: the stream has no room."""
+        """Stop or resume fetching ahead.
+
+        Parameters
+        ----------
+        on : bool
+            Whether the stream has no room.
+        """
 
 
 class BaseSource:
