@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections import deque
 from dataclasses import dataclass
-from threading import Event, Lock, Thread
+from functools import partial
+from threading import Event, Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +117,8 @@ class Engine:
         with self.pending.changed:
             self._stopping = True
             self.pending.changed.notify_all()
+        if current_thread() in self._threads:  # a question ends the stream
+            return
         self.over.wait()
         for thread in self._threads:
             thread.join(CLOSING_S)
@@ -301,20 +304,26 @@ class Engine:
             self.meter.stage("questions", begun)
 
     def _answer(self, question: Question) -> None:
+        """Answer a question about the present version here; one about an older version on a thread of its own."""
+        version, present = question.version, self.graph.version
         if not question.future.set_running_or_notify_cancel():
             return
-        try:
-            question.future.set_result(question.query(self._view(question.version)))
-        except Exception as error:
-            question.future.set_exception(error)
+        if version is None or version == present:
+            _settle(question, lambda: self.graph)
+        elif (journal := self.journal) is not None:
+            restore = partial(journal.at, version)
+            Thread(target=_settle, args=(question, restore), name="dynstore-question", daemon=True).start()
+        else:
+            question.future.set_exception(
+                InputError(
+                    f"ask: version {version} is asked for, the graph has {present}; "
+                    "a graph of dynstore.open(...) keeps older ones"
+                )
+            )
 
-    def _view(self, version: int | None) -> Any:
-        """Return the graph, or an older version of it."""
-        if version is None or version == self.graph.version:
-            return self.graph
-        if self.journal is not None:
-            return self.journal.at(version)
-        raise InputError(
-            f"ask: version {version} is asked for, the graph has {self.graph.version}; "
-            "a graph of dynstore.open(...) keeps older ones"
-        )
+
+def _settle(question: Question, view: Callable[[], Any]) -> None:
+    try:
+        question.future.set_result(question.query(view()))
+    except Exception as error:
+        question.future.set_exception(error)

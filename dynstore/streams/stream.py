@@ -68,6 +68,7 @@ class Stream:
 
     Attributes
     ----------
+    graph : DynamicGraph
     interrupted : bool
         Whether Ctrl-C has ended :meth:`run`.
 
@@ -192,6 +193,9 @@ class Stream:
                     break
         except KeyboardInterrupt:
             self.interrupted = True
+        except BaseException:
+            self._engine.end()
+            raise
         self.stop()
         return self.progress()
 
@@ -216,6 +220,8 @@ class Stream:
             left = None if timeout is None else max(0.0, timeout - (perf_counter() - begun))
             if not monitor.wait(left):
                 raise TimeoutError(f"drain: the callback of {monitor.name} has not returned after {timeout} s")
+        if self._engine.failure is not None:
+            raise self._engine.failure
 
     def stop(self) -> None:
         """End after the current batch, and let the source know how far it came. Rows that wait are not applied.

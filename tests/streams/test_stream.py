@@ -541,6 +541,39 @@ def test_stop_before_start_and_twice() -> None:
     assert repr(stream) == "Stream(ended, version=0, 0 rows)"
 
 
+def test_a_question_or_a_condition_that_raises_can_end_a_stream() -> None:
+    source = Scripted([(0, 1)])
+    stream = Stream(graph(), source, max_delay=0.0).start()
+    stream.ask(lambda G: stream.stop()).result(SOON)
+    stream.stop()
+    assert source.closed.is_set()
+    source = Scripted([(0, 1)])
+    with pytest.raises(ZeroDivisionError):
+        Stream(graph(), source, max_delay=0.0).run(until=lambda progress: 1 // 0)
+    assert source.closed.is_set()
+
+
+def test_drain_raises_what_has_ended_the_stream() -> None:
+    stream = Stream(graph(), Scripted([(-1, 1)]), max_delay=0.0).start()
+    wait_until(lambda: stream.progress().state == "failed")
+    with pytest.raises(InputError, match="must not be negative"):
+        stream.drain(SOON)
+    with pytest.raises(InputError, match="must not be negative"):
+        stream.stop()
+
+
+def test_drain_gives_up_on_a_callback_that_does_not_return() -> None:
+    release = Event()
+    with Stream(graph(), Scripted([(0, 1)]), max_delay=0.0).start() as stream:
+        stream.monitor("pagerank", lambda tick: release.wait(SOON))
+        wait_until(lambda: stream.progress().applied == 1)
+        stream._engine._source.queue.put([(1, 2)])  # type: ignore[attr-defined]
+        wait_until(lambda: stream.progress().applied == 2)
+        with pytest.raises(TimeoutError, match=r"the callback of pagerank has not returned after 0.2 s"):
+            stream.drain(0.2)
+        release.set()
+
+
 def test_progress_has_rates_and_delays_and_is_a_line() -> None:
     stream = Stream(graph(), (path(first, first + 50) for first in range(0, 5000, 50)), batch_edges=500)
     stream.monitor("pagerank")
