@@ -263,16 +263,17 @@ class Engine:
     def _take(self, wait: bool) -> Taken | None:
         pending, limits = self.pending, self._limits
         with pending.changed:
-            while True:
+            while not self._stopping:
                 passed = pending.arrived - pending.size
                 left = [question.upto - passed for question in self._questions]
                 most = min([limits.batch_edges, *(rows for rows in left if rows > 0)])
                 age = pending.age()
                 if pending.size and (pending.size >= most or pending.ended or age >= limits.max_delay):
                     return pending.take(most)
-                if not wait or self._stopping or any(rows <= 0 for rows in left) or pending.ended:
+                if not wait or any(rows <= 0 for rows in left) or pending.ended:
                     return None
                 pending.changed.wait(limits.max_delay - age if pending.size else None)
+        return None
 
     def _apply(self, ready: Ready) -> None:
         taken, begun = ready.taken, perf_counter()

@@ -532,6 +532,15 @@ def test_an_error_in_the_block_is_not_hidden() -> None:
     assert source.closed.is_set()
 
 
+def test_rows_that_wait_are_not_applied_at_the_end() -> None:
+    for _ in range(20):  # the reader may end before the owner looks
+        G, source = graph(), Scripted(path(0, 7))
+        with Stream(G, source, batch_edges=5, max_delay=60.0).start() as stream:
+            wait_until(lambda stream=stream: stream.progress().applied == 5)
+        assert G.number_of_edges() == 5
+        assert source.committed == []
+
+
 def test_stop_before_start_and_twice() -> None:
     source = Scripted()
     stream = Stream(graph(), source)
