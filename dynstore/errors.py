@@ -11,6 +11,7 @@
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
+    ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
 
@@ -29,6 +30,7 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "LimitError",
+    "LogError",
     "MissingDependencyError",
     "OutOfMemoryError",
     "SavedGraphError",
@@ -74,6 +76,10 @@ class StaleSnapshotError(DynstoreError, RuntimeError):
 
 class OutOfMemoryError(DynstoreError, MemoryError):
     """Memory ran out while an update was planned. The graph is unchanged."""
+
+
+class LogError(DynstoreError, OSError):
+    """The log of a graph's updates cannot be written, or another process has it. The graph is unchanged."""
 
 
 class FailedToConvergeError(DynstoreError, RuntimeError):

@@ -57,6 +57,8 @@ class IdPlan:
         there are none.
     numbers : array, int64, or None
         The number of each new id before :attr:`arrange`.
+    read_from : tuple or None
+        Of a window's slide: the two columns of ids that this was read from. A log of updates wants them.
     """
 
     num_vertices: int
@@ -65,6 +67,7 @@ class IdPlan:
     ranks: Array | None = None
     new: Any = None
     numbers: Array | None = None
+    read_from: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
