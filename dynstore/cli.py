@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore import log_commands
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -436,6 +437,9 @@ def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], 
 
         yield advance, aside
 
+
+app.command()(log_commands.log)
+app.command()(log_commands.export)
 
 if __name__ == "__main__":
     main()
