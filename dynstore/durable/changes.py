@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dynstore.graph import DynamicGraph
 
-__all__ = ["as_change", "make_change", "slide_as_change"]
+__all__ = ["as_change", "exchange_as_change", "make_change"]
 
 ENDS = ("source", "destination", None)
 # The arguments that are batches of edges, and whether these are inserted.
@@ -76,8 +76,8 @@ def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple
 
 def make_change(graph: DynamicGraph, change: Change) -> None:
     """Make a graph's update anew."""
-    if change.kind == "slide":
-        _slide(graph, change)
+    if "leaving.source" in change.columns:
+        _exchange(graph, change)
         return
     arguments = dict(change.arguments)
     for name, array in change.columns.items():
@@ -131,18 +131,18 @@ def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.nd
     return ids
 
 
-# ---------------------------------------------------------------------- the slides of a window
+# ---------------------------------------------------------------------- rows by numbers, as windows exchange them
 
 
-def slide_as_change(
-    graph: DynamicGraph, entering: tuple[Any, ...], leaving: EdgeColumns, arriving: EdgeColumns
+def exchange_as_change(
+    graph: DynamicGraph, kind: str, entering: tuple[Any, ...], leaving: EdgeColumns, arriving: EdgeColumns
 ) -> Change:
-    """Return a slide as a change: the ends of the rows that enter, and numbers of rows to delete and to insert.
+    """Return an exchange as a change: the ids that its plan has read, and numbers of edges to delete and to insert.
 
     New ids get the same numbers again if the same rows are read, so the numbers are right then, too.
     """
     host = graph.backend.to_host
-    ends = [_read_ids(graph, "slide", name, column) for name, column in zip(("src", "dst"), entering, strict=True)]
+    ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), entering, strict=True)]
     columns = {"entering.source": ends[0], "entering.destination": ends[1]}
     columns |= {"leaving.source": host(leaving.src), "leaving.destination": host(leaving.dst)}
     columns |= {"arriving.source": host(arriving.src), "arriving.destination": host(arriving.dst)}
@@ -152,13 +152,13 @@ def slide_as_change(
         columns |= {
             f"arriving.{name if name == WEIGHT else EDGE + name}": host(array) for name, array in values.items()
         }
-    return Change("slide", len(ends[0]), {}, columns)
+    return Change(kind, len(ends[0]), {}, columns)
 
 
-def _slide(graph: DynamicGraph, change: Change) -> None:
-    columns = change.columns
+def _exchange(graph: DynamicGraph, change: Change) -> None:
+    kind, columns = change.kind, change.columns
     entering = columns["entering.source"], columns["entering.destination"]
-    _, naming = graph.ids.plan_edges("slide", entering, ENDS, None, graph.number_of_vertices())
+    _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
 
     def brought(name: str) -> Any:
         array = columns.get(name)
@@ -169,5 +169,5 @@ def _slide(graph: DynamicGraph, change: Change) -> None:
     arriving = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
     if graph.edge_dtypes:
         extra = {name: brought(f"arriving.{EDGE}{name}") for name in graph.edge_dtypes}
-        arriving = graph.record("slide", arriving, extra)
-    graph.exchange_numbers("slide", leaving, arriving, naming)
+        arriving = graph.record(kind, arriving, extra)
+    graph.exchange_numbers(kind, leaving, arriving, naming)

@@ -6,7 +6,9 @@ from functools import partial, wraps
 from inspect import signature
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar
 
-from dynstore.durable.changes import as_change, slide_as_change
+from dynstore.durable.changes import as_change, exchange_as_change
+from dynstore.durable.records import KINDS
+from dynstore.errors import LogError
 from dynstore.graph import DynamicGraph
 from dynstore.interrupts import MemoryChecked
 
@@ -97,12 +99,13 @@ class DurableGraph(DynamicGraph):
     def exchange_numbers(
         self, caller: str, leaving: EdgeColumns, arriving: EdgeColumns, naming: IdPlan, *more: Any, **options: Any
     ) -> UpdateReport:
-        """Do the same as :meth:`DynamicGraph.exchange_numbers`; log the slide of a window."""
+        """Do the same as :meth:`DynamicGraph.exchange_numbers`; log it, unless a logged update calls it."""
         journal = self._journal
         update = partial(super().exchange_numbers, caller, leaving, arriving, naming, *more, **options)
         if journal is None or journal.updating:
             return update()
-        assert naming.read_from is not None
+        if naming.read_from is None or caller not in KINDS:
+            raise LogError(f"{caller}: this update cannot be logged; it is not made")
         with MemoryChecked(caller):
-            change = slide_as_change(self, naming.read_from, leaving, arriving)
+            change = exchange_as_change(self, caller, naming.read_from, leaving, arriving)
         return journal.make(change, update)

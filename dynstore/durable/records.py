@@ -42,6 +42,7 @@ KINDS = (
     "clear",
     "slide",
     "expire",
+    "apply",
 )
 MAGIC = b"dynsREC1"
 _HEAD = struct.Struct("<8sHHIQQQQIII")

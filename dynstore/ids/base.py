@@ -58,7 +58,8 @@ class IdPlan:
     numbers : array, int64, or None
         The number of each new id before :attr:`arrange`.
     read_from : tuple or None
-        Of a window's slide: the two columns of ids that this was read from. A log of updates wants them.
+        The two columns of ids that this was read from, where the edges go on as numbers, as in the slide of a window. A
+        log of updates wants them.
     """
 
     num_vertices: int
