@@ -169,5 +169,5 @@ def _exchange(graph: DynamicGraph, change: Change) -> None:
     arriving = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
     if graph.edge_dtypes:
         extra = {name: brought(f"arriving.{EDGE}{name}") for name in graph.edge_dtypes}
-        arriving = graph.record(kind, arriving, extra)
+        arriving = graph.record(kind, arriving, extra, leaving=arriving)  # these are the last times already
     graph.exchange_numbers(kind, leaving, arriving, naming)

@@ -500,5 +500,5 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 def test_it_shows_itself(tmp_path: Path) -> None:
     with opened(tmp_path / "db") as db:
         assert repr(db).startswith(
-            f"Database({str(tmp_path / 'db')!r}, sync='commit', DynamicGraph(directed, 0 vertices"
+            f"Database({str(tmp_path / 'db')!r}, sync='commit', DurableGraph(directed, 0 vertices"
         )
