@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Database",
     "DynamicGraph",
     "GapCSR",
     "GraphView",
@@ -28,6 +29,7 @@ __all__ = [
     "explain",
     "from_networkx",
     "load",
+    "open",
     "pagerank",
     "sssp",
     "streams",
@@ -37,6 +39,7 @@ __all__ = [
 
 # Where public names come from; looked up on first use, so that importing dynstore loads nothing else.
 _HOMES = {
+    "Database": "dynstore.durable",
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
     "GraphView": "dynstore.graph",
@@ -53,6 +56,7 @@ _HOMES = {
     "explain": "dynstore.adapters.explanation",
     "from_networkx": "dynstore.adapters.networkx.exchange",
     "load": "dynstore.graph",
+    "open": "dynstore.durable",
     "pagerank": "dynstore.algorithms",
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
         triangle_count,
         weakly_connected_components,
     )
+    from dynstore.durable import Database, open
     from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
     from dynstore.operations.results import Operation, OperationResults
     from dynstore.snapshot import GapCSR

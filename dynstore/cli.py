@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynstore import stream_command
+from dynstore import log_commands, stream_command
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -440,6 +440,9 @@ def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], 
 
         yield advance, aside
 
+
+app.command()(log_commands.log)
+app.command()(log_commands.export)
 
 if __name__ == "__main__":
     main()

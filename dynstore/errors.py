@@ -12,6 +12,7 @@
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
+    ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
 
@@ -30,6 +31,7 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "LimitError",
+    "LogError",
     "MissingDependencyError",
     "OutOfMemoryError",
     "SavedGraphError",
@@ -80,6 +82,10 @@ class StreamError(DynstoreError, RuntimeError):
 
 class OutOfMemoryError(DynstoreError, MemoryError):
     """Memory ran out while an update was planned. The graph is unchanged."""
+
+
+class LogError(DynstoreError, OSError):
+    """The log of a graph's updates cannot be written, or another process has it. The graph is unchanged."""
 
 
 class FailedToConvergeError(DynstoreError, RuntimeError):
