@@ -9,6 +9,8 @@ without monitors, and with components and PageRank after each batch:
 - "update": ms of the same slides and answers without a stream, from arrays that are on the device already;
 - "copies": ms to bring a batch to the device, and nothing else.
 
+With a log the graph is that of a database in a temporary folder (``--folder`` says where); each slide is a record.
+
 "hidden" is the first figure beside the larger of the last two: 1 means that all else is hidden.
 """
 
@@ -19,9 +21,11 @@ import json
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -33,6 +37,7 @@ from dynstore.benchmarks.stream import describe_stream
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.datasets.names import is_generated
+from dynstore.durable import open as open_database
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
@@ -44,6 +49,7 @@ from dynstore.windows.window import Window
 __all__ = ["Feed", "main", "measure", "paced"]
 
 WARM_UP = 3
+LOGS = ("off", "os", "group", "commit")
 MONITORS = {"none": (), "both": ("weakly_connected_components", "pagerank")}
 
 
@@ -125,33 +131,48 @@ def _copy_ms(window: Window, batches: list[tuple[np.ndarray, ...]]) -> list[floa
 
 
 def measure(
-    events: EventTable, sizes: list[int], kinds: list[str], steps: int, device: Device, store: str = "gpma+"
-) -> Iterator[dict[str, Any]]:
-    """Yield the rows of the results, those of one size and kind after the other."""
+    events: EventTable, sizes: list[int], kinds: list[str], steps: int, device: Device, store: str = "gpma+",
+    logs: Sequence[str] = ("off",), folder: Path | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the rows of the results, those of one size, kind and log after the other."""
     for size in sizes:
         if size > len(events) // 2:
             raise InputError(f"stream_costs: batches of {size} rows; {events.name} has a window of {len(events) // 2}")
-        for kind in kinds:
-            feed, names = Feed(events), MONITORS[kind]
-            graph = DynamicGraph(device=device, store=store)
-            window = Window(graph, feed.window)
-            window.slide(feed.oldest)
-            number = steps + WARM_UP + 1
-            times, _ = _stream_ms(window, iter(feed.batches(number, size)), size, names)
-            rate = size / percentiles(times)["median_ms"] * 1e3 / 2
-            _, delays = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
-            latency = dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True))
-            for what, found in (
-                ("stream", percentiles(times)),
-                ("latency", latency),
-                ("update", percentiles(_update_ms(window, feed.batches(number, size), names))),
-                ("copies", percentiles(_copy_ms(window, feed.batches(number, size)))),
-            ):
-                yield {
-                    "store": f"{what}, monitors: {', '.join(names) or 'none'}", "device": graph.device,
-                    "operation": "total", "algorithm": None, "batch": size, "edges": graph.number_of_edges(),
-                    "steps": steps, **found, "bytes": None,
-                }  # fmt: skip
+        for kind, log in product(kinds, logs):
+            with _open_graph(log, folder, {"device": device, "store": store}) as graph:
+                yield from _measure(events, size, MONITORS[kind], steps, graph, log)
+
+
+@contextmanager
+def _open_graph(log: str, folder: Path | None, options: dict[str, Any]) -> Iterator[DynamicGraph]:
+    """Make a graph, or that of a database in a folder that is deleted afterwards."""
+    if log == "off":
+        yield DynamicGraph(**options)
+        return
+    with TemporaryDirectory(dir=folder) as place, open_database(Path(place) / "db", sync=log, **options) as db:  # type: ignore[arg-type]
+        yield db.graph
+
+
+def _measure(
+    events: EventTable, size: int, names: tuple[str, ...], steps: int, graph: DynamicGraph, log: str
+) -> Iterator[dict[str, Any]]:
+    feed, number = Feed(events), steps + WARM_UP + 1
+    window = Window(graph, feed.window)
+    window.slide(feed.oldest)
+    times, _ = _stream_ms(window, iter(feed.batches(number, size)), size, names)
+    rate = size / percentiles(times)["median_ms"] * 1e3 / 2
+    _, delays = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
+    for what, found in (
+        ("stream", percentiles(times)),
+        ("latency", dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True))),
+        ("update", percentiles(_update_ms(window, feed.batches(number, size), names))),
+        ("copies", percentiles(_copy_ms(window, feed.batches(number, size)))),
+    ):
+        yield {
+            "store": f"{what}, log: {log}, monitors: {', '.join(names) or 'none'}", "device": graph.device,
+            "operation": "total", "algorithm": None, "batch": size, "edges": graph.number_of_edges(),
+            "steps": steps, **found, "bytes": None,
+        }  # fmt: skip
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
@@ -159,7 +180,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     stream, latency, update, copies = rows
     hidden = stream["median_ms"] / max(update["median_ms"], copies["median_ms"])
     print(
-        f"{stream['batch']:>9,} {stream['store'].partition(': ')[2]:38} "
+        f"{stream['batch']:>9,} {stream['store'].removeprefix('stream, '):60} "
         f"{stream['batch'] / stream['median_ms'] / 1e3:10.2f} {stream['median_ms']:9.3f} {update['median_ms']:9.3f} "
         f"{copies['median_ms']:9.3f} {hidden:7.2f} {latency['median_ms']:9.2f} {latency['p99_ms']:9.2f}",
         flush=True,
@@ -172,27 +193,31 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("data", nargs="?", default="mathoverflow", help="a data set, or a file of events")
     parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
     parser.add_argument("--monitors", default="none,both", help="none, both, or both by comma")
+    parser.add_argument("--logs", default="off", help="off, os, group, commit, by comma")
+    parser.add_argument("--folder", type=Path, help="where logs are written; by default the system's temporary folder")
     parser.add_argument("--steps", type=int, default=20, help="batches that are timed")
     parser.add_argument("--store", default="gpma+")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    kinds = given.monitors.split(",")
-    if not set(kinds) <= set(MONITORS) or not 2 <= given.steps <= 500:
+    kinds, logs = given.monitors.split(","), given.logs.split(",")
+    if not set(kinds) <= set(MONITORS) or not set(logs) <= set(LOGS):
         raise InputError(
-            f"stream_costs: --monitors {given.monitors} --steps {given.steps}; wanted none, both; 2 to 500"
+            f"stream_costs: --monitors {given.monitors} --logs {given.logs}; wanted none, both; {', '.join(LOGS)}"
         )
+    if not 2 <= given.steps <= 500:
+        raise InputError(f"stream_costs: --steps {given.steps}; wanted 2 to 500")
     share_memory(given.device)
     events = resolve(given.data, given.seed)
     print(f"{events.name}: {len(events):,} events; medians of {given.steps} batches")
     print(
-        f"{'batch':>9} {'monitors':38} {'M events/s':>10} {'ms':>9} {'update':>9} {'copies':>9} {'hidden':>7} "
+        f"{'batch':>9} {'':60} {'M events/s':>10} {'ms':>9} {'update':>9} {'copies':>9} {'hidden':>7} "
         f"{'p50 ms':>9} {'p99 ms':>9}"
     )
     sizes = [int(float(part)) for part in given.batches.split(",")]
     rows: list[dict[str, Any]] = []
-    for row in measure(events, sizes, kinds, given.steps, given.device, given.store):
+    for row in measure(events, sizes, kinds, given.steps, given.device, given.store, logs, given.folder):
         rows.append(row)
         if len(rows) % 4 == 0:
             _show(rows[-4:])

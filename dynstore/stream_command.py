@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +16,7 @@ from dynstore.errors import DynstoreError, InputError, StreamError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dynstore.graph import DynamicGraph
     from dynstore.streams import Progress, StreamMonitor
 
 __all__ = ["EXAMPLES", "stream", "top_rows"]
@@ -21,7 +25,7 @@ EXAMPLES = (
     "[bold]Examples[/bold]\n\n"
     "dynstore stream mathoverflow --window 100000 --monitor pagerank\n\n"
     "dynstore stream payments.csv --follow --column source=payer --column destination=payee --any-ids\n\n"
-    "dynstore stream redis://localhost:6379/edges --window 1h --monitor weakly_connected_components\n\n"
+    "dynstore stream redis://localhost:6379/edges --window 1h --monitor weakly_connected_components --log edges\n\n"
 )
 SECOND = 1.0
 TOP = 5
@@ -69,6 +73,12 @@ def stream(
     lateness: Annotated[
         str | None, typer.Option(help="Rows that are older than this stay out, as 10s.", rich_help_panel=_DATA)
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a database: the graph survives a crash, and goes on where it was.", rich_help_panel=_GRAPH
+        ),
+    ] = None,
     seconds: Annotated[float | None, typer.Option(help="End after so long.", rich_help_panel=_DATA)] = None,
 ) -> None:
     """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
@@ -76,43 +86,59 @@ def stream(
     On a terminal the display is live; elsewhere it is a line a second.
     """
     from dynstore.backend import DEVICES, unknown_device
-    from dynstore.graph import DynamicGraph
     from dynstore.streams import Stream
     from dynstore.windows.window import Window
 
     if device not in DEVICES:
         raise unknown_device(device)
-    graph = DynamicGraph(directed=directed, weighted=weighted, renumber=any_ids, device=device)  # type: ignore[arg-type]
-    held = None
-    if window is not None:
-        held = Window(graph, int(window)) if window.isdecimal() else Window(graph, window, by="time")
-    late = None if lateness is None else _number(lateness)
-    flow = Stream(
-        graph,
-        _open(source, follow),
-        held,
-        batch,
-        max_delay,
-        max_pending,
-        overflow,  # type: ignore[arg-type]
-        late,
-        dict(_pair("--column", text) for text in column or ()),
-    )
-    monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
-    show = _show_live if sys.stdout.isatty() else _show_lines
-    try:
-        progress = show(flow, monitors, seconds)
-    except (DynstoreError, MemoryError):
-        raise
-    except Exception as error:  # a server's, such as a lost connection
-        raise StreamError(f"stream: {source}: {error}") from error
-    typer.echo(f"{progress}\n{graph}")
+    options: dict[str, Any] = {"directed": directed, "weighted": weighted, "renumber": any_ids, "device": device}
+    held: Any = None
+    if log is not None and window is not None:
+        if window.isdecimal():
+            raise InputError(f"--window {window}: with --log, a window is a length of time, such as 1h")
+        options["timestamps"], held = "int64", window
+    with _open_graph(log, options) as graph:
+        if window is not None and log is None:
+            held = Window(graph, int(window)) if window.isdecimal() else Window(graph, window, by="time")
+        late = None if lateness is None else _number(lateness)
+        flow = Stream(
+            graph,
+            _open(source, follow),
+            held,
+            batch,
+            max_delay,
+            max_pending,
+            overflow,  # type: ignore[arg-type]
+            late,
+            dict(_pair("--column", text) for text in column or ()),
+        )
+        monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
+        show = _show_live if sys.stdout.isatty() else _show_lines
+        try:
+            progress = show(flow, monitors, seconds)
+        except (DynstoreError, MemoryError):
+            raise
+        except Exception as error:  # a server's, such as a lost connection
+            raise StreamError(f"stream: {source}: {error}") from error
+        typer.echo(f"{progress}\n{graph}")
+
+
+@contextmanager
+def _open_graph(log: Path | None, options: dict[str, Any]) -> Iterator[DynamicGraph]:
+    """Make a graph, or open that of a database."""
+    from dynstore.graph import DynamicGraph
+
+    if log is None:
+        yield DynamicGraph(**options)
+        return
+    from dynstore.durable import open as open_database
+
+    with open_database(log, **options) as db:
+        yield db.graph
 
 
 def _open(source: str, follow: bool) -> Any:
     """Return what a stream takes as its source."""
-    from pathlib import Path
-
     from dynstore.datasets import resolve
     from dynstore.streams import open_source
 

@@ -215,6 +215,11 @@ class Database:
         """The newest version that is known to survive a power loss."""
         return self._log.durable
 
+    @property
+    def logged_bytes(self) -> int:
+        """Bytes that the log has taken in since the folder was opened."""
+        return self._log.appended
+
     @contextmanager
     def positioned(self, position: bytes) -> Iterator[None]:
         """Give the updates of a ``with`` block the position of their source, which is in the same record of the log.

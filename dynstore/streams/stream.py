@@ -351,7 +351,7 @@ class Stream:
             p99,
             meter.stage_ms(),
             meter.skipped_ticks,
-            getattr(engine.journal, "logged_bytes", 0),
+            0 if engine.journal is None else engine.journal.logged_bytes,
             tuple(meter.errors),
         )
 

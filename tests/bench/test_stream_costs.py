@@ -15,15 +15,32 @@ from dynstore.errors import InputError
 
 def test_a_line_a_size_and_kind_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "out.json"
-    main(["rmat:8:8", "--batches", "100,2e2", "--steps", "4", "--device", "cpu", "--json", str(path)])
+    main(
+        [
+            "rmat:8:8",
+            "--batches",
+            "100,2e2",
+            "--steps",
+            "4",
+            "--logs",
+            "off,group",
+            "--device",
+            "cpu",
+            "--json",
+            str(path),
+        ]
+    )
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "rmat:8:8: 2,048 events; medians of 4 batches"
-    assert [line.split()[:2] for line in lines[2:]] == [
-        [size, kind] for size in ("100", "200") for kind in ("none", "weakly_connected_components,")
+    assert [line.split()[:5:2] for line in lines[2:]] == [
+        [size, f"{log},", kind]
+        for size in ("100", "200")
+        for kind in ("none", "weakly_connected_components,")
+        for log in ("off", "group")
     ]
     document = json.loads(path.read_text())
     check_document(document)
-    assert len(document["rows"]) == 16
+    assert len(document["rows"]) == 32
     assert all(row["median_ms"] > 0 for row in document["rows"])
 
 
@@ -42,5 +59,5 @@ def test_the_window_stays_as_large_as_it_is() -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="batches of 5000 rows; rmat:8:8 has a window of 1024"):
         main(["rmat:8:8", "--batches", "5000", "--device", "cpu"])
-    with pytest.raises(InputError, match="--monitors bfs --steps 20; wanted none, both; 2 to 500"):
+    with pytest.raises(InputError, match="--monitors bfs --logs off; wanted none, both; off, os, group, commit"):
         main(["rmat:8:8", "--monitors", "bfs"])

@@ -100,6 +100,23 @@ def test_the_live_display(capsys: pytest.CaptureFixture[str]) -> None:
     assert stream_command.top_rows("weakly_connected_components", monitors[1].latest.result)[0] == ("0", "3")
 
 
+def test_a_log_goes_on_where_it_was(command, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,destination,time\n0,1,100\n1,2,200\n")
+    given = ("e.csv", "--log", "db", "--window", "150", "--device", "cpu")
+    code, out, err = command(*given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "with --log, a window is a length of time" in err
+    (tmp_path / "e.csv").write_text("source,destination,time\n0,1,2026-01-01T10:00\n1,2,2026-01-01T11:30\n")
+    given = ("e.csv", "--log", "db", "--window", "1h", "--device", "cpu")
+    assert command(*given)[0] == 0
+    with (tmp_path / "e.csv").open("a") as more:
+        more.write("2,3,2026-01-01T11:40\n")
+    code, out, err = command(*given)
+    assert (code, err) == (0, "")
+    assert "version 2: 1 rows" in out
+    assert "2 edges" in out
+
+
 def test_it_ends_after_some_seconds(command, tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("0,1\n")
     begun = time.monotonic()
