@@ -13,15 +13,19 @@ __all__ = ["require"]
 
 RAPIDS_LINE = LIBRARIES["cudf"]
 PYG_LINE = "pip install 'dynstore[pyg]'"
+STREAMS_LINE = "pip install 'dynstore[streams]'"
 INSTALL_LINES = {
     **LIBRARIES,
+    "confluent_kafka": STREAMS_LINE,
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
+    "nats": STREAMS_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
     "nx_cugraph": "pip install nx-cugraph-cu13",
     "pylibcudf": RAPIDS_LINE,
     "pylibcugraph": RAPIDS_LINE,
+    "redis": STREAMS_LINE,
     "rmm": RAPIDS_LINE,
     "scipy": "pip install scipy",
     "torch": PYG_LINE,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 __all__ = [
+    "Database",
     "DynamicGraph",
     "GapCSR",
     "GraphView",
@@ -16,6 +17,7 @@ __all__ = [
     "PinnedGraph",
     "ReorderReport",
     "SlideReport",
+    "Stream",
     "UpdateReport",
     "Window",
     "__version__",
@@ -27,14 +29,17 @@ __all__ = [
     "explain",
     "from_networkx",
     "load",
+    "open",
     "pagerank",
     "sssp",
+    "streams",
     "triangle_count",
     "weakly_connected_components",
 ]
 
 # Where public names come from; looked up on first use, so that importing dynstore loads nothing else.
 _HOMES = {
+    "Database": "dynstore.durable",
     "DynamicGraph": "dynstore.graph",
     "GapCSR": "dynstore.snapshot",
     "GraphView": "dynstore.graph",
@@ -43,6 +48,7 @@ _HOMES = {
     "PinnedGraph": "dynstore.graph",
     "ReorderReport": "dynstore.typing",
     "SlideReport": "dynstore.windows.moves",
+    "Stream": "dynstore.streams.stream",
     "UpdateReport": "dynstore.typing",
     "Window": "dynstore.windows.window",
     "betweenness_centrality": "dynstore.algorithms",
@@ -50,15 +56,16 @@ _HOMES = {
     "explain": "dynstore.adapters.explanation",
     "from_networkx": "dynstore.adapters.networkx.exchange",
     "load": "dynstore.graph",
+    "open": "dynstore.durable",
     "pagerank": "dynstore.algorithms",
     "sssp": "dynstore.algorithms",
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
 }
-_SUBPACKAGES = ("algorithms", "datasets", "errors")
+_SUBPACKAGES = ("algorithms", "datasets", "errors", "streams")
 
 if TYPE_CHECKING:
-    from dynstore import algorithms, datasets, errors
+    from dynstore import algorithms, datasets, errors, streams
     from dynstore.adapters.explanation import explain
     from dynstore.adapters.networkx.exchange import from_networkx
     from dynstore.algorithms import (
@@ -69,9 +76,11 @@ if TYPE_CHECKING:
         triangle_count,
         weakly_connected_components,
     )
+    from dynstore.durable import Database, open
     from dynstore.graph import DynamicGraph, GraphView, PinnedGraph, load
     from dynstore.operations.results import Operation, OperationResults
     from dynstore.snapshot import GapCSR
+    from dynstore.streams.stream import Stream
     from dynstore.typing import ReorderReport, UpdateReport
     from dynstore.windows.moves import SlideReport
     from dynstore.windows.window import Window

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynstore import log_commands, stream_command
 from dynstore.errors import DynstoreError, InputError, MissingDependencyError
 
 if TYPE_CHECKING:
@@ -351,6 +352,9 @@ def bench(
         raise DynstoreError(result.disagreement)
 
 
+app.command(epilog=stream_command.EXAMPLES)(stream_command.stream)
+
+
 def _check_device(name: str) -> None:
     """Refuse all but the public devices."""
     from dynstore.backend import DEVICES, unknown_device
@@ -436,6 +440,9 @@ def _progress() -> Iterator[tuple[Callable[[str, int, int], None], Callable[[], 
 
         yield advance, aside
 
+
+app.command()(log_commands.log)
+app.command()(log_commands.export)
 
 if __name__ == "__main__":
     main()

@@ -10,7 +10,9 @@
     │   ├── SavedGraphError                ... because a folder is no saved graph, or is damaged
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
+    ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
+    ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
     └── MissingDependencyError (ImportError)
 
@@ -29,10 +31,12 @@ __all__ = [
     "InputError",
     "InputTypeError",
     "LimitError",
+    "LogError",
     "MissingDependencyError",
     "OutOfMemoryError",
     "SavedGraphError",
     "StaleSnapshotError",
+    "StreamError",
     "UnweightedGraphError",
     "type_name",
     "unknown_name",
@@ -72,8 +76,16 @@ class StaleSnapshotError(DynstoreError, RuntimeError):
     """A snapshot or a window was read after an update of its graph, or a pin after its release."""
 
 
+class StreamError(DynstoreError, RuntimeError):
+    """A stream of edges has ended, or its source could not go on."""
+
+
 class OutOfMemoryError(DynstoreError, MemoryError):
     """Memory ran out while an update was planned. The graph is unchanged."""
+
+
+class LogError(DynstoreError, OSError):
+    """The log of a graph's updates cannot be written, or another process has it. The graph is unchanged."""
 
 
 class FailedToConvergeError(DynstoreError, RuntimeError):

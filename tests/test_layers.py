@@ -25,7 +25,7 @@ MAX_PARAMETERS = 8  # of a device function: arrays that go together are one reco
 
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
 LAYERS = [
-    ("errors", "config", "interrupts", "typing"),
+    ("errors", "config", "files", "interrupts", "typing"),
     ("arguments", "bits", "caches", "compilations", "locks", "pins", "scratch"),
     ("host_compiler",),
     ("cuda",),
@@ -55,11 +55,13 @@ LAYERS = [
     ("graph.versions.methods",),
     ("graph.dynamic", "graph"),
     ("windows",),
+    ("durable",),
     ("io", "datasets"),
     ("algorithms",),
     ("adapters",),
+    ("streams",),
     ("benchmarks",),
-    ("warmup",),
+    ("warmup", "log_commands", "stream_command"),
     ("cli", "testing"),
 ]
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -87,12 +89,12 @@ LIBRARIES = {
     "pylibcudf": ("input.frames", "adapters"),
     "pylibcugraph": ("adapters", "benchmarks"),
     "pytest": ("testing",),
-    "rich": ("cli", "benchmarks"),
+    "rich": ("cli", "log_commands", "stream_command", "benchmarks"),
     "rmm": ("adapters", "benchmarks"),
     "scipy": ("adapters", "benchmarks"),
     "torch": ("adapters.pyg",),
     "torch_geometric": ("adapters.pyg",),
-    "typer": ("cli",),
+    "typer": ("cli", "log_commands", "stream_command"),
 }
 NUMBA_CUDA = "cuda.compiler"
 # library -> who may import it when imported itself, so that others stay light
@@ -103,7 +105,7 @@ AT_IMPORT = {
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
     "rich": ("benchmarks.console", "benchmarks.demo.__main__"),
-    "typer": ("cli",),
+    "typer": ("cli", "log_commands", "stream_command"),
 }
 
 

@@ -156,7 +156,7 @@ def test_the_metadata(wheel: Path) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert set(metadata["Requires-Python"].split(",")) == {">=3.11", "<3.14"}
     extras = set(metadata.get_all("Provides-Extra") or [])
-    assert extras == {"cuda12", "cuda13", "rapids", "networkx", "arrow", "bench", "docs", "pyg", "test"}
+    assert extras == {"cuda12", "cuda13", "rapids", "networkx", "arrow", "bench", "docs", "pyg", "streams", "test"}
 
 
 def test_every_package_is_listed() -> None:

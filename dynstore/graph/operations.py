@@ -205,6 +205,7 @@ class Operations(Exchanges):
         weight_dtype = self.weight_dtype if self._weighted else None
         request = self._opened(Request(INSERTIONS, edges, ("source", "destination", None), weight_dtype))
         columns, naming = self.ids.plan_edges(*self.with_weights(request), self.number_of_vertices())
+        naming.read_from = edges[:2]
         return Inserted(rows, self.fill_weights(CALLER, columns, default_weight), extra, naming)
 
     def _read_script(self, table: OperationTable, inserted: Inserted, names: tuple[str, str, str]) -> Script:

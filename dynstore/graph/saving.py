@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import shutil
 import zlib
 from itertools import accumulate
 from pathlib import Path
@@ -27,6 +26,7 @@ import numpy as np
 
 from dynstore.arguments import check_flag
 from dynstore.errors import InputError, InputTypeError, SavedGraphError, type_name
+from dynstore.files import FILES, Files
 from dynstore.graph.options import DTYPES as EXTRA_DTYPES
 from dynstore.graph.records import TIME
 from dynstore.graph.state import EXTRA, GraphState, Reading, States
@@ -36,7 +36,19 @@ from dynstore.typing import Device, Frames
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["FORMAT", "KIND", "MANIFEST", "Savable", "Saving", "read_state", "write_state"]
+__all__ = [
+    "ENDS",
+    "FORMAT",
+    "KIND",
+    "MANIFEST",
+    "TEXT",
+    "Savable",
+    "Saving",
+    "decoded_strings",
+    "encoded_columns",
+    "read_state",
+    "write_state",
+]
 
 KIND, FORMAT, MANIFEST = "dynstore-graph", 1, "manifest.json"
 FORMAT_OF_COLUMNS = 2  # of graphs with extra columns of edges
@@ -129,25 +141,25 @@ def _folder(caller: str, path: Any) -> Path:
 # ---------------------------------------------------------------------- writing
 
 
-def write_state(state: GraphState, path: Path, overwrite: bool) -> None:
+def write_state(state: GraphState, path: Path, overwrite: bool, files: Files = FILES) -> None:
     """Write a state on the host to a folder; see :meth:`Saving.save`."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"save: there is no folder {str(path.parent)!r}; make it first")
     replacing = _may_replace(path, overwrite)
     token = secrets.token_hex(TOKEN_BYTES)
     temporary = path.with_name(f".{path.name}.{token}.saving")
-    temporary.mkdir()
+    files.make_folder(temporary)
     try:
-        encoded = enumerate(_encoded(state.columns))
-        parts = [_write_part(temporary, token, place, name, array) for place, (name, array) in encoded]
-        _write_manifest(temporary, state, parts)
+        encoded = enumerate(encoded_columns(state.columns))
+        parts = [_write_part(files, temporary, token, place, name, array) for place, (name, array) in encoded]
+        _write_manifest(files, temporary, state, parts)
         if replacing:
-            _replace(path, temporary, {part["file"] for part in parts})
+            _replace(files, path, temporary, {part["file"] for part in parts})
         else:
-            temporary.rename(path)
-        _sync_folder(path.parent)
+            files.rename(temporary, path)
+        files.sync_folder(path.parent)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        files.remove_folder(temporary)
 
 
 def _may_replace(path: Path, overwrite: bool) -> bool:
@@ -163,19 +175,19 @@ def _may_replace(path: Path, overwrite: bool) -> bool:
     return True
 
 
-def _replace(path: Path, temporary: Path, files: set[str]) -> None:
+def _replace(files: Files, path: Path, temporary: Path, names: set[str]) -> None:
     """Replace a saved graph: the exchange of the manifest, which is atomic, makes the new files the graph."""
-    for name in files:
-        (temporary / name).rename(path / name)
-    _sync_folder(path)
-    (temporary / MANIFEST).replace(path / MANIFEST)
-    _sync_folder(path)
+    for name in names:
+        files.rename(temporary / name, path / name)
+    files.sync_folder(path)
+    files.rename(temporary / MANIFEST, path / MANIFEST)
+    files.sync_folder(path)
     for file in path.glob(f"*-{'?' * 2 * TOKEN_BYTES}.bin"):  # the old graph's, and what a crash has left
-        if file.name not in files:
-            file.unlink()
+        if file.name not in names:
+            files.remove(file)
 
 
-def _encoded(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
+def encoded_columns(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the parts to write; a column of strings becomes two."""
     for name, array in columns.items():
         if array.dtype != object:
@@ -186,12 +198,12 @@ def _encoded(columns: dict[str, np.ndarray]) -> Iterator[tuple[str, np.ndarray]]
         yield name + ENDS, np.fromiter(accumulate(map(len, texts)), np.int64, len(texts))
 
 
-def _write_part(folder: Path, token: str, place: int, name: str, array: np.ndarray) -> dict[str, Any]:
+def _write_part(files: Files, folder: Path, token: str, place: int, name: str, array: np.ndarray) -> dict[str, Any]:
     dtype = array.dtype.newbyteorder("<")
     array = np.ascontiguousarray(array, dtype)
     stem = f"{EXTRA}{place}" if name.startswith(EXTRA) else name  # users may have chosen any name
     file = f"{stem}-{token}.bin"
-    _write_file(folder / file, array.view(np.uint8).data)
+    files.write_new(folder / file, array.view(np.uint8).data)
     return {
         "name": name,
         "file": file,
@@ -202,7 +214,7 @@ def _write_part(folder: Path, token: str, place: int, name: str, array: np.ndarr
     }
 
 
-def _write_manifest(folder: Path, state: GraphState, parts: list[dict[str, Any]]) -> None:
+def _write_manifest(files: Files, folder: Path, state: GraphState, parts: list[dict[str, Any]]) -> None:
     from dynstore import __version__
 
     newer = FORMAT_OF_COLUMNS if state.options.get("edge_columns") else FORMAT
@@ -216,28 +228,12 @@ def _write_manifest(folder: Path, state: GraphState, parts: list[dict[str, Any]]
         "parts": parts,
     }
     manifest["checksum"] = _checksum(_dump(manifest))
-    _write_file(folder / MANIFEST, _dump(manifest))
-    _sync_folder(folder)
+    files.write_new(folder / MANIFEST, _dump(manifest))
+    files.sync_folder(folder)
 
 
 def _dump(manifest: dict[str, Any]) -> bytes:
     return (json.dumps(manifest, indent=2, default=lambda number: number.item()) + "\n").encode()
-
-
-def _write_file(path: Path, content: bytes | memoryview) -> None:
-    with open(path, "xb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(path: Path) -> None:
-    """Make renames in a folder last, even if the machine stops."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _checksum(content: Any) -> str:
@@ -253,7 +249,7 @@ def read_state(path: Path) -> GraphState:
     try:
         columns = {part["name"]: _read_part(path, part) for part in manifest["parts"]}
         if f"id{TEXT}" in columns:
-            columns["id"] = _decoded(columns.pop(f"id{TEXT}"), columns.pop(f"id{ENDS}"))
+            columns["id"] = decoded_strings(columns.pop(f"id{TEXT}"), columns.pop(f"id{ENDS}"))
         state = GraphState(manifest["options"], manifest["num_vertices"], manifest["version"], columns)
         _check_columns(state)
     except KeyError as error:
@@ -315,8 +311,8 @@ def _read_part(path: Path, part: dict[str, Any]) -> np.ndarray:
     return array
 
 
-def _decoded(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
-    """Return strings as an array of objects; the reverse of :func:`_encoded`."""
+def decoded_strings(text: np.ndarray, ends: np.ndarray) -> np.ndarray:
+    """Return strings as an array of objects; the reverse of :func:`encoded_columns`."""
     content, strings, start = text.tobytes(), np.empty(ends.shape[0], dtype=object), 0
     for row, end in enumerate(ends.tolist()):
         strings[row] = content[start:end].decode()

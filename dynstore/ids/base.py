@@ -57,6 +57,9 @@ class IdPlan:
         there are none.
     numbers : array, int64, or None
         The number of each new id before :attr:`arrange`.
+    read_from : tuple or None
+        The two columns of ids that this was read from, where the edges go on as numbers, as in the slide of a window. A
+        log of updates wants them.
     """
 
     num_vertices: int
@@ -65,6 +68,7 @@ class IdPlan:
     ranks: Array | None = None
     new: Any = None
     numbers: Array | None = None
+    read_from: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

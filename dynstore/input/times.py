@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["SPANS", "read_span", "read_time", "read_times"]
+__all__ = ["SPANS", "parse_dates", "read_span", "read_time", "read_times"]
 
 SPANS = "a length of time, such as '30min', '1h' or '7D'"
 # What pandas would read as nanoseconds.
@@ -122,3 +122,16 @@ def read_span(caller: str, name: str, value: Any) -> tuple[int | float, bool]:
     if not span > 0 or span == float("inf"):
         raise InputError(f"{caller}: {name} is {value!r}; wanted more than 0")
     return span, dated
+
+
+def parse_dates(caller: str, name: str, column: Any) -> Any:
+    """Return a column of texts, such as ISO dates and date-times, as date-times; all else as it is."""
+    first = column[0] if isinstance(column, list | np.ndarray) and len(column) else None
+    if not isinstance(first, str):
+        return column
+    import pandas
+
+    try:
+        return pandas.to_datetime(np.asarray(column, dtype=object), format="ISO8601", utc=True)
+    except ValueError as error:
+        raise InputError(f"{caller}: `{name}` has {first!r} at row 0, or others that are no dates: {error}") from error

@@ -18,7 +18,7 @@ from dynstore.io.limits import Limits
 from dynstore.io.lines import COMMENT_MARKS, WHOLE_NUMBER, Layout, find_fault, line_of_row, shorten, split_fields
 from dynstore.io.numbering import number_ids
 
-__all__ = ["parse_rows", "read_text"]
+__all__ = ["NO_ROW", "SIGNS_OF_NO_ROW", "is_header", "parse_rows", "read_text", "see_delimiter"]
 
 # Lines that pandas would take for rows: comments, and nothing but blanks and tabs.
 NO_ROW = re.compile(rb"(?m)^[ \t]*(?:[#%][^\n]*|[ \t\r])(?:\n|\Z)")
@@ -53,7 +53,7 @@ def read_text(
         empty = np.empty(0, np.int64)
         return EventTable(empty, empty.copy(), name=where)
     if delimiter is None:
-        delimiter = _see_delimiter(first)
+        delimiter = see_delimiter(first)
     fields = [field.strip() for field in split_fields(first, delimiter)]
     names = None
     if _is_header(fields, choice, header):
@@ -80,7 +80,8 @@ def _first_row(data: bytes, start: int, line_number: int) -> tuple[int, int, str
     return len(data), line_number, None
 
 
-def _see_delimiter(line: str) -> str | None:
+def see_delimiter(line: str) -> str | None:
+    """Return the delimiter of a row; None for any run of blanks."""
     for mark in ("\t", ",", ";"):
         if mark in line:
             return mark
@@ -90,7 +91,12 @@ def _see_delimiter(line: str) -> str | None:
 def _is_header(fields: list[str], choice: ColumnChoice, header: bool | None) -> bool:
     if header is not None:
         return header
-    return choice.has_names() or not any(_is_number(field) for field in fields)
+    return choice.has_names() or is_header(fields)
+
+
+def is_header(fields: list[str]) -> bool:
+    """Whether a first row looks like names: none of its fields is a number."""
+    return not any(_is_number(field) for field in fields)
 
 
 def _is_number(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 from weakref import ref
 
@@ -247,13 +248,8 @@ class Window:
             found = read()
             naming = self._validated(numbers, naming, chosen, found)
             arriving, latest = self._arrivals(numbers, moves, found, chosen.rows, extra)
-            report = G.exchange_numbers(
-                "slide",
-                listed_edges(moves.gone, found.gone),
-                arriving,
-                naming,
-                follow=lambda plan: self._plan_rows(number, old, chosen.newest, plan.ranks, latest),
-            )
+            follow = partial(self._plan_rows, number, old, chosen.newest, latest)
+            report = G.exchange_numbers("slide", listed_edges(moves.gone, found.gone), arriving, naming, follow=follow)
         except BaseException:
             take_back()
             raise
@@ -287,20 +283,21 @@ class Window:
         if found.bad:
             G.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
             _refuse_infinite(G.backend.xp.isinf(numbers.weights))
+        naming.read_from = chosen.columns[:2]
         return naming
 
     def _plan_rows(
-        self, number: int, old: int, newest: int | float | None, ranks: Array | None, latest: Latest | None
+        self, number: int, old: int, newest: int | float | None, latest: Latest | None, naming: IdPlan
     ) -> Callable[[], None]:
-        """Plan the rows and the table after a slide; ``ranks``: the new number of each vertex, or None."""
+        """Plan the rows and the table after a slide."""
         pairs, rows = self._pairs, self._rows
         assert pairs is not None
         assert rows is not None
         planned = rows.plan_order(number)
         if latest is not None:
             pairs = pairs.later(*latest)
-        if ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
-            pairs, places = pairs.remade(self._renumbered(ranks), 0)
+        if naming.ranks is not None:  # the first rows were numbered by their ids, and are now numbered by degree
+            pairs, places = pairs.remade(self._renumbered(naming.ranks), 0)
             planned["slots"] = places[rows.room("slots", number)]
 
         def commit() -> None:

@@ -14,6 +14,7 @@ import pytest
 import dynstore
 from dynstore import DynamicGraph
 from dynstore.errors import InputError, InputTypeError, MissingDependencyError, SavedGraphError
+from dynstore.files import Files
 from dynstore.graph import saving
 from tests.conftest import DEVICES
 from tests.graph.cases import IDS, KIND_NAMES, KINDS, assert_equal, every_store_and_device, host_columns, make_graph
@@ -216,10 +217,8 @@ def _crashing(monkeypatch: pytest.MonkeyPatch, after: int) -> None:
 
         return call
 
-    monkeypatch.setattr(saving, "_write_file", counted(saving._write_file))
-    monkeypatch.setattr(saving.shutil, "rmtree", counted(saving.shutil.rmtree))
-    for name in ("rename", "replace", "unlink", "mkdir"):
-        monkeypatch.setattr(Path, name, counted(getattr(Path, name)))
+    for name in ("write_new", "remove_folder", "rename", "remove", "make_folder"):
+        monkeypatch.setattr(Files, name, counted(getattr(Files, name)))
 
 
 @pytest.mark.parametrize("overwrite", [False, True])

@@ -1,0 +1,233 @@
+"""Events a second from a source to answers: ``python -m dynstore.benchmarks.stream_costs``.
+
+A window holds half of the data set's events. A stream brings them in batches, again and again from the start; with each
+batch as many rows enter as leave. Host arrays are ready before the clock starts. There is a row for each size of batch,
+without monitors, and with components and PageRank after each batch:
+
+- "stream": ms a batch, when rows come as fast as they are taken;
+- "latency": ms from a row's arrival to the answers, when rows come at half that rate, in tenths of a batch;
+- "update": ms of the same slides and answers without a stream, from arrays that are on the device already;
+- "copies": ms to bring a batch to the device, and nothing else.
+
+With a log the graph is that of a database in a temporary folder (``--folder`` says where); each slide is a record.
+
+"hidden" is the first figure beside the larger of the last two: 1 means that all else is hidden.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise, product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from dynstore.benchmarks.machine import share_memory
+from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.stream import describe_stream
+from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
+from dynstore.datasets import resolve
+from dynstore.datasets.names import is_generated
+from dynstore.durable import open as open_database
+from dynstore.errors import InputError
+from dynstore.graph import DynamicGraph
+from dynstore.io import EventTable
+from dynstore.streams import Stream
+from dynstore.streams.staging import make_staging
+from dynstore.typing import Device
+from dynstore.windows.window import Window
+
+__all__ = ["Feed", "main", "measure", "paced"]
+
+WARM_UP = 3
+LOGS = ("off", "os", "group", "commit")
+MONITORS = {"none": (), "both": ("weakly_connected_components", "pagerank")}
+
+
+class Feed:
+    """The events of a data set from its middle on, as if without an end."""
+
+    def __init__(self, events: EventTable) -> None:
+        self._ends = [np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst)]
+        self.place = self.window = len(events) // 2
+
+    @property
+    def oldest(self) -> tuple[np.ndarray, ...]:
+        """The rows with which the window is filled."""
+        return tuple(column[: self.window] for column in self._ends)
+
+    def batches(self, number: int, size: int) -> list[tuple[np.ndarray, ...]]:
+        """Return the next batches."""
+        found = []
+        for _ in range(number):
+            rows = np.arange(self.place, self.place + size) % len(self._ends[0])
+            found.append(tuple(column[rows] for column in self._ends))
+            self.place = (self.place + size) % len(self._ends[0])
+        return found
+
+
+def paced(batches: list[tuple[np.ndarray, ...]], rows_per_s: float) -> Iterator[tuple[np.ndarray, ...]]:
+    """Yield tenths of batches at a rate."""
+    due = time.perf_counter()
+    for batch in batches:
+        step = max(1, len(batch[0]) // 10)
+        for first in range(0, len(batch[0]), step):
+            piece = tuple(column[first : first + step] for column in batch)
+            due += len(piece[0]) / rows_per_s
+            time.sleep(max(0.0, due - time.perf_counter()))
+            yield piece
+
+
+def _stream_ms(window: Window, source: Any, size: int, names: tuple[str, ...]) -> tuple[list[float], list[float]]:
+    """Run a stream; return ms of each batch, and the 50th, 90th, 99th and 100th percentile of the delays."""
+    stream = Stream(window.graph, source, window, batch_edges=size, max_pending=max(4 * size, 10_000))
+    for name in names:
+        stream.monitor(name)
+    with quiet():
+        stream.run()
+    meter = stream._engine.meter
+    moments = [moment for moment, _ in meter.done][WARM_UP:]
+    return [1e3 * (after - before) for before, after in pairwise(moments)], meter.delays_ms(0.5, 0.9, 0.99, 1.0)
+
+
+def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tuple[str, ...]) -> list[float]:
+    """Slide and answer without a stream, from arrays on the device."""
+    backend, times = window.graph.backend, []
+    monitors = [window.graph.track(name) for name in names]
+    brought = [tuple(backend.asarray(column) for column in batch) for batch in batches]
+    watch = Stopwatch(backend)
+    with quiet():
+        for batch in brought:
+            watch.start()
+            window.slide(batch)
+            for monitor in monitors:
+                monitor.arrays()
+                monitor.result()
+            times.append(watch.lap())
+    for monitor in monitors:
+        monitor.close()
+    return times[WARM_UP:]
+
+
+def _copy_ms(window: Window, batches: list[tuple[np.ndarray, ...]]) -> list[float]:
+    """Bring batches to the device as a stream does."""
+    backend, times = window.graph.backend, []
+    staging, watch = make_staging(backend), Stopwatch(backend)
+    with quiet():
+        for batch in batches:
+            watch.start()
+            staging.bring([[column] for column in batch])()
+            times.append(watch.lap())
+    return times[WARM_UP:]
+
+
+def measure(
+    events: EventTable, sizes: list[int], kinds: list[str], steps: int, device: Device, store: str = "gpma+",
+    logs: Sequence[str] = ("off",), folder: Path | None = None,
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield the rows of the results, those of one size, kind and log after the other."""
+    for size in sizes:
+        if size > len(events) // 2:
+            raise InputError(f"stream_costs: batches of {size} rows; {events.name} has a window of {len(events) // 2}")
+        for kind, log in product(kinds, logs):
+            with _open_graph(log, folder, {"device": device, "store": store}) as graph:
+                yield from _measure(events, size, MONITORS[kind], steps, graph, log)
+
+
+@contextmanager
+def _open_graph(log: str, folder: Path | None, options: dict[str, Any]) -> Iterator[DynamicGraph]:
+    """Make a graph, or that of a database in a folder that is deleted afterwards."""
+    if log == "off":
+        yield DynamicGraph(**options)
+        return
+    with TemporaryDirectory(dir=folder) as place, open_database(Path(place) / "db", sync=log, **options) as db:  # type: ignore[arg-type]
+        yield db.graph
+
+
+def _measure(
+    events: EventTable, size: int, names: tuple[str, ...], steps: int, graph: DynamicGraph, log: str
+) -> Iterator[dict[str, Any]]:
+    feed, number = Feed(events), steps + WARM_UP + 1
+    window = Window(graph, feed.window)
+    window.slide(feed.oldest)
+    times, _ = _stream_ms(window, iter(feed.batches(number, size)), size, names)
+    rate = size / percentiles(times)["median_ms"] * 1e3 / 2
+    _, delays = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
+    for what, found in (
+        ("stream", percentiles(times)),
+        ("latency", dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True))),
+        ("update", percentiles(_update_ms(window, feed.batches(number, size), names))),
+        ("copies", percentiles(_copy_ms(window, feed.batches(number, size)))),
+    ):
+        yield {
+            "store": f"{what}, log: {log}, monitors: {', '.join(names) or 'none'}", "device": graph.device,
+            "operation": "total", "algorithm": None, "batch": size, "edges": graph.number_of_edges(),
+            "steps": steps, **found, "bytes": None,
+        }  # fmt: skip
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    """Print the four rows of one size and kind as a line."""
+    stream, latency, update, copies = rows
+    hidden = stream["median_ms"] / max(update["median_ms"], copies["median_ms"])
+    print(
+        f"{stream['batch']:>9,} {stream['store'].removeprefix('stream, '):60} "
+        f"{stream['batch'] / stream['median_ms'] / 1e3:10.2f} {stream['median_ms']:9.3f} {update['median_ms']:9.3f} "
+        f"{copies['median_ms']:9.3f} {hidden:7.2f} {latency['median_ms']:9.2f} {latency['p99_ms']:9.2f}",
+        flush=True,
+    )
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and write the JSON of schema 1 on request."""
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.stream_costs", description=__doc__)
+    parser.add_argument("data", nargs="?", default="mathoverflow", help="a data set, or a file of events")
+    parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
+    parser.add_argument("--monitors", default="none,both", help="none, both, or both by comma")
+    parser.add_argument("--logs", default="off", help="off, os, group, commit, by comma")
+    parser.add_argument("--folder", type=Path, help="where logs are written; by default the system's temporary folder")
+    parser.add_argument("--steps", type=int, default=20, help="batches that are timed")
+    parser.add_argument("--store", default="gpma+")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    kinds, logs = given.monitors.split(","), given.logs.split(",")
+    if not set(kinds) <= set(MONITORS) or not set(logs) <= set(LOGS):
+        raise InputError(
+            f"stream_costs: --monitors {given.monitors} --logs {given.logs}; wanted none, both; {', '.join(LOGS)}"
+        )
+    if not 2 <= given.steps <= 500:
+        raise InputError(f"stream_costs: --steps {given.steps}; wanted 2 to 500")
+    share_memory(given.device)
+    events = resolve(given.data, given.seed)
+    print(f"{events.name}: {len(events):,} events; medians of {given.steps} batches")
+    print(
+        f"{'batch':>9} {'':60} {'M events/s':>10} {'ms':>9} {'update':>9} {'copies':>9} {'hidden':>7} "
+        f"{'p50 ms':>9} {'p99 ms':>9}"
+    )
+    sizes = [int(float(part)) for part in given.batches.split(",")]
+    rows: list[dict[str, Any]] = []
+    for row in measure(events, sizes, kinds, given.steps, given.device, given.store, logs, given.folder):
+        rows.append(row)
+        if len(rows) % 4 == 0:
+            _show(rows[-4:])
+    if given.json is not None:
+        dataset = describe_stream(events, given.seed if is_generated(given.data) else None)
+        typed = sys.argv[1:] if arguments is None else arguments
+        command = f"python -m dynstore.benchmarks.stream_costs {shlex.join(typed)}".strip()
+        document = make_document("stream-costs", command, dataset, rows, True)
+        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,173 @@
+"""Updates as records, and back: what a call of one of the graph's methods was given, as columns on the host."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.backend import get_backend
+from dynstore.durable.records import Change
+from dynstore.errors import InputError
+from dynstore.graph.records import WEIGHT
+from dynstore.graph.state import EXTRA as EDGE
+from dynstore.graph.updates import Request
+from dynstore.ids.columns import StringKeys, read_keys
+from dynstore.input.columns import EdgeColumns, read_numbers
+from dynstore.input.forms import check_names, on_gpu, open_edges, split_columns
+from dynstore.input.times import read_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["as_change", "exchange_as_change", "make_change"]
+
+ENDS = ("source", "destination", None)
+# The arguments that are batches of edges, and whether these are inserted.
+INSERTED = {"edges": True, "insert": True, "delete": False}
+# Those that name a frame's columns, or are one.
+NAMES = ("source", "destination", "weight", "time")
+# Those that are times.
+BOUNDS = ("before", "expire_before")
+INT32 = np.iinfo(np.int32)
+
+
+def as_change(graph: DynamicGraph, kind: str, given: Mapping[str, Any]) -> tuple[Change, dict[str, Any]]:
+    """Read the arguments of an update.
+
+    Parameters
+    ----------
+    graph : DynamicGraph
+    kind : str
+        The method's name.
+    given : mapping
+        Its arguments by name.
+
+    Returns
+    -------
+    change : Change
+    arguments : dict
+        Those to call the method with. Edges that can be read only once were read.
+
+    Raises
+    ------
+    InputError
+        For what cannot be read.
+    """
+    change, arguments = Change(kind), dict(given)
+    for name, value in given.items():
+        if name in INSERTED and value is not None:
+            inserted = INSERTED[name] and kind != "delete_edges"
+            arguments |= _read_edges(graph, change, name, given, inserted)
+        elif name == "ids":
+            change.columns[name] = _read_ids(graph, kind, name, value)
+            change.rows = len(change.columns[name])
+        elif name in BOUNDS and value is not None:
+            with suppress(InputError):  # what is no time is refused by the update itself
+                value = read_time(kind, name, value)
+            change.arguments[name] = value
+        elif name not in (*NAMES, *INSERTED):
+            change.arguments[name] = value.item() if isinstance(value, np.generic) else value
+    return change, arguments
+
+
+def make_change(graph: DynamicGraph, change: Change) -> None:
+    """Make a graph's update anew."""
+    if "leaving.source" in change.columns:
+        _exchange(graph, change)
+        return
+    arguments = dict(change.arguments)
+    for name, array in change.columns.items():
+        argument, _, column = name.partition(".")
+        if column:
+            arguments[argument] = (*arguments.get(argument, ()), array)
+        else:
+            arguments[argument] = array
+    getattr(graph, change.kind)(**arguments)
+
+
+def _read_edges(
+    graph: DynamicGraph, change: Change, argument: str, given: Mapping[str, Any], inserted: bool
+) -> dict[str, Any]:
+    """Read a batch of edges into columns of a change; return the arguments with which it can be read again."""
+    caller = change.kind
+    names = given["source"], given["destination"], given.get("weight") if inserted else None
+    check_names(caller, names)
+    edges, extra = on_gpu(graph.backend, given[argument]), None
+    if inserted:
+        edges, extra = graph.take_extra_columns(caller, edges, names, given.get("time"))
+    edges = open_edges(caller, edges)
+    if inserted:
+        weight_dtype = graph.weight_dtype if graph.is_weighted() else None
+        names = graph.with_weights(Request(caller, edges, names, weight_dtype)).names
+    columns = split_columns(caller, edges, names)
+    src, dst = (_read_ids(graph, caller, *column) for column in columns[:2])
+    read = {"source": src, "destination": dst}
+    if len(columns) > 2 and inserted:
+        weights = read_numbers(caller, get_backend("cpu"), *columns[2])
+        with np.errstate(over="ignore"):
+            read[WEIGHT] = np.ascontiguousarray(weights, graph.weight_dtype)
+    read |= {EDGE + name: graph.backend.to_host(array) for name, array in (extra or {}).items()}
+    change.columns |= {f"{argument}.{name}": array for name, array in read.items()}
+    change.rows += len(src)
+    if not extra or not isinstance(edges, tuple):
+        return {argument: edges}
+    return {argument: (*edges, *extra.values()), **({"time": None} if "time" in given else {})}  # times come last
+
+
+def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.ndarray:
+    """Read ids as they were given; where rows have int32 numbers, int64 ids that fit are narrowed."""
+    keys = read_keys(caller, get_backend("cpu"), name, column)
+    if isinstance(keys, StringKeys):
+        strings: np.ndarray = keys.values if keys.codes is None else keys.values[keys.codes]
+        return strings
+    ids = np.ascontiguousarray(keys)
+    narrow = not graph.is_renumbered() and graph.vertex_dtype == np.int32 and ids.dtype.itemsize == 8 and len(ids)
+    if narrow and INT32.min <= ids.min() and ids.max() <= INT32.max:
+        return ids.astype(np.int32)
+    return ids
+
+
+# ---------------------------------------------------------------------- rows by numbers, as windows exchange them
+
+
+def exchange_as_change(
+    graph: DynamicGraph, kind: str, entering: tuple[Any, ...], leaving: EdgeColumns, arriving: EdgeColumns
+) -> Change:
+    """Return an exchange as a change: the ids that its plan has read, and numbers of edges to delete and to insert.
+
+    New ids get the same numbers again if the same rows are read, so the numbers are right then, too.
+    """
+    host = graph.backend.to_host
+    ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), entering, strict=True)]
+    columns = {"entering.source": ends[0], "entering.destination": ends[1]}
+    columns |= {"leaving.source": host(leaving.src), "leaving.destination": host(leaving.dst)}
+    columns |= {"arriving.source": host(arriving.src), "arriving.destination": host(arriving.dst)}
+    stored, records = arriving.weights, graph._records
+    if stored is not None:
+        values = {WEIGHT: stored} if records is None else records.values(stored)
+        columns |= {
+            f"arriving.{name if name == WEIGHT else EDGE + name}": host(array) for name, array in values.items()
+        }
+    return Change(kind, len(ends[0]), {}, columns)
+
+
+def _exchange(graph: DynamicGraph, change: Change) -> None:
+    kind, columns = change.kind, change.columns
+    entering = columns["entering.source"], columns["entering.destination"]
+    _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
+
+    def brought(name: str) -> Any:
+        array = columns.get(name)
+        return None if array is None else graph.backend.asarray(array)
+
+    leaving = EdgeColumns(brought("leaving.source"), brought("leaving.destination"), None, -1)
+    weights = brought(f"arriving.{WEIGHT}")
+    arriving = EdgeColumns(brought("arriving.source"), brought("arriving.destination"), weights, -1)
+    if graph.edge_dtypes:
+        extra = {name: brought(f"arriving.{EDGE}{name}") for name in graph.edge_dtypes}
+        arriving = graph.record(kind, arriving, extra, leaving=arriving)  # these are the last times already
+    graph.exchange_numbers(kind, leaving, arriving, naming)

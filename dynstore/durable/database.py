@@ -1,0 +1,428 @@
+"""A graph in a folder, which survives a crash."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from dynstore.arguments import check_count
+from dynstore.durable.folder import (
+    LOCK,
+    MANIFEST,
+    Manifest,
+    Recovery,
+    add_checkpoint,
+    read_manifest,
+    restore,
+    tidy,
+)
+from dynstore.durable.graph import DurableGraph
+from dynstore.durable.log import SEGMENT_HEAD, SYNC, Log, Sync, segment_name
+from dynstore.durable.records import encode
+from dynstore.errors import InputError, InputTypeError, LogError, type_name, unknown_name
+from dynstore.files import FILES, Files
+from dynstore.graph import DynamicGraph
+from dynstore.interrupts import MemoryChecked, Uninterrupted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dynstore.durable.records import Change
+    from dynstore.graph.state import GraphState
+    from dynstore.typing import Device
+
+__all__ = ["Database", "open_database"]
+
+R = TypeVar("R")
+_log = logging.getLogger("dynstore")
+
+
+def open_database(
+    path: str | os.PathLike[str],
+    sync: Sync = "commit",
+    checkpoint_bytes: int = 1 << 30,
+    keep: int = 2,
+    device: Device = "auto",
+    **graph_options: Any,
+) -> Database:
+    """Open a graph that lives in a folder and survives a crash; ``dynstore.open``.
+
+    Each update of ``db.graph`` is written to a log before it is made. When the folder is opened again, the graph comes
+    back from the newest checkpoint and the log. One process has the folder at a time.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder. It is made if it is not there; the folder around it must be there. "~" is the home folder.
+    sync : {"commit", "group", "os"}
+        When an update lasts. Each survives the end of the process, also by ``kill -9``. A power loss is survived
+
+        - "commit": by every update that has returned;
+        - "group": by those up to :attr:`Database.durable_version`. A thread syncs the log about every 10 ms, and an
+          update waits only if 64 MB are not synced. After :meth:`Database.flush` all last;
+        - "os": by those before the last :meth:`Database.flush` or checkpoint; of later ones, by what the operating
+          system happened to write.
+    checkpoint_bytes : int
+        Write a checkpoint, in the background, when the log has grown by so many bytes.
+    keep : int
+        How many checkpoints to keep. The log reaches back to the oldest of them.
+    device : {"auto", "cpu", "cuda"}
+        Where the graph will be; it need not be the device on which it was before.
+    **graph_options
+        Parameters of :class:`DynamicGraph`, for a folder that is new. For another one they may be left out; if given,
+        they must be those of its graph. ``frames`` may differ; ``capacity`` is not used then.
+
+    Returns
+    -------
+    Database
+        A context manager; see there.
+
+    Raises
+    ------
+    LogError
+        If the folder is open already, in this process or another one.
+    InputError
+        If the folder is no database and not empty, or its graph has other options.
+    SavedGraphError
+        If it is damaged. Nothing is changed then.
+    OSError
+        If it cannot be written.
+
+    Examples
+    --------
+    >>> import dynstore, tempfile
+    >>> folder = tempfile.mkdtemp() + "/payments"
+    >>> with dynstore.open(folder, device="cpu") as db:
+    ...     _ = db.graph.insert_edges([(0, 1), (1, 2)])
+    >>> with dynstore.open(folder, device="cpu") as db:
+    ...     print(db.graph.number_of_edges(), db.recovery.records)
+    2 1
+    """
+    return Database(path, sync, checkpoint_bytes, keep, {"device": device, **graph_options})
+
+
+class Database:
+    """A graph in a folder; made by :func:`dynstore.open`.
+
+    Attributes
+    ----------
+    path : pathlib.Path
+        The folder.
+    sync : str
+    graph : DynamicGraph
+        Its updates are logged. Read and change it like any other graph.
+    recovery : Recovery
+        How the graph came back.
+
+    Notes
+    -----
+    If an update raises, neither the graph nor the log has it. If the log cannot be synced, it is dead: what had been
+    written may be lost, and trying again would not show that. All further updates raise :class:`LogError`; the graph
+    can still be read. Open the folder again to go on.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        sync: Sync,
+        checkpoint_bytes: int,
+        keep: int,
+        graph_options: dict[str, Any],
+        files: Files = FILES,
+    ) -> None:
+        if not isinstance(path, str | os.PathLike):
+            raise InputTypeError(f"open: path is a {type_name(path)}; wanted a str or a path")
+        if sync not in SYNC:
+            raise unknown_name("open", "sync", sync, SYNC)
+        self._checkpoint_bytes = _positive("checkpoint_bytes", checkpoint_bytes)
+        self._keep = _positive("keep", keep)
+        self.path, self.sync = Path(os.path.expanduser(path)).absolute(), sync
+        self.updating = False  # whether an update is being made, whose parts are not logged
+        self.recovery = Recovery()
+        self._files, self._device = files, graph_options["device"]
+        self._process = os.getpid()  # a forked one must not write to the same log
+        self._given: bytes = b""  # the position of the update that comes
+        self._position: bytes | None = None
+        self._turn = Lock()  # held by who removes files of the folder, and by who reads them
+        self._checkpointer: Thread | None = None
+        if (self.path / MANIFEST).exists():
+            graph_options = {**graph_options, "capacity": None}
+        empty = DynamicGraph(**graph_options)  # refuses bad options before anything is written
+        _make_folder(files, self.path)
+        self._checkpointed = 0  # bytes of the log when the last checkpoint began
+        with ExitStack() as undo:
+            self._lock = _lock(self.path)
+            undo.callback(os.close, self._lock)
+            is_there = (self.path / MANIFEST).exists()
+            graph = self._load(empty, graph_options, undo) if is_there else self._begin(empty, undo)
+            undo.pop_all()
+        self.graph: DynamicGraph = DurableGraph.over(graph, self)
+
+    def _begin(self, graph: DynamicGraph, undo: ExitStack) -> DynamicGraph:
+        """Begin with an empty graph in a new folder."""
+        _refuse_others(self.path)
+        fresh = Manifest.fresh()
+        self._log = Log(self._files, self.path, fresh.token, self.sync)
+        undo.callback(self._log.close)
+        self._log.begin(graph.version)
+        state = graph._state().moved(graph.backend.to_host)
+        self._manifest = add_checkpoint(self._files, self.path, fresh, state, None, self._keep)
+        return graph
+
+    def _load(self, empty: DynamicGraph, graph_options: dict[str, Any], undo: ExitStack) -> DynamicGraph:
+        """Make the graph of the folder again, and go on with its log."""
+        self._manifest = read_manifest("open", self.path)
+        frames = graph_options.get("frames")
+        restored = restore("open", self.path, self._manifest, self._device, frames)
+        own, wanted = restored.graph._options(), empty._options()
+        for name in graph_options:
+            if name not in ("device", "frames", "capacity") and own.get(name) != wanted.get(name):
+                raise InputError(
+                    f"open: the graph in {str(self.path)!r} has {name}={own.get(name)!r}; got {wanted.get(name)!r}"
+                )
+        for path in restored.empty:
+            self._files.remove(path)
+        self._log = Log(self._files, self.path, self._manifest.token, self.sync)
+        undo.callback(self._log.close)
+        self._log.go_on(restored.first, restored.proven, restored.end, restored.graph.version)
+        self._position, self.recovery = restored.position, restored.recovery
+        self._manifest.write(self._files, self.path)  # a sync of it may have failed, too
+        tidy(self._files, self.path, self._manifest)
+        return restored.graph
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({str(self.path)!r}, sync={self.sync!r}, {self.graph!r})"
+
+    # ------------------------------------------------------------------ what is there
+
+    @property
+    def position(self) -> bytes | None:
+        """Where the source was at the last update that was given a position; None if none was."""
+        return self._position
+
+    @property
+    def durable_version(self) -> int:
+        """The newest version that is known to survive a power loss."""
+        return self._log.durable
+
+    @property
+    def logged_bytes(self) -> int:
+        """Bytes that the log has taken in since the folder was opened."""
+        return self._log.appended
+
+    @contextmanager
+    def positioned(self, position: bytes) -> Iterator[None]:
+        """Give the updates of a ``with`` block the position of their source, which is in the same record of the log.
+
+        After a crash, :attr:`position` is that of the last update that is there. So a source that is read on from there
+        loses nothing, and repeats nothing.
+
+        Parameters
+        ----------
+        position : bytes
+            What the source wants to find again; at least one byte.
+
+        Raises
+        ------
+        InputError
+            If it is none.
+        """
+        if not isinstance(position, bytes) or not position:
+            raise InputError(f"positioned: position is {position!r}; wanted bytes, at least one")
+        self._given = position
+        try:
+            yield
+        finally:
+            self._given = b""
+
+    def at(self, version: int) -> DynamicGraph:
+        """Return a copy of the graph as it was, made from a checkpoint and the log.
+
+        Parameters
+        ----------
+        version : int
+            From that of the oldest checkpoint on, up to the present one.
+
+        Returns
+        -------
+        DynamicGraph
+            Its updates are not logged.
+
+        Raises
+        ------
+        InputError
+            If the log does not reach back so far.
+        """
+        wanted = check_count("at", "version", version)
+        with self._turn:
+            return restore("at", self.path, self._manifest, self._device, self.graph.frames, wanted).graph
+
+    # ------------------------------------------------------------------ updates
+
+    def make(self, change: Change, update: Callable[[], R]) -> R:
+        """Log an update, then make it. If it raises, its record is cut off again."""
+        log, graph, before = self._log, self.graph, self.graph.version
+        if os.getpid() != self._process:
+            raise LogError(f"{change.kind}: {str(self.path)!r} was opened by another process; the update is not made")
+        if before != log.version:
+            log.kill(f"the graph has version {before} by an update that was not logged")
+        log.check(change.kind)
+        change.position = self._given
+        with MemoryChecked(change.kind):
+            buffers = encode(change, before + 1, log.durable, log.seed)
+        with Uninterrupted():
+            log.append(change.kind, buffers)
+            self.updating = True
+            try:
+                result = update()
+            except BaseException:
+                if graph.version != before:
+                    log.kill("an update was made in part")
+                log.take_back()
+                raise
+            finally:
+                self.updating = False
+            if graph.version == before:  # as a reorder() that finds nothing to do
+                log.take_back()
+            elif change.position:
+                self._position = change.position
+        if log.appended - self._checkpointed >= self._checkpoint_bytes:
+            self._begin_checkpoint()
+        return result
+
+    def flush(self) -> None:
+        """Return when all updates so far survive a power loss.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be synced. It is dead then.
+        """
+        self._log.flush("flush")
+
+    # ------------------------------------------------------------------ checkpoints
+
+    def checkpoint(self) -> None:
+        """Write the graph as a whole, so that opening it need not read the log up to here; return when that lasts.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be synced.
+        OSError
+            If the checkpoint cannot be written. The database is as it was.
+        """
+        self._log.flush("checkpoint")
+        self._join()
+        self._write_checkpoint(self._state(), self._position)
+
+    def _state(self) -> GraphState:
+        self._checkpointed = self._log.appended
+        with MemoryChecked("checkpoint"):
+            return self.graph._state().moved(self.graph.backend.to_host)
+
+    def _write_checkpoint(self, state: GraphState, position: bytes | None) -> None:
+        manifest = add_checkpoint(self._files, self.path, self._manifest, state, position, self._keep)
+        with self._turn:
+            self._manifest = manifest
+            tidy(self._files, self.path, manifest)
+
+    def _begin_checkpoint(self) -> None:
+        """Copy the graph, and have a thread write it; if that fails, the log reaches back further."""
+        if self._checkpointer is not None and self._checkpointer.is_alive():
+            return
+
+        def write() -> None:
+            try:
+                self._write_checkpoint(state, position)
+            except OSError as error:
+                _log.warning("%s: a checkpoint could not be written: %s", self.path, error)
+
+        try:
+            self._log.flush("checkpoint")
+            state, position = self._state(), self._position
+        except (LogError, MemoryError) as error:
+            _log.warning("%s: no checkpoint was begun: %s", self.path, error)
+            return
+        self._checkpointer = Thread(target=write, name="dynstore-checkpoint", daemon=True)
+        self._checkpointer.start()
+
+    def _join(self) -> None:
+        if self._checkpointer is not None:
+            self._checkpointer.join()
+            self._checkpointer = None
+
+    def close(self) -> None:
+        """Sync the log and close it; wait for a checkpoint that is being written. The graph can still be read.
+
+        Raises
+        ------
+        LogError
+            If the log cannot be synced. It is closed nevertheless.
+        """
+        if self._lock < 0:
+            return
+        self._join()
+        try:
+            if not self._log.is_dead:
+                self._log.flush("close")
+        finally:
+            self._log.close()
+            os.close(self._lock)
+            self._lock = -1
+
+
+def _positive(name: str, value: int) -> int:
+    count = check_count("open", name, value)
+    if not count:
+        raise InputError(f"open: {name} is {value!r}; wanted at least 1")
+    return count
+
+
+def _make_folder(files: Files, path: Path) -> None:
+    if path.is_dir():
+        return
+    if path.exists():
+        raise InputError(f"open: {str(path)!r} is a file; wanted a folder")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"open: there is no folder {str(path.parent)!r}; make it first")
+    files.make_folder(path)
+    files.sync_folder(path.parent)
+
+
+def _lock(path: Path) -> int:
+    """Lock a folder until the descriptor is closed, or the process ends."""
+    import fcntl
+
+    file = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise LogError(
+            f"open: {str(path)!r} is open already, in this process or another one; wanted one at a time"
+        ) from error
+    return file
+
+
+def _refuse_others(path: Path) -> None:
+    """Refuse a folder that has more than what a crash leaves of a new database."""
+    known = (LOCK, f"{MANIFEST}.part", segment_name(1))
+    for file in path.iterdir():
+        left = file.name in known or file.name.startswith((".ckpt-", "ckpt-" + "0" * 16))
+        with suppress(OSError):
+            left = left and (file.is_dir() or file.stat().st_size <= SEGMENT_HEAD or file.name == known[1])
+        if not left:
+            raise InputError(
+                f"open: {str(path)!r} has no {MANIFEST}, but {file.name!r}; wanted a database, or an empty folder"
+            )

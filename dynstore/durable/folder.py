@@ -1,0 +1,247 @@
+"""A database's folder: which files there are, how the graph comes back from them, how checkpoints get there.
+
+- ``MANIFEST``: JSON with the log's token, the checkpoints (version, the position of the update's source), and a
+  checksum. It is replaced as a whole.
+- ``ckpt-<version>``: the graph at that version, as :meth:`dynstore.DynamicGraph.save` writes it.
+- ``log-<first>.wal``: the updates since the oldest checkpoint; see :mod:`dynstore.durable.log`.
+- ``LOCK``: locked while the folder is open.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dynstore.durable.reading import LogReader, damaged, list_segments
+from dynstore.durable.replaying import replay
+from dynstore.errors import InputError, SavedGraphError
+from dynstore.graph import DynamicGraph
+from dynstore.graph.saving import read_state, write_state
+
+if TYPE_CHECKING:
+    from dynstore.files import Files
+    from dynstore.graph.state import GraphState
+    from dynstore.typing import Device, Frames
+
+__all__ = [
+    "LOCK",
+    "MANIFEST",
+    "Checkpoint",
+    "Manifest",
+    "Recovery",
+    "Restored",
+    "add_checkpoint",
+    "read_manifest",
+    "restore",
+    "tidy",
+]
+
+MANIFEST, LOCK, PART = "MANIFEST", "LOCK", ".part"
+KIND, FORMAT = "dynstore-database", 1
+
+
+class Checkpoint(NamedTuple):
+    """A version that is there as a whole, and the position of its source."""
+
+    version: int
+    position: bytes | None
+
+    @property
+    def name(self) -> str:
+        """The name of its folder."""
+        return f"ckpt-{self.version:016d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a database is made of: the token of its log, and its checkpoints, the oldest one first."""
+
+    token: str
+    checkpoints: tuple[Checkpoint, ...]
+
+    @classmethod
+    def fresh(cls) -> Manifest:
+        """Return that of a new database without a checkpoint."""
+        return cls(secrets.token_hex(16), ())
+
+    def write(self, files: Files, folder: Path) -> None:
+        """Replace the manifest in a folder; it lasts then."""
+        part = folder / (MANIFEST + PART)
+        files.write_new(part, _dump(self.token, self.checkpoints))
+        files.rename(part, folder / MANIFEST)
+        files.sync_folder(folder)
+
+
+def _dump(token: str, checkpoints: tuple[Checkpoint, ...]) -> bytes:
+    content: dict[str, Any] = {"kind": KIND, "format": FORMAT, "token": token}
+    content["checkpoints"] = [
+        {"version": each.version, "position": None if each.position is None else each.position.hex()}
+        for each in checkpoints
+    ]
+    content["checksum"] = f"crc32:{zlib.crc32(json.dumps(content).encode()):08x}"
+    return (json.dumps(content, indent=2) + "\n").encode()
+
+
+def read_manifest(caller: str, folder: Path) -> Manifest:
+    """Read the manifest of a database.
+
+    Raises
+    ------
+    SavedGraphError
+        If there is none, or it is damaged or of a newer dynstore.
+    """
+    file = folder / MANIFEST
+    try:
+        content = file.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        wanted = "wanted a folder that dynstore.open has made"
+        raise SavedGraphError(f"{caller}: no file {str(file)!r}; {wanted}") from None
+    except OSError as error:
+        raise SavedGraphError(f"{caller}: cannot read {str(file)!r}: {error.strerror or error}") from error
+    try:
+        document = json.loads(content)
+        found = document["kind"], document["format"]
+        if found == (KIND, FORMAT):
+            listed = [
+                Checkpoint(each["version"], None if each["position"] is None else bytes.fromhex(each["position"]))
+                for each in document["checkpoints"]
+            ]
+            manifest = Manifest(document["token"], tuple(listed))
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise damaged(caller, file, "it is no manifest") from None
+    if found != (KIND, FORMAT):
+        raise SavedGraphError(
+            f"{caller}: {str(file)!r} has kind {found[0]!r} and format {found[1]!r}; "
+            f"this dynstore reads {KIND!r}, {FORMAT}"
+        )
+    if not manifest.checkpoints or _dump(manifest.token, manifest.checkpoints) != content:
+        raise damaged(caller, file, "it does not match its checksum")
+    return manifest
+
+
+# ---------------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How a graph came back when its folder was opened.
+
+    Attributes
+    ----------
+    version : int
+        The graph's version.
+    checkpoint : int
+        The version of the checkpoint that was read.
+    records : int
+        Updates of the log that were made anew.
+    bytes_cut : int
+        Bytes behind the last whole record, which a crash had left.
+    seconds : float
+    passed_over : tuple of str
+        What was wrong with newer checkpoints; the log was read from an older one on.
+    """
+
+    version: int = 0
+    checkpoint: int = 0
+    records: int = 0
+    bytes_cut: int = 0
+    seconds: float = 0.0
+    passed_over: tuple[str, ...] = ()
+
+
+class Restored(NamedTuple):
+    """A graph that came back: its source's position, and the segment with which the log goes on.
+
+    ``proven``, ``end``: see :class:`~dynstore.durable.reading.LogReader`; so is ``empty``.
+    """
+
+    graph: DynamicGraph
+    position: bytes | None
+    recovery: Recovery
+    first: int
+    proven: int
+    end: int
+    empty: list[Path]
+
+
+def restore(
+    caller: str, folder: Path, manifest: Manifest, device: Device, frames: Frames | None, until: int | None = None
+) -> Restored:
+    """Make the graph of a folder at its last version, or at an older one; files stay as they are.
+
+    Raises
+    ------
+    InputError
+        If the log has no such version.
+    SavedGraphError
+        If what is needed is damaged.
+    """
+    began = perf_counter()
+    reachable = [each for each in manifest.checkpoints if until is None or each.version <= until]
+    if not reachable:
+        raise InputError(
+            f"{caller}: the log reaches back to version {manifest.checkpoints[0].version}; version is {until}"
+        )
+    checkpoint, state, passed_over = _newest_state(caller, folder, reachable)
+    if frames is not None:
+        state.options["frames"] = frames
+    graph = DynamicGraph._of_state(state, device)
+    reader = LogReader(caller, folder, manifest.token, checkpoint.version, until)
+    made = replay(caller, graph, reader)
+    if until is not None and graph.version != until:
+        raise InputError(f"{caller}: the last version is {graph.version}; version is {until}")
+    end, cut = reader.end, reader.cut
+    if made.refused is not None:
+        end, cut = made.refused.start, cut + made.refused.end - made.refused.start
+    recovery = Recovery(
+        graph.version, checkpoint.version, made.records, cut, perf_counter() - began, tuple(passed_over)
+    )
+    position = checkpoint.position if made.position is None else made.position
+    return Restored(graph, position, recovery, reader.last.first, min(reader.proven, end), end, reader.empty)
+
+
+def _newest_state(caller: str, folder: Path, checkpoints: list[Checkpoint]) -> tuple[Checkpoint, GraphState, list[str]]:
+    problems: list[str] = []
+    for checkpoint in reversed(checkpoints):
+        try:
+            state = read_state(folder / checkpoint.name)
+            if state.version == checkpoint.version:
+                return checkpoint, state, problems
+            problems.append(f"{checkpoint.name} has version {state.version}")
+        except SavedGraphError as error:
+            problems.append(str(error))
+    raise damaged(caller, folder, "; ".join(problems))
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def add_checkpoint(
+    files: Files, folder: Path, manifest: Manifest, state: GraphState, position: bytes | None, keep: int
+) -> Manifest:
+    """Write a state that is on the host as the newest checkpoint; it lasts then. Return the manifest that says so."""
+    checkpoint = Checkpoint(state.version, position)
+    if checkpoint.version not in [each.version for each in manifest.checkpoints]:
+        files.remove_folder(folder / checkpoint.name)  # one that was not finished
+        write_state(state, folder / checkpoint.name, False, files)
+        manifest = Manifest(manifest.token, (*manifest.checkpoints, checkpoint)[-keep:])
+        manifest.write(files, folder)
+    return manifest
+
+
+def tidy(files: Files, folder: Path, manifest: Manifest) -> None:
+    """Remove what no version needs that the manifest reaches: older checkpoints and segments, and what crashes left."""
+    kept = {each.name for each in manifest.checkpoints}
+    for path in [*folder.glob("ckpt-*"), *folder.glob(".ckpt-*.saving")]:
+        if path.name not in kept:
+            files.remove_folder(path)
+    segments = list_segments(folder)
+    for segment, following in pairwise(segments):
+        if following.first <= manifest.checkpoints[0].version + 1:
+            files.remove(segment.path)

@@ -1,0 +1,260 @@
+"""``dynstore stream``: edges from a file, a data set or a server into a graph, shown while they come."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dynstore.errors import DynstoreError, InputError, StreamError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.graph import DynamicGraph
+    from dynstore.streams import Progress, StreamMonitor
+
+__all__ = ["EXAMPLES", "stream", "top_rows"]
+
+EXAMPLES = (
+    "[bold]Examples[/bold]\n\n"
+    "dynstore stream mathoverflow --window 100000 --monitor pagerank\n\n"
+    "dynstore stream payments.csv --follow --column source=payer --column destination=payee --any-ids\n\n"
+    "dynstore stream redis://localhost:6379/edges --window 1h --monitor weakly_connected_components --log edges\n\n"
+)
+SECOND = 1.0
+TOP = 5
+_DATA, _GRAPH = "Rows", "Graph and answers"
+
+
+def stream(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A text file, a data set's name, redis://HOST:PORT/KEY, nats://HOST:PORT/SUBJECT, "
+            "kafka://HOST:PORT/TOPIC or grpc://HOST:PORT/TICKET.",
+        ),
+    ],
+    window: Annotated[
+        str | None,
+        typer.Option(help="Keep so many rows, or a length of time such as 1h or 30min.", rich_help_panel=_GRAPH),
+    ] = None,
+    monitor: Annotated[
+        list[str] | None,
+        typer.Option(help="Answer to keep up to date, as pagerank or bfs:start=0; repeatable.", rich_help_panel=_GRAPH),
+    ] = None,
+    every: Annotated[int, typer.Option(help="Batches between two answers.", rich_help_panel=_GRAPH)] = 1,
+    directed: Annotated[bool, typer.Option("--directed/--undirected", rich_help_panel=_GRAPH)] = True,
+    weighted: Annotated[bool, typer.Option("--weighted", help="Rows have weights.", rich_help_panel=_GRAPH)] = False,
+    any_ids: Annotated[
+        bool, typer.Option("--any-ids", help="Ids are texts, or numbers of any size.", rich_help_panel=_GRAPH)
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.", rich_help_panel=_GRAPH)] = "auto",
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ROLE=NAME", help="A column: source, destination, weight, time or op.", rich_help_panel=_DATA
+        ),
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Wait for more at the end of a file.", rich_help_panel=_DATA)
+    ] = False,
+    batch: Annotated[int, typer.Option(help="Rows of a batch.", rich_help_panel=_DATA)] = 65_536,
+    max_delay: Annotated[float, typer.Option(help="Seconds until a batch closes.", rich_help_panel=_DATA)] = 0.05,
+    max_pending: Annotated[int, typer.Option(help="The most rows that wait.", rich_help_panel=_DATA)] = 4_000_000,
+    overflow: Annotated[
+        str, typer.Option(help="When more come: block, drop-oldest or error.", rich_help_panel=_DATA)
+    ] = "block",
+    lateness: Annotated[
+        str | None, typer.Option(help="Rows that are older than this stay out, as 10s.", rich_help_panel=_DATA)
+    ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a database: the graph survives a crash, and goes on where it was.", rich_help_panel=_GRAPH
+        ),
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after so long.", rich_help_panel=_DATA)] = None,
+) -> None:
+    """Put a stream of edges into a graph, and show its rates and answers until it ends or Ctrl-C.
+
+    On a terminal the display is live; elsewhere it is a line a second.
+    """
+    from dynstore.backend import DEVICES, unknown_device
+    from dynstore.streams import Stream
+    from dynstore.windows.window import Window
+
+    if device not in DEVICES:
+        raise unknown_device(device)
+    options: dict[str, Any] = {"directed": directed, "weighted": weighted, "renumber": any_ids, "device": device}
+    held: Any = None
+    if log is not None and window is not None:
+        if window.isdecimal():
+            raise InputError(f"--window {window}: with --log, a window is a length of time, such as 1h")
+        options["timestamps"], held = "int64", window
+    with _open_graph(log, options) as graph:
+        if window is not None and log is None:
+            held = Window(graph, int(window)) if window.isdecimal() else Window(graph, window, by="time")
+        late = None if lateness is None else _number(lateness)
+        flow = Stream(
+            graph,
+            _open(source, follow),
+            held,
+            batch,
+            max_delay,
+            max_pending,
+            overflow,  # type: ignore[arg-type]
+            late,
+            dict(_pair("--column", text) for text in column or ()),
+        )
+        monitors = [_monitor(flow.monitor, text, every) for text in monitor or ()]
+        show = _show_live if sys.stdout.isatty() else _show_lines
+        try:
+            progress = show(flow, monitors, seconds)
+        except (DynstoreError, MemoryError):
+            raise
+        except Exception as error:  # a server's, such as a lost connection
+            raise StreamError(f"stream: {source}: {error}") from error
+        typer.echo(f"{progress}\n{graph}")
+
+
+@contextmanager
+def _open_graph(log: Path | None, options: dict[str, Any]) -> Iterator[DynamicGraph]:
+    """Make a graph, or open that of a database."""
+    from dynstore.graph import DynamicGraph
+
+    if log is None:
+        yield DynamicGraph(**options)
+        return
+    from dynstore.durable import open as open_database
+
+    with open_database(log, **options) as db:
+        yield db.graph
+
+
+def _open(source: str, follow: bool) -> Any:
+    """Return what a stream takes as its source."""
+    from dynstore.datasets import resolve
+    from dynstore.streams import open_source
+
+    if "://" in source or Path(source).exists():
+        return open_source(source, follow)
+    return resolve(source)
+
+
+def _pair(option: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals or not value:
+        raise InputError(f"{option}: got {text!r}; wanted NAME=VALUE")
+    return name, value
+
+
+def _number(text: str) -> Any:
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _monitor(add: Callable[..., StreamMonitor], text: str, every: int) -> StreamMonitor:
+    """Add a monitor of NAME or NAME:KEY=VALUE,KEY=VALUE."""
+    name, _, given = text.partition(":")
+    pairs = [_pair("--monitor", each) for each in given.split(",")] if given else []
+    return add(name, every=every, **{key: _number(value) for key, value in pairs})
+
+
+def _show_lines(flow: Any, monitors: list[StreamMonitor], seconds: float | None) -> Progress:
+    """Print a line a second."""
+    shown = time.monotonic()
+
+    def look(progress: Progress) -> None:
+        nonlocal shown
+        if time.monotonic() - shown >= SECOND:
+            shown = time.monotonic()
+            typer.echo(str(progress))
+
+    return _run(flow, seconds, look)
+
+
+def _show_live(flow: Any, monitors: list[StreamMonitor], seconds: float | None) -> Progress:
+    """Show a table of figures, and the top of each answer."""
+    from rich.live import Live
+
+    with Live(refresh_per_second=4, transient=True) as live:
+        return _run(flow, seconds, lambda progress: live.update(_page(progress, monitors)))
+
+
+def _run(flow: Any, seconds: float | None, look: Callable[[Progress], None]) -> Progress:
+    ends = None if seconds is None else time.monotonic() + seconds
+
+    def until(progress: Progress) -> bool:
+        look(progress)
+        return ends is not None and time.monotonic() >= ends
+
+    progress: Progress = flow.run(until=until)
+    return progress
+
+
+def _page(progress: Progress, monitors: list[StreamMonitor]) -> Any:
+    """Return what a terminal shows."""
+    from rich.console import Group
+    from rich.table import Table
+
+    figures = Table.grid(padding=(0, 2))
+    lag = "" if progress.event_lag is None else f", {progress.event_lag} behind in event time"
+    for name, text in (
+        ("rows", f"{progress.applied:,} applied, {progress.edges_per_s:,.0f} /s; version {progress.version:,}"),
+        ("waiting", f"{progress.pending:,} rows, the oldest for {1e3 * progress.arrival_lag_s:,.0f} ms{lag}"),
+        ("delay", f"{progress.p50_ms:.3g} ms (median), {progress.p99_ms:.3g} ms (99 %) from arrival to answer"),
+        ("ms a batch", ", ".join(f"{stage} {ms:.3g}" for stage, ms in progress.ms.items() if ms)),
+        ("left out", f"{progress.late:,} late, {progress.dropped:,} dropped"),
+        *((("error", progress.errors[-1]),) if progress.errors else ()),
+    ):
+        figures.add_row(name, text)
+    return Group(figures, *(_top(each) for each in monitors))
+
+
+def _top(monitor: StreamMonitor) -> Any:
+    """Return the largest rows of an answer as a table; of components, the largest ones."""
+    from rich.table import Table
+
+    tick = monitor.latest
+    table = Table(title=monitor.name if tick is None else f"{monitor.name}, {tick.ms:.3g} ms", title_justify="left")
+    if tick is None:
+        return table
+    components = "components" in monitor.name
+    table.add_column("component" if components else "vertex")
+    table.add_column("vertices" if components else _value_column(tick.result))
+    for cells in top_rows(monitor.name, tick.result):
+        table.add_row(*cells)
+    return table
+
+
+def _value_column(result: Any) -> str:
+    from dynstore.input.forms import column_names
+
+    return str(next(name for name in column_names(result) if name != "vertex"))
+
+
+def top_rows(name: str, result: Any) -> list[tuple[str, str]]:
+    """Return the largest values of a result and their vertices; of components, the largest and their sizes."""
+    import numpy as np
+
+    from dynstore.streams.rows import as_array
+
+    values = as_array(result[_value_column(result)])
+    if "components" in name:
+        labels, sizes = np.unique(values, return_counts=True)
+        vertices, values = labels, sizes
+    else:
+        vertices = as_array(result["vertex"])
+    top = np.argsort(values, kind="stable")[::-1][:TOP]
+    form = ".4g" if values.dtype.kind == "f" else ","
+    return [(str(vertices[row]), format(values[row], form)) for row in top]

@@ -1,0 +1,81 @@
+"""Sources by their addresses."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlsplit
+
+from dynstore.errors import DynstoreError, InputError, StreamError, type_name
+from dynstore.streams.source import Source
+
+__all__ = ["SCHEMES", "open_source"]
+
+SCHEMES = (
+    "redis://HOST:PORT/KEY, nats://HOST:PORT/SUBJECT, kafka://HOST:PORT/TOPIC, grpc://HOST:PORT/TICKET, "
+    "or the path of a text file"
+)
+
+
+def open_source(address: str, follow: bool = True) -> Source:
+    """Return the source at an address.
+
+    Parameters
+    ----------
+    address : str
+        ``redis://HOST:PORT/KEY``, ``nats://HOST:PORT/SUBJECT``, ``kafka://HOST:PORT/TOPIC``,
+        ``grpc://HOST:PORT/TICKET`` (Arrow Flight), or the path of a text file. ``?group=NAME`` at the end of the first
+        three names the reader.
+    follow : bool
+        Wait for more at the end of a file.
+
+    Returns
+    -------
+    Source
+        It is open.
+
+    Raises
+    ------
+    InputError
+        If it is no address.
+    MissingDependencyError
+        If the client's library is not installed.
+    StreamError
+        If the server does not answer.
+    """
+    if "://" not in address:
+        from dynstore.streams.growing_file import FileSource
+
+        return FileSource(address, follow)
+    parts = urlsplit(address)
+    server, name = parts.netloc, parts.path.lstrip("/")
+    group = parse_qs(parts.query).get("group", ["dynstore"])[0]
+    if not server or not name:
+        raise InputError(f"Stream: the source {address!r} lacks a part; wanted {SCHEMES}")
+    try:
+        source = _connect(parts.scheme, server, name, group)
+    except DynstoreError:
+        raise
+    except Exception as error:
+        raise StreamError(f"Stream: {address!r} cannot be opened: {error or type_name(error)}") from error
+    if source is None:
+        raise InputError(f"Stream: unknown kind of source {parts.scheme!r}; wanted {SCHEMES}")
+    return source
+
+
+def _connect(scheme: str, server: str, name: str, group: str) -> Source | None:
+    if scheme == "redis":
+        from dynstore.streams.redis_source import RedisSource
+
+        return RedisSource(name, group, f"redis://{server}")
+    if scheme == "nats":
+        from dynstore.streams.nats_source import NatsSource
+
+        return NatsSource(name, group, f"nats://{server}")
+    if scheme == "kafka":
+        from dynstore.streams.kafka_source import KafkaSource
+
+        return KafkaSource(name, group, server)
+    if scheme == "grpc":
+        from dynstore.streams.flight_source import FlightSource
+
+        return FlightSource(name, f"grpc://{server}")
+    return None

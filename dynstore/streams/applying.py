@@ -1,0 +1,159 @@
+"""One batch becomes one change of the graph, or one slide of its window."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from dynstore.graph import DynamicGraph
+    from dynstore.streams.pending import Taken
+    from dynstore.streams.staging import Staging
+    from dynstore.typing import Array
+    from dynstore.windows.window import Window
+
+__all__ = ["Applier", "Ready"]
+
+
+class Ready(NamedTuple):
+    """A batch that is ready, or on its way to the device.
+
+    Attributes
+    ----------
+    taken : Taken
+    columns : callable
+        Returns the columns: of rows that are inserted, and the ends of those that are deleted.
+    width : int
+        How many of them are inserted; if there are times, they are the last.
+    timed : bool
+        Whether there are times.
+    dates : numpy.ndarray or None
+        The times of the inserted rows, where a window wants them as date-times.
+    late : int
+        Rows that stay out.
+    newest : int or float, or None
+        The newest time so far.
+    """
+
+    taken: Taken
+    columns: Callable[[], list[Array]]
+    width: int
+    timed: bool
+    dates: np.ndarray | None
+    late: int
+    newest: int | float | None
+
+
+class Applier:
+    """Prepares batches and applies them.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    window : Window or None
+    length : int or None
+        Edges expire when their last time is at most the newest time minus this; for graphs with times.
+    lateness : int or float, or None
+        Rows that are older than the newest time before them minus ``lateness`` stay out. None: none does.
+    staging : Staging
+    """
+
+    def __init__(
+        self,
+        G: DynamicGraph,
+        window: Window | None,
+        length: int | None,
+        lateness: int | float | None,
+        staging: Staging,
+    ) -> None:
+        self.G, self.window, self._length, self._lateness, self._staging = G, window, length, lateness, staging
+        self._needs_times = keeps_times(G) or (window is not None and window.by == "time")
+        self.newest: int | float | None = None
+
+    def prepare(self, taken: Taken, dated: bool | None) -> Ready:
+        """Put out late rows, settle insertions and deletions of the same pair, and start the copy."""
+        parts = [part for part in taken.parts if len(part)]
+        late = 0
+        if parts and parts[0].times is not None:
+            if self._lateness is not None:
+                parts, late = self._without_late(joined(parts), self._lateness)
+            elif parts:
+                newest = max(part.times.max().item() for part in parts if part.times is not None)
+                self.newest = newest if self.newest is None else max(newest, self.newest)
+        leaving: Rows | None = None
+        if any(part.deletes is not None for part in parts):
+            rows = joined(parts)
+            if self.window is None:
+                rows = last_of_each_pair(rows, self.G.is_directed())
+                leaving = rows[rows.deletes]
+            else:
+                last = last_of_each_pair(rows, self.G.is_directed())
+                leaving = last[last.deletes]
+            parts = [rows[~rows.deletes]] if rows.deletes is not None else [rows]
+        parts = [part for part in parts if len(part)]
+        columns = [list(column) for column in zip(*(part.edges() for part in parts), strict=True)]
+        dates, timed = None, bool(parts) and self._needs_times
+        if timed:
+            times = [part.times for part in parts if part.times is not None]
+            if dated and self.window is not None:
+                dates = np.concatenate(times).view("M8[ns]")
+            else:
+                columns.append(times)
+        width = len(columns)
+        if leaving is not None and len(leaving):
+            columns += [[leaving.src], [leaving.dst]]
+        return Ready(taken, self._staging.bring(columns), width, timed, dates, late, self.newest)
+
+    def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
+        """Return the rows that are not late, and how many are; each is held against the newest one before it."""
+        times = rows.times
+        assert times is not None
+        newest = np.maximum.accumulate(times)
+        if self.newest is not None:
+            newest = np.maximum(newest, np.asarray(self.newest, newest.dtype))
+        self.newest = newest[-1].item()
+        keep = times >= newest - lateness
+        late = len(rows) - int(np.count_nonzero(keep))
+        return [rows[keep] if late else rows], late
+
+    def apply(self, ready: Ready, logged: AbstractContextManager[None] | None = None) -> int:
+        """Apply a batch; return how many rows the window counted as late.
+
+        ``logged``: around the last update, gives its record in the log the source's position.
+        """
+        columns = ready.columns()
+        insert, delete = tuple(columns[: ready.width]), tuple(columns[ready.width :])
+        given: dict[str, Any] = {}
+        if ready.timed:
+            given["time"] = insert[-1] if ready.dates is None else ready.dates
+            insert = insert if ready.dates is not None else insert[:-1]
+        last = nullcontext() if logged is None else logged
+        if self.window is not None:
+            late = 0
+            if insert:
+                with nullcontext() if delete else last:
+                    late = self.window.slide(insert, **given).late
+            if delete:
+                with last:
+                    self.G.delete_edges(delete)
+            return late
+        if not insert and not delete:
+            return 0
+        with last:
+            if self._length is not None and ready.newest is not None:
+                given["expire_before"] = ready.newest - self._length + 1
+                return int(self.G.update(insert or None, delete or None, **given).late)
+            if not delete:
+                self.G.insert_edges(insert, **given)
+            elif not insert:
+                self.G.delete_edges(delete)
+            else:
+                self.G.update(insert=insert, delete=delete, **given)
+        return 0

@@ -1,0 +1,330 @@
+"""The two threads of a stream: one reads the source, one owns the graph."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from dataclasses import dataclass
+from functools import partial
+from threading import Event, Lock, Thread, current_thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from dynstore.errors import InputError, StreamError
+from dynstore.streams.journal import find_journal, pack, unpack
+from dynstore.streams.pending import Pending
+from dynstore.streams.progress import Meter, shown_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from dynstore.graph import DynamicGraph
+    from dynstore.streams.applying import Applier, Ready
+    from dynstore.streams.monitors import StreamMonitor
+    from dynstore.streams.pending import Overflow, Taken
+    from dynstore.streams.progress import State
+    from dynstore.streams.rows import RowReader
+    from dynstore.streams.source import Source
+    from dynstore.streams.staging import Staging
+
+__all__ = ["CLOSING_S", "POLL_S", "Engine", "Limits", "Question"]
+
+POLL_S = 0.05  # how long the reader waits for rows before it looks up
+CLOSING_S = 5.0  # how long the end waits for callbacks, and for a source that does not return
+_log = logging.getLogger("dynstore")
+
+
+@dataclass(slots=True, frozen=True)
+class Limits:
+    """The most rows of a batch and seconds until it closes; the most rows that wait, and what happens to more."""
+
+    batch_edges: int
+    max_delay: float
+    max_pending: int
+    overflow: Overflow
+
+
+@dataclass(slots=True)
+class Question:
+    """A question, to be answered when ``upto`` rows that have arrived are applied, and no others.
+
+    ``version``: the version that it is about; None for the present one.
+    """
+
+    query: Callable[[Any], Any]
+    version: int | None
+    future: Future[Any]
+    upto: int = 0
+
+
+class Engine:
+    """Reads, applies, answers.
+
+    Attributes
+    ----------
+    pending : Pending
+    meter : Meter
+    monitors : list of StreamMonitor
+    over : threading.Event
+        Set when the last batch has been applied.
+    failure : Exception or None
+        What has ended the stream.
+    newest_arrived, newest_applied : int or float, or None
+        Times.
+    """
+
+    def __init__(
+        self, G: DynamicGraph, source: Source, limits: Limits, rows: RowReader, applier: Applier, staging: Staging
+    ) -> None:
+        self.graph, self._source, self._limits = G, source, limits
+        self._rows, self._applier, self._staging = rows, applier, staging
+        self.pending, self.meter = Pending(limits.max_pending, limits.overflow), Meter()
+        self.monitors: list[StreamMonitor] = []
+        self.journal = find_journal(G)
+        self.over = Event()
+        self.state: State = "ready"
+        self.failure: Exception | None = None
+        self.newest_arrived: int | float | None = None
+        self.newest_applied: int | float | None = None
+        self._failed = self._stopping = False
+        self._questions: list[Question] = []
+        self._commits: deque[tuple[int, Any]] = deque()  # versions, and positions to commit when they last
+        self._upto = 0  # rows that have arrived up to the last applied one
+        self._threads: list[Thread] = []
+        self._asking = Lock()  # of those who ask while no thread owns the graph
+        self._is_logged = self.journal is not None and self.journal.position is not None
+        if self.journal is not None and self.journal.position is not None:
+            self.pending.position, applier.newest = unpack(self.journal.position)
+            self.newest_applied = applier.newest
+
+    def start(self) -> None:
+        """Start the threads."""
+        self.meter.begin()
+        works = {"reader": self._read, "owner": self._own}
+        self._threads = [Thread(target=works[name], name=f"dynstore-{name}", daemon=True) for name in works]
+        self.state = "running"
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """End after the current batch."""
+        if self.state == "ready":
+            self.state = "ended"
+            self.over.set()
+            self._close_source()
+            return
+        with self.pending.changed:
+            self._stopping = True
+            self.pending.changed.notify_all()
+        if current_thread() in self._threads:  # a question ends the stream
+            return
+        self.over.wait()
+        for thread in self._threads:
+            thread.join(CLOSING_S)
+            if thread.is_alive():
+                _log.warning("Stream: the source has not returned after %g s; its thread is left behind", CLOSING_S)
+        deadline = perf_counter() + CLOSING_S
+        for monitor in self.monitors:
+            monitor.wait(max(0.0, deadline - perf_counter()))
+            monitor.close()
+
+    def ask(self, question: Question, now: bool) -> None:
+        """Answer a question: by the owner if there is one, else here; ``now``: after all rows that have arrived."""
+        with self.pending.changed:
+            if self.state == "running" and not self.over.is_set():
+                question.upto = self.pending.arrived if now else 0
+                self._questions.append(question)
+                self.pending.changed.notify_all()
+                return
+        with self._asking:
+            self._answer(question)
+
+    def _fail(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed, self.failure = True, error
+            self.meter.error(str(error) or type(error).__name__)
+
+    # ------------------------------------------------------------------ the reader
+
+    def _read(self) -> None:
+        try:
+            self._read_all()
+        except EOFError:
+            pass
+        except Exception as error:
+            self._fail(error)
+        self.pending.end()
+        while not self.over.wait(POLL_S):
+            self._commit()
+        self._commit()
+        self._close_source()
+
+    def _read_all(self) -> None:
+        source, pending, limits = self._source, self.pending, self._limits
+        skip, paused = pending.position.skip, False
+        if self._is_logged and pending.position.whole:
+            source.seek(pending.position.source)
+        while not self._stopping:
+            self._commit()
+            room = pending.room()
+            if room <= 0:
+                if not paused:
+                    source.pause(True)
+                paused = True
+                pending.wait_for_room(POLL_S)
+                continue
+            if paused:
+                source.pause(False)
+            paused = False
+            begun = perf_counter()
+            got = source.poll(min(limits.batch_edges, room), POLL_S)
+            if got is None:
+                continue
+            rows = self._rows.read(got[0])
+            self.meter.stage("read", begun)
+            if rows.times is not None and len(rows):
+                newest = rows.times.max().item()
+                self.newest_arrived = newest if self.newest_arrived is None else max(newest, self.newest_arrived)
+            known = min(skip, len(rows))
+            skip -= known
+            pending.put(rows, got[1], known)
+
+    def _commit(self) -> None:
+        """Commit the newest position that lasts."""
+        position, found = None, False
+        while self._commits and (self.journal is None or self._commits[0][0] <= self.journal.durable_version):
+            position, found = self._commits.popleft()[1], True
+        if found:
+            try:
+                self._source.commit(position)
+            except Exception as error:
+                self._fail(StreamError(f"Stream: the source could not commit {position!r}: {error}"))
+                self._stopping = True
+
+    def _close_source(self) -> None:
+        close = getattr(self._source, "close", None)
+        if close is not None:
+            try:
+                close()
+            except Exception as error:
+                self.meter.error(f"the source could not be closed: {error}")
+
+    # ------------------------------------------------------------------ the owner
+
+    def _own(self) -> None:
+        try:
+            self._staging.use_device()
+            self._apply_all()
+            if self.journal is not None:
+                self.journal.flush()
+        except Exception as error:
+            self._fail(error)
+        with self.pending.changed:
+            self._stopping = True
+            self.state = "failed" if self._failed else "ended"
+            left, self._questions = self._questions, []
+            self.over.set()
+            self.pending.changed.notify_all()
+        for question in left:
+            if question.upto <= self._upto:
+                self._answer(question)
+            elif question.future.set_running_or_notify_cancel():
+                question.future.set_exception(
+                    self.failure or StreamError("ask: the stream has ended before it applied what had arrived")
+                )
+
+    def _apply_all(self) -> None:
+        ahead = None
+        while not self._stopping:
+            if ahead is None:
+                ahead = self._next(wait=True)
+            if ahead is not None:
+                current, ahead = ahead, None
+                if self.graph.backend.on_gpu:  # its copy runs beside the update
+                    ahead = self._next(wait=False)
+                self._apply(current)
+            self._answer_questions(ahead is None)
+            if ahead is None and self.pending.ended and not self.pending.size:
+                break
+        for monitor in self.monitors:
+            monitor.after_batch(self._event_time(), last=True)
+
+    def _next(self, wait: bool) -> Ready | None:
+        """Return the next batch; None if there is none, or if questions can be answered, or all is over."""
+        taken = self._take(wait)
+        if taken is None:
+            return None
+        begun = perf_counter()
+        ready = self._applier.prepare(taken, self._rows.dated)
+        self.meter.stage("copy", begun)
+        return ready
+
+    def _take(self, wait: bool) -> Taken | None:
+        pending, limits = self.pending, self._limits
+        with pending.changed:
+            while not self._stopping:
+                passed = pending.arrived - pending.size
+                left = [question.upto - passed for question in self._questions]
+                most = min([limits.batch_edges, *(rows for rows in left if rows > 0)])
+                age = pending.age()
+                if pending.size and (pending.size >= most or pending.ended or age >= limits.max_delay):
+                    return pending.take(most)
+                if not wait or any(rows <= 0 for rows in left) or pending.ended:
+                    return None
+                pending.changed.wait(limits.max_delay - age if pending.size else None)
+        return None
+
+    def _apply(self, ready: Ready) -> None:
+        taken, begun = ready.taken, perf_counter()
+        logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest))
+        late = ready.late + self._applier.apply(ready, logged)
+        self.graph.backend.synchronize()
+        begun = self.meter.stage("update", begun)
+        self._upto, self.newest_applied = taken.upto, ready.newest
+        for monitor in self.monitors:
+            monitor.after_batch(self._event_time())
+        self.meter.stage("monitors", begun)
+        self.meter.batch(taken.arrivals, late)
+        if taken.position.whole:
+            self._commits.append((self.graph.version, taken.position.source))
+
+    def _event_time(self) -> Any:
+        return shown_time(self.newest_applied, self._rows.dated)
+
+    def _answer_questions(self, idle: bool) -> None:
+        """Answer the questions whose rows are applied; ``idle``: no rows are between the queue and the graph."""
+        with self.pending.changed:
+            upto = self.pending.arrived - self.pending.size if idle else self._upto
+            due = [question for question in self._questions if question.upto <= upto]
+            self._questions = [question for question in self._questions if question.upto > upto]
+        begun = perf_counter()
+        for question in due:
+            self._answer(question)
+        if due:
+            self.meter.stage("questions", begun)
+
+    def _answer(self, question: Question) -> None:
+        """Answer a question about the present version here; one about an older version on a thread of its own."""
+        version, present = question.version, self.graph.version
+        if not question.future.set_running_or_notify_cancel():
+            return
+        if version is None or version == present:
+            _settle(question, lambda: self.graph)
+        elif (journal := self.journal) is not None:
+            restore = partial(journal.at, version)
+            Thread(target=_settle, args=(question, restore), name="dynstore-question", daemon=True).start()
+        else:
+            question.future.set_exception(
+                InputError(
+                    f"ask: version {version} is asked for, the graph has {present}; "
+                    "a graph of dynstore.open(...) keeps older ones"
+                )
+            )
+
+
+def _settle(question: Question, view: Callable[[], Any]) -> None:
+    try:
+        question.future.set_result(question.query(view()))
+    except Exception as error:
+        question.future.set_exception(error)

@@ -1,0 +1,218 @@
+"""Answers after every few batches, handed to callbacks that cannot disturb the stream."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from threading import Condition, Thread
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.registry import find_algorithm
+from dynstore.algorithms.tracking import TRACKED
+from dynstore.arguments import check_count, check_flag, check_number
+from dynstore.errors import InputTypeError, type_name, unknown_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dynstore.algorithms.tracking import Monitor
+    from dynstore.graph import DynamicGraph
+    from dynstore.streams.progress import Meter
+    from dynstore.typing import Array
+
+__all__ = ["Delivery", "StreamMonitor", "Tick"]
+
+_log = logging.getLogger("dynstore")
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """An answer after a batch.
+
+    Attributes
+    ----------
+    name : str
+        The function's.
+    version : int
+        The graph's version that the answer is for.
+    event_time : int, float or numpy.datetime64, or None
+        The newest time of the rows up to this version.
+    result : frame
+        The whole answer, as the function returns it.
+    changed : frame
+        The rows of ``result`` that differ from those of the last tick that the callback got.
+    ms : float
+        What it took to bring the answer up to date.
+    """
+
+    name: str
+    version: int
+    event_time: Any
+    result: Any
+    changed: Any
+    ms: float
+
+
+class Delivery:
+    """Calls a callback on a thread of its own, with the newest tick; one that is not fetched in time is replaced."""
+
+    def __init__(self, name: str, callback: Callable[[Tick], None], meter: Meter) -> None:
+        self._name, self._callback, self._meter = name, callback, meter
+        self._changed = Condition()
+        self._next: tuple[Tick, Any] | None = None
+        self._busy = self._closed = False
+        self.shown: Any = None  # the state that the last fetched tick shows; it changes only while one waits
+        self._thread = Thread(target=self._run, name=f"dynstore-callback-{name}", daemon=True)
+        self._thread.start()
+
+    def take_back(self) -> None:
+        """Take back a tick that the callback has not got; from here on ``shown`` stays."""
+        with self._changed:
+            if self._next is not None:
+                self._next = None
+                self._meter.skip_tick()
+
+    def hand_over(self, tick: Tick, state: Any) -> None:
+        """Leave a tick for the callback."""
+        with self._changed:
+            self._next = tick, state
+            self._changed.notify_all()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until the callback has returned from all ticks; return whether it has."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._next is None and not self._busy, timeout)
+
+    def close(self) -> None:
+        """Let the thread end after the tick that waits."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._busy = False
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: self._next is not None or self._closed)
+                if self._next is None:
+                    return
+                tick, self.shown = self._next
+                self._next, self._busy = None, True
+            try:
+                self._callback(tick)
+            except Exception as error:
+                self._meter.error(f"the callback of {self._name} raised {type_name(error)}: {error}")
+                _log.warning("Stream: the callback of %s raised", self._name, exc_info=True)
+
+
+class StreamMonitor:
+    """One monitored answer; see :meth:`Stream.monitor`.
+
+    Attributes
+    ----------
+    name : str
+    latest : Tick or None
+        The last tick, whether a callback got it or not.
+    """
+
+    def __init__(
+        self,
+        G: DynamicGraph,
+        name: str,
+        on_result: Callable[[Tick], None] | None,
+        every: int,
+        changed_only: bool,
+        min_change: float,
+        params: dict[str, Any],
+        meter: Meter,
+    ) -> None:
+        if name not in TRACKED:
+            raise unknown_name("monitor", "answer", name, TRACKED)
+        if on_result is not None and not callable(on_result):
+            raise InputTypeError(f"monitor: on_result is {on_result!r}; wanted a function of a Tick")
+        record = find_algorithm(name)
+        record.check(G)
+        record.check_parameters(params, f"monitor: {name}")
+        self.name, self._graph, self._params, self._meter = name, G, params, meter
+        self._every = check_count("monitor", "every", every, least=1) or 1
+        self._changed_only = check_flag("monitor", "changed_only", changed_only)
+        self._min_change = check_number("monitor", "min_change", min_change)
+        self.latest: Tick | None = None
+        self._monitor: Monitor | None = None
+        self._delivery = None if on_result is None else Delivery(name, on_result, meter)
+        self._batches = 0
+        self._shown: Any = None
+
+    def after_batch(self, event_time: Any, last: bool = False) -> None:
+        """Answer if it is due; ``last``: if batches have come since the last answer."""
+        self._batches += not last
+        if self._batches < self._every and not (last and self._batches):
+            return
+        self._batches = 0
+        try:
+            self._answer(event_time)
+        except Exception as error:
+            self._meter.error(f"{self.name}: {error}")
+            _log.warning("Stream: %s could not be brought up to date: %s", self.name, error)
+
+    def _answer(self, event_time: Any) -> None:
+        begun = perf_counter()
+        if self._monitor is None:
+            self._monitor = self._graph.track(self.name, **self._params)
+        self._monitor.refresh()
+        self._graph.backend.synchronize()
+        ms = 1e3 * (perf_counter() - begun)
+        state = self._graph.ids.epoch, [array for array in self._monitor.arrays() if array is not None]
+        result = self._monitor.result()
+        if self._delivery is not None:
+            self._delivery.take_back()
+            self._shown = self._delivery.shown
+        rows = _changed_rows(self._graph.backend.xp, self._shown, state, self._min_change)
+        tick = Tick(self.name, self._graph.version, event_time, result, _chosen(self._graph, result, rows), ms)
+        self.latest = tick
+        if self._delivery is None:
+            self._shown = state
+        elif rows is None or len(rows) or not self._changed_only:
+            self._delivery.hand_over(tick, state)
+
+    def wait(self, timeout: float | None) -> bool:
+        """Wait until the callback is through; return whether it is."""
+        return self._delivery is None or self._delivery.wait(timeout)
+
+    def close(self) -> None:
+        """Stop following the graph."""
+        if self._monitor is not None:
+            self._monitor.close()
+        if self._delivery is not None:
+            self._delivery.close()
+
+
+def _changed_rows(xp: Any, before: Any, after: Any, least: float) -> Array | None:
+    """Return the numbers of rows that differ by more than ``least``; None for all."""
+    if before is None or before[0] != after[0]:
+        return None
+    changed = None
+    for old, new in zip(before[1], after[1], strict=True):
+        count = min(len(old), len(new))
+        differs = xp.ones(len(new), np.bool_)
+        if least and new.dtype.kind == "f":
+            differs[:count] = abs(new[:count] - old[:count]) > least
+        else:
+            differs[:count] = new[:count] != old[:count]
+        changed = differs if changed is None else changed | differs
+    return None if changed is None else xp.nonzero(changed)[0]
+
+
+def _chosen(G: DynamicGraph, result: Any, rows: Array | None) -> Any:
+    """Return some rows of a result; all if their numbers are not those of the vertices."""
+    if rows is None or len(result) != G.number_of_vertices():
+        return result
+    if not type(result).__module__.startswith("cudf"):
+        rows = G.backend.to_host(rows)
+    if hasattr(result, "iloc"):
+        return result.iloc[rows]
+    return result.take(rows) if hasattr(result, "column_names") else result[rows]

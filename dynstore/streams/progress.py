@@ -1,0 +1,166 @@
+"""What a stream says of itself: counts, rates, delays."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from threading import Lock
+from time import perf_counter
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+__all__ = ["STAGES", "Meter", "Progress", "State", "shown_time"]
+
+State: TypeAlias = Literal["ready", "running", "ended", "failed"]
+STAGES = ("read", "copy", "update", "monitors", "questions")
+# Figures are of the last so many batches, and errors the last so many.
+RECENT = 512
+MAX_ERRORS = 20
+
+
+def shown_time(value: Any, dated: bool | None) -> Any:
+    """Return a time as users see it: nanoseconds of date-times as ``numpy.datetime64``."""
+    return np.datetime64(value, "ns") if dated and value is not None else value
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A stream at one moment. Rates, milliseconds and delays are those of the last 512 batches.
+
+    Attributes
+    ----------
+    state : {"ready", "running", "ended", "failed"}
+    version : int
+        The graph's.
+    batches : int
+        Batches that were applied.
+    arrived, applied, pending : int
+        Rows that came from the source; that are in the graph, or were late; that wait.
+    late : int
+        Rows that came too late for ``lateness`` or the window, and stayed out.
+    dropped : int
+        Rows that ``overflow="drop-oldest"`` has dropped.
+    edges_per_s : float
+        Rows applied in a second.
+    event_time : int, float or numpy.datetime64, or None
+        The newest time that is applied.
+    event_lag : int, float or numpy.timedelta64, or None
+        How far that is behind the newest time that has arrived.
+    arrival_lag_s : float
+        Seconds since the oldest row that waits has arrived.
+    p50_ms, p99_ms : float
+        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it.
+    ms : dict
+        Mean milliseconds a batch: "read" by the reader, "copy", "update", "monitors", "questions".
+    skipped_ticks : int
+        Ticks that a slow callback has not got, because a newer one came.
+    logged_bytes : int
+        Bytes in the log of the graph's database; 0 without one.
+    errors : tuple of str
+        The last errors of callbacks and monitors, or the one that has ended the stream.
+    """
+
+    state: State
+    version: int
+    batches: int
+    arrived: int
+    applied: int
+    pending: int
+    late: int
+    dropped: int
+    edges_per_s: float
+    event_time: object
+    event_lag: object
+    arrival_lag_s: float
+    p50_ms: float
+    p99_ms: float
+    ms: dict[str, float]
+    skipped_ticks: int
+    logged_bytes: int
+    errors: tuple[str, ...]
+
+    def __str__(self) -> str:
+        said = (
+            f"version {self.version:,}: {self.applied:,} rows, {self.edges_per_s:,.0f} /s, {self.pending:,} pending, "
+            f"p50 {self.p50_ms:.3g} ms, p99 {self.p99_ms:.3g} ms"
+        )
+        counts = {"late": self.late, "dropped": self.dropped, "ticks skipped": self.skipped_ticks}
+        said += "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        return said + (f"; last error: {self.errors[-1]}" if self.errors else "")
+
+
+@dataclass(slots=True)
+class Meter:
+    """Counts and times of a stream; several threads add to it.
+
+    ``done`` has the moments at which batches were through, and how many rows were applied then.
+    """
+
+    batches: int = 0
+    applied: int = 0
+    late: int = 0
+    skipped_ticks: int = 0
+    errors: deque[str] = field(default_factory=lambda: deque(maxlen=MAX_ERRORS))
+    _stages: dict[str, deque[float]] = field(default_factory=lambda: {name: deque(maxlen=RECENT) for name in STAGES})
+    _delays: deque[list[tuple[float, int]]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    done: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=RECENT))
+    _lock: Lock = field(default_factory=Lock)
+
+    def begin(self) -> None:
+        """Start the clock."""
+        with self._lock:
+            self.done.append((perf_counter(), self.applied))
+
+    def stage(self, name: str, begun: float) -> float:
+        """Note a stage that has begun then and ends now; return the present time."""
+        now = perf_counter()
+        with self._lock:
+            self._stages[name].append(now - begun)
+        return now
+
+    def batch(self, arrivals: list[tuple[float, int]], late: int) -> None:
+        """Note a batch whose answers are there now."""
+        now, rows = perf_counter(), sum(count for _, count in arrivals)
+        with self._lock:
+            self.batches += 1
+            self.applied += rows
+            self.late += late
+            self.done.append((now, self.applied))
+            step = -(-len(arrivals) // 64)  # at most 64 of a batch are kept
+            self._delays.append([(now - arrived, count) for arrived, count in arrivals[::step]])
+
+    def error(self, text: str) -> None:
+        """Note an error; one that comes again and again is kept once."""
+        with self._lock:
+            if not self.errors or self.errors[-1] != text:
+                self.errors.append(text)
+
+    def skip_tick(self) -> None:
+        """Count a tick that nobody got."""
+        with self._lock:
+            self.skipped_ticks += 1
+
+    def rate(self) -> float:
+        """Return rows a second."""
+        with self._lock:
+            if len(self.done) < 2:
+                return 0.0
+            (first, before), (last, after) = self.done[0], self.done[-1]
+        return (after - before) / max(last - first, 1e-9)
+
+    def delays_ms(self, *shares: float) -> list[float]:
+        """Return percentiles of the rows' delays; each share is one of 0 to 1."""
+        with self._lock:
+            delays = sorted(delay for batch in self._delays for delay in batch)
+        total = sum(count for _, count in delays)
+        passed, reached = 0, []
+        for delay, count in delays:
+            passed += count
+            reached.append((passed, 1e3 * delay))
+        return [next((ms for passed, ms in reached if passed >= share * total), 0.0) for share in shares]
+
+    def stage_ms(self) -> dict[str, float]:
+        """Return the mean milliseconds of each stage."""
+        with self._lock:
+            return {name: 1e3 * sum(times) / len(times) if times else 0.0 for name, times in self._stages.items()}

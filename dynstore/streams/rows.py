@@ -1,0 +1,234 @@
+"""Rows of a stream as NumPy columns, whatever form they came in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.backend import get_backend
+from dynstore.errors import InputError, InputTypeError, unknown_name
+from dynstore.input.forms import column_names, is_frame, open_edges, split_columns
+from dynstore.input.times import parse_dates, read_times
+from dynstore.io import OP_DELETE, EventTable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dynstore.graph import DynamicGraph
+
+__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair"]
+
+CALLER = "Stream"
+ROLES = ("source", "destination", "weight", "time", "op")
+INSERT, DELETE = ("+", "insert"), ("-", "delete")
+
+
+@dataclass(slots=True, frozen=True)
+class Rows:
+    """Columns of equal length.
+
+    Attributes
+    ----------
+    src, dst : numpy.ndarray
+        Ids, as they came.
+    weights : numpy.ndarray or None
+    times : numpy.ndarray or None
+        int64 or float64; date-times are nanoseconds.
+    deletes : numpy.ndarray of bool, or None
+        Which rows delete; None: all insert.
+    extra : tuple of numpy.ndarray
+        The graph's extra columns.
+    """
+
+    src: np.ndarray
+    dst: np.ndarray
+    weights: np.ndarray | None = None
+    times: np.ndarray | None = None
+    deletes: np.ndarray | None = None
+    extra: tuple[np.ndarray, ...] = ()
+
+    def __len__(self) -> int:
+        return int(self.src.shape[0])
+
+    def __getitem__(self, rows: Any) -> Rows:
+        """Return some rows: those of a slice, a mask or numbers."""
+        weights, times, deletes = (
+            None if column is None else column[rows] for column in (self.weights, self.times, self.deletes)
+        )
+        extra = tuple(column[rows] for column in self.extra)
+        return Rows(self.src[rows], self.dst[rows], weights, times, deletes, extra)
+
+    def edges(self) -> tuple[np.ndarray, ...]:
+        """Return what ``insert_edges`` takes."""
+        return (self.src, self.dst, *(() if self.weights is None else (self.weights,)), *self.extra)
+
+
+def joined(parts: Sequence[Rows]) -> Rows:
+    """Return the rows of all parts; of which at least one is there."""
+    if len(parts) == 1:
+        return parts[0]
+    if any(part.deletes is not None for part in parts):
+        parts = [
+            replace(part, deletes=np.zeros(len(part), np.bool_)) if part.deletes is None else part for part in parts
+        ]
+
+    def column(name: str) -> Any:
+        if getattr(parts[0], name) is None:
+            return None
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    extra = tuple(np.concatenate(columns) for columns in zip(*(part.extra for part in parts), strict=True))
+    return Rows(column("src"), column("dst"), column("weights"), column("times"), column("deletes"), extra)
+
+
+class RowReader:
+    """Reads what a source returns.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+    columns : mapping, or None
+        Role -> name of the column: "source", "destination", "weight", "time", "op". A column of a role that is not
+        named is called like the role, and may be missing, but for source and destination.
+    weighted : bool
+        Whether rows need weights.
+    timed : bool
+        Whether rows need times.
+    """
+
+    def __init__(self, G: DynamicGraph, columns: Mapping[str, str] | None, weighted: bool, timed: bool) -> None:
+        columns = {} if columns is None else columns
+        if not isinstance(columns, Mapping):
+            raise InputTypeError(f"{CALLER}: columns is {columns!r}; wanted a dict such as {{'source': 'payer'}}")
+        for role, name in columns.items():
+            if role not in ROLES:
+                raise unknown_name(CALLER, "role of a column", role, ROLES)
+            if not isinstance(name, str):
+                raise InputTypeError(f"{CALLER}: the column {role!r} is {name!r}; wanted its name, a string")
+        self._named, self._names = set(columns), {role: columns.get(role, role) for role in ROLES}
+        self._weighted, self._timed = weighted, timed
+        self._last = ["time"] if keeps_times(G) else []  # the last column of a tuple
+        self._extra = [name for name in G.edge_dtypes if name not in self._last]
+        self._host = get_backend("cpu")
+        self.dated: bool | None = None  # whether times are date-times; None before the first
+
+    def read(self, given: Any) -> Rows:
+        """Return rows as columns on the host.
+
+        Raises
+        ------
+        InputError
+            If a column is missing, has nulls, or differs in length.
+        """
+        if isinstance(given, EventTable):
+            return self._read_table(
+                {"source": given.src, "destination": given.dst, "weight": given.weight, "time": given.time}
+                | {"op": given.op}
+            )
+        if isinstance(given, Mapping):
+            return self._read_table(given)
+        edges = open_edges(CALLER, given, [*self._extra, *self._last])
+        if isinstance(edges, tuple):
+            return self._read_tuple(edges)
+        if not is_frame(edges):
+            split_columns(CALLER, edges, ("source", "destination", None))  # refuses it, and says what is wanted
+        return self._read_table({name: edges[name] for name in column_names(edges) if isinstance(name, str)})
+
+    def _read_tuple(self, edges: tuple[Any, ...]) -> Rows:
+        others = [*self._extra, *self._last]
+        count = len(edges) - len(others)
+        if count not in (2, 3):
+            more = "".join(f", {name}" for name in others)
+            raise InputError(f"{CALLER}: a batch has {len(edges)} columns; wanted (src, dst[, weights]{more})")
+        table = dict(zip(ROLES, edges[:count], strict=False)) | dict(zip(others, edges[count:], strict=True))
+        return self._read_table(table, {role: role for role in ROLES})
+
+    def _read_table(self, table: Mapping[str, Any], names: Mapping[str, str] | None = None) -> Rows:
+        names = self._names if names is None else names
+        needed = [*ROLES[:2], *(["weight"] if self._weighted else []), *(["time"] if self._timed else [])]
+        wanted = [names[role] for role in ROLES if role in needed or role in self._named] + self._extra
+        present = [name for name, column in table.items() if column is not None]
+        missing = [name for name in wanted if name not in present]
+        if missing:
+            raise InputError(
+                f"{CALLER}: columns not found: {', '.join(missing)}; the batch has {', '.join(present) or 'none'}. "
+                "Name them by columns={'source': ..., 'destination': ...}"
+            )
+
+        def column(role: str) -> Any:
+            return table.get(names[role])
+
+        src, dst = (as_array(column(role)) for role in ROLES[:2])
+        rows = Rows(
+            src,
+            dst,
+            as_array(column("weight")) if self._weighted else None,
+            None if column("time") is None else self._read_times(names["time"], column("time")),
+            None if column("op") is None else _read_ops(names["op"], as_array(column("op"))),
+            tuple(as_array(table[name]) for name in self._extra),
+        )
+        for name, array in zip(wanted, (rows.dst, rows.weights, rows.times, rows.deletes), strict=False):
+            if array is not None and array.shape != src.shape:
+                raise InputError(
+                    f"{CALLER}: a column of a batch, `{name}` or one beside it, has {array.shape[0]} items, "
+                    f"`{names['source']}` has {src.shape[0]}; they must be equal"
+                )
+        return rows
+
+    def _read_times(self, name: str, column: Any) -> np.ndarray:
+        times, dated = read_times(CALLER, self._host, name, parse_dates(CALLER, name, column))
+        if len(times):
+            if self.dated is not None and dated != self.dated:
+                raise InputTypeError(f"{CALLER}: `{name}` has numbers in some batches, date-times in others")
+            self.dated = dated
+        host: np.ndarray = times
+        return host
+
+
+def as_array(column: Any) -> np.ndarray:
+    """Return a column on the host."""
+    if isinstance(column, np.ndarray):
+        return column
+    if hasattr(column, "__cuda_array_interface__") and hasattr(column, "get"):
+        array: np.ndarray = column.get()
+        return array
+    if hasattr(column, "to_numpy"):  # pandas, polars, cuDF, pyarrow
+        return np.asarray(column.to_numpy())
+    array = np.asarray(column)
+    return array.astype(object) if array.dtype.kind == "U" else array
+
+
+def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
+    """Return which rows delete; None if none does. An op is a word or sign, or a number of an event table."""
+    if ops.dtype.kind in "iu":
+        deletes = ops == OP_DELETE
+    else:
+        deletes = np.isin(ops.astype("U"), DELETE)
+        bad = ~(deletes | np.isin(ops.astype("U"), INSERT))
+        if bad.any():
+            row = int(bad.argmax())
+            raise InputError(f"{CALLER}: `{name}` is {ops[row]!r} at row {row}; wanted '+', '-', 'insert' or 'delete'")
+    return deletes if deletes.any() else None
+
+
+def keeps_times(G: DynamicGraph) -> bool:
+    """Whether a graph has a column of times."""
+    return G.timestamps is not None
+
+
+def last_of_each_pair(rows: Rows, directed: bool) -> Rows:
+    """Return the last row of each pair, in order of the rows.
+
+    So a batch of insertions and deletions has the effect that they would have one by one.
+    """
+    count = len(rows)
+    _, numbers = np.unique(np.concatenate((rows.src, rows.dst)), return_inverse=True)
+    src, dst = numbers[:count].astype(np.int64), numbers[count:].astype(np.int64)
+    if not directed:
+        src, dst = np.minimum(src, dst), np.maximum(src, dst)
+    pairs = (src * (2 * count) + dst)[::-1]
+    _, last = np.unique(pairs, return_index=True)
+    return rows[np.sort(count - 1 - last)]

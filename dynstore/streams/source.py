@@ -1,0 +1,184 @@
+"""Where a stream's rows come from: the protocol, and sources in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dynstore.errors import InputError, InputTypeError, type_name
+from dynstore.input.forms import is_frame, open_edges
+from dynstore.io import EventTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["BaseSource", "IterableSource", "Source", "TableSource", "as_source"]
+
+METHODS = ("poll", "seek", "commit", "pause")
+
+
+class Source(Protocol):
+    """Where rows come from.
+
+    A stream calls all methods from one thread. A position is whatever JSON can hold: numbers, strings, lists, dicts.
+
+    A source may have a method ``close()``; it is called once, at the end.
+    """
+
+    def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
+        """Return the next rows and the position behind them, or None if nothing came in time.
+
+        Parameters
+        ----------
+        max_rows : int
+            About how many rows are wanted.
+        timeout : float
+            How long to wait for the first of them, in seconds.
+
+        Raises
+        ------
+        EOFError
+            At the end: nothing will come any more.
+        """
+
+    def seek(self, position: Any) -> None:
+        """Go on behind a position; it is called before the first :meth:`poll`, or not at all.
+
+        Parameters
+        ----------
+        position : object
+            What :meth:`poll` returned once.
+        """
+
+    def commit(self, position: Any) -> None:
+        """Note that the rows up to a position are done: after a crash they need not come again.
+
+        Parameters
+        ----------
+        position : object
+            What :meth:`poll` returned with the last of them.
+        """
+
+    def pause(self, on: bool) -> None:
+        """Stop or resume fetching ahead.
+
+        Parameters
+        ----------
+        on : bool
+            Whether the stream has no room.
+        """
+
+
+class BaseSource:
+    """A source that keeps no position and fetches nothing ahead."""
+
+    def commit(self, position: Any) -> None:
+        """Do nothing."""
+
+    def pause(self, on: bool) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class IterableSource(BaseSource):
+    """An iterable of batches; a position is the number of batches.
+
+    Parameters
+    ----------
+    batches : iterable
+        Of frames, tuples of columns, lists of rows, or dicts of columns.
+    """
+
+    def __init__(self, batches: Iterable[Any]) -> None:
+        self._batches: Iterator[Any] = iter(batches)
+        self._count = 0
+
+    def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
+        """Return the next batch, whatever its size; it waits as long as the iterable does."""
+        for batch in self._batches:
+            self._count += 1
+            return batch, self._count
+        raise EOFError
+
+    def seek(self, position: Any) -> None:
+        """Skip so many batches."""
+        for _ in range(position):
+            self.poll(0, 0.0)
+
+
+class TableSource(BaseSource):
+    """One frame, tuple of columns, dict of columns or :class:`dynstore.io.EventTable`, read in slices.
+
+    A position is the number of rows.
+
+    Parameters
+    ----------
+    table : frame, tuple, dict or EventTable
+    """
+
+    def __init__(self, table: Any) -> None:
+        if isinstance(table, EventTable):
+            table = _columns_of(table)
+        elif not isinstance(table, Mapping):
+            table = open_edges("Stream", table)
+        self._table, self._row = table, 0
+        columns = list(table.values()) if isinstance(table, Mapping) else table
+        self._length = len(columns[0]) if isinstance(columns, list | tuple) else len(table)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def poll(self, max_rows: int, timeout: float) -> tuple[Any, Any] | None:
+        """Return the next slice."""
+        if self._row >= self._length:
+            raise EOFError
+        first, self._row = self._row, min(self._row + max_rows, self._length)
+        return _rows(self._table, first, self._row), self._row
+
+    def seek(self, position: Any) -> None:
+        """Go on at a row."""
+        self._row = position
+
+
+def _columns_of(events: EventTable) -> dict[str, Any]:
+    """Return the columns that an event table has, with its own ids."""
+    src, dst = (ends if events.ids is None else events.ids[ends] for ends in (events.src, events.dst))
+    columns = {"source": src, "destination": dst, "weight": events.weight, "time": events.time, "op": events.op}
+    return {name: column for name, column in columns.items() if column is not None}
+
+
+def _rows(table: Any, first: int, last: int) -> Any:
+    """Return some rows of a table of any kind."""
+    if isinstance(table, tuple):
+        return tuple(column[first:last] for column in table)
+    if isinstance(table, Mapping):
+        return {name: column[first:last] for name, column in table.items()}
+    if hasattr(table, "iloc"):
+        return table.iloc[first:last]
+    return table.slice(first, last - first)  # polars, pyarrow
+
+
+def as_source(given: Any) -> Source:
+    """Return a source of what a stream was given."""
+    if all(hasattr(given, name) for name in METHODS):
+        source: Source = given
+        return source
+    if isinstance(given, str):
+        from dynstore.streams.addresses import open_source
+
+        return open_source(given)
+    if isinstance(given, tuple | Mapping | EventTable) or is_frame(given) or hasattr(given, "__arrow_c_stream__"):
+        return TableSource(given)
+    if isinstance(given, list) and given and isinstance(given[0], tuple) and isinstance(given[0][0], int | str):
+        return TableSource(given)
+    if isinstance(given, Iterable):
+        return IterableSource(given)
+    missing = [name for name in METHODS if not hasattr(given, name)]
+    if len(missing) < len(METHODS):
+        raise InputError(f"Stream: the source {type_name(given)} has no {', '.join(missing)}; wanted a Source")
+    raise InputTypeError(
+        f"Stream: source is a {type_name(given)}; wanted a Source, an iterable of batches, edges in any form, "
+        "or an address such as 'redis://localhost:6379/edges'"
+    )

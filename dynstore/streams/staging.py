@@ -1,0 +1,124 @@
+"""The columns of the next batch on their way to the graph's device, beside the update of this one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["HostStaging", "PinnedStaging", "Staging", "make_staging"]
+
+ALIGNMENT = 256
+
+
+class Staging(Protocol):
+    """Brings columns to a device."""
+
+    def use_device(self) -> None:
+        """Have the calling thread work on the graph's device."""
+
+    def bring(self, columns: Sequence[Sequence[np.ndarray]]) -> Callable[[], list[Array]]:
+        """Start to bring columns, each given in parts; the result, when called, returns them.
+
+        At most two may be under way.
+        """
+
+
+class HostStaging:
+    """The host's way: parts are joined, and that is all."""
+
+    def use_device(self) -> None:
+        """Do nothing."""
+
+    def bring(self, columns: Sequence[Sequence[np.ndarray]]) -> Callable[[], list[Array]]:
+        """Join the parts."""
+        whole = [parts[0] if len(parts) == 1 else np.concatenate(parts) for parts in columns]
+        return lambda: whole
+
+
+class PinnedStaging:
+    """The way to a GPU: into pinned memory, and from there by a copy on a stream of its own.
+
+    There are two buffers, used in turn, each a piece of pinned memory and as much on the device. What is returned are
+    copies of the device's piece, so the graph may keep them, and the next copy need not wait for the update. Columns of
+    anything but numbers stay on the host.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._cupy: Any = backend.xp
+        self._device = self._cupy.cuda.Device()
+        self._stream = self._cupy.cuda.Stream(non_blocking=True)
+        self._buffers = [_Buffer(), _Buffer()]
+
+    def use_device(self) -> None:
+        """Have the calling thread work on the graph's device."""
+        self._device.use()
+
+    def bring(self, columns: Sequence[Sequence[np.ndarray]]) -> Callable[[], list[Array]]:
+        """Join the parts in pinned memory, and start the copy."""
+        buffer = self._buffers[0]
+        self._buffers.reverse()
+        lengths = [sum(map(len, parts)) for parts in columns]
+        dtypes = [np.result_type(*parts) if parts[0].dtype.kind in "iuf" else None for parts in columns]
+        sizes = [
+            0 if dtype is None else -(-length * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+            for length, dtype in zip(lengths, dtypes, strict=True)
+        ]
+        buffer.make_room(self._cupy, sum(sizes))
+        staged: list[Any] = []
+        start = 0
+        for parts, length, dtype, size in zip(columns, lengths, dtypes, sizes, strict=True):
+            if dtype is None:
+                staged.append(np.concatenate(parts))
+                continue
+            np.concatenate(parts, out=buffer.host[start : start + length * dtype.itemsize].view(dtype))
+            staged.append(self._cupy.ndarray((length,), dtype, memptr=buffer.device.data + start))
+            start += size
+        if start:
+            if buffer.free is not None:
+                self._stream.wait_event(buffer.free)
+            buffer.device.data.copy_from_host_async(buffer.host.ctypes.data, start, self._stream)
+        buffer.copied = self._stream.record()
+
+        def take() -> list[Array]:
+            current = self._cupy.cuda.get_current_stream()
+            current.wait_event(buffer.copied)
+            taken = [column if isinstance(column, np.ndarray) else column.copy() for column in staged]
+            buffer.free = current.record()
+            return taken
+
+        return take
+
+
+class _Buffer:
+    """Pinned memory, as much on the device, and the events after which each may be written again."""
+
+    def __init__(self) -> None:
+        self.host: Any = np.empty(0, np.uint8)
+        self.device: Any = None
+        self.copied: Any = None
+        self.free: Any = None
+        self._memory: Any = None
+
+    def make_room(self, cupy: Any, nbytes: int) -> None:
+        if self.copied is not None:
+            self.copied.synchronize()
+        if nbytes > self.host.nbytes:
+            if self.free is not None:
+                self.free.synchronize()
+            nbytes += nbytes // 4
+            self._memory = cupy.cuda.alloc_pinned_memory(nbytes)
+            self.host = np.frombuffer(self._memory, np.uint8, nbytes)
+            self.device = cupy.empty(nbytes, np.uint8)
+            cupy.cuda.get_current_stream().synchronize()  # its memory is free from here on for other streams, too
+
+
+def make_staging(backend: Backend) -> Staging:
+    """Return what brings columns to a backend's device."""
+    return PinnedStaging(backend) if backend.on_gpu else HostStaging()

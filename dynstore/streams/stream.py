@@ -1,0 +1,360 @@
+"""A stream of edges into a graph: a thread reads, a thread applies, and answers go to callbacks and questions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from dynstore.arguments import check_count, check_number
+from dynstore.backend import get_backend
+from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
+from dynstore.graph import DynamicGraph
+from dynstore.input.times import read_span
+from dynstore.streams.applying import Applier
+from dynstore.streams.engine import POLL_S, Engine, Limits, Question
+from dynstore.streams.journal import find_journal
+from dynstore.streams.monitors import StreamMonitor
+from dynstore.streams.pending import OVERFLOW, Overflow
+from dynstore.streams.progress import Progress, shown_time
+from dynstore.streams.rows import RowReader, keeps_times
+from dynstore.streams.source import as_source
+from dynstore.streams.staging import make_staging
+from dynstore.windows.window import Window
+
+if TYPE_CHECKING:
+    from dynstore.streams.monitors import Tick
+
+__all__ = ["Stream"]
+
+CALLER = "Stream"
+
+
+class Stream:
+    """Rows from a source go into a graph, batch by batch, while answers are kept and questions asked.
+
+    One thread reads the source. Another one applies batches, in the order in which rows came; while the stream runs,
+    the graph is its own. Use :meth:`monitor` and :meth:`ask` instead of reading the graph.
+
+    Parameters
+    ----------
+    G : DynamicGraph
+        Any graph. That of a database (:func:`dynstore.open`) goes on where its log ends: nothing is lost or doubled.
+    source : Source, iterable, frame, tuple or str
+        Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
+        :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
+        ``"redis://localhost:6379/edges"``.
+    window : Window, int, str or timedelta, optional
+        The window that fills ``G``. In a graph with ``timestamps``, a length of time: with each batch edges expire
+        whose last time is at most the newest time minus that. By default edges stay.
+    batch_edges : int
+        A batch has at most so many rows.
+    max_delay : float
+        A batch closes at the latest when its first row has waited so many seconds.
+    max_pending : int
+        The most rows that may wait.
+    overflow : {"block", "drop-oldest", "error"}
+        When more come: the source waits; the rows that have waited longest are dropped, and counted; or the stream
+        applies what waits and ends with a :class:`StreamError`.
+    lateness : int, float, str or timedelta, optional
+        Rows stay out, and are counted as late, if their time is before the newest time that came before them minus
+        this. By default none is late but for the window's own rule.
+    columns : mapping, optional
+        Role -> name of the column: "source", "destination", "weight", "time", "op". Names that are not given are those
+        of the roles. Columns "time" and "op" may be missing. "op" has "+" or "insert", "-" or "delete".
+
+    Attributes
+    ----------
+    graph : DynamicGraph
+    interrupted : bool
+        Whether Ctrl-C has ended :meth:`run`.
+
+    Raises
+    ------
+    InputError
+        For arguments that do not fit.
+
+    Notes
+    -----
+    A batch is one version of the graph; with a window and deletions it is two. If a row cannot be applied, its batch
+    is not, and the stream ends with the graph's error.
+
+    Examples
+    --------
+    >>> import dynstore
+    >>> G = dynstore.DynamicGraph(device="cpu")
+    >>> batches = ([(day, day + 1), (0, day)] for day in range(1, 4))
+    >>> with dynstore.Stream(G, batches) as stream:
+    ...     edges = stream.run().applied
+    >>> edges, G.number_of_edges()
+    (6, 6)
+    """
+
+    def __init__(
+        self,
+        G: DynamicGraph,
+        source: Any,
+        window: Window | Any = None,
+        batch_edges: int = 65_536,
+        max_delay: float = 0.05,
+        max_pending: int = 4_000_000,
+        overflow: Overflow = "block",
+        lateness: Any = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        if not isinstance(G, DynamicGraph):
+            raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+        length = None
+        if window is not None and not isinstance(window, Window):
+            if not keeps_times(G):
+                raise InputTypeError(
+                    f"{CALLER}: window is {window!r}; wanted a dynstore.Window, or a graph with timestamps and a length"
+                )
+            length, window = read_span(CALLER, "window", window), None
+        if window is not None and window.graph is not G:
+            raise InputTypeError(f"{CALLER}: window is of another graph; wanted a dynstore.Window of G")
+        if overflow not in OVERFLOW:
+            raise unknown_name(CALLER, "overflow", overflow, OVERFLOW)
+        limits = Limits(
+            check_count(CALLER, "batch_edges", batch_edges, least=1) or 1,
+            check_number(CALLER, "max_delay", max_delay),
+            check_count(CALLER, "max_pending", max_pending, least=1) or 1,
+            overflow,
+        )
+        span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
+        weighted = G.is_weighted() and (window is None or window.keep != "count")
+        timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
+        self._rows = RowReader(G, columns, weighted, timed)
+        for given in (span, length):
+            if given is not None:
+                self._rows.dated = given[1]
+        # A log takes rows from the host.
+        staging = make_staging(G.backend if find_journal(G) is None else get_backend("cpu"))
+        spans = None if length is None else int(length[0]), None if span is None else span[0]
+        applier = Applier(G, window, *spans, staging)
+        self._engine = Engine(G, as_source(source), limits, self._rows, applier, staging)
+        self.graph, self.interrupted = G, False
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        return f"Stream({engine.state}, version={self.graph.version}, {engine.meter.applied} rows)"
+
+    # ------------------------------------------------------------------ beginning and end
+
+    def start(self) -> Self:
+        """Begin, and return at once; a stream that has begun goes on.
+
+        Returns
+        -------
+        Stream
+            The stream itself.
+
+        Raises
+        ------
+        InputError
+            If it has ended already.
+        """
+        if self._engine.state == "ready":
+            self._engine.start()
+        elif self._engine.state != "running":
+            raise InputError(f"start: the stream has {self._engine.state}; make another one")
+        return self
+
+    def run(self, until: float | Callable[[Progress], bool] | None = None) -> Progress:
+        """Run until the source ends; Ctrl-C ends it cleanly after the current batch.
+
+        Parameters
+        ----------
+        until : float or callable, optional
+            End after so many seconds, or when a function of :meth:`progress` returns True; it is called about twenty
+            times a second.
+
+        Returns
+        -------
+        Progress
+            As it is at the end.
+
+        Raises
+        ------
+        Exception
+            What has ended the stream: the source's error, the graph's, or a :class:`StreamError`.
+        """
+        ends = None if until is None or callable(until) else perf_counter() + check_number("run", "until", until)
+        try:
+            if self._engine.state == "ready":
+                self.start()
+            while not self._engine.over.wait(POLL_S if ends is None else max(0.0, min(POLL_S, ends - perf_counter()))):
+                if ends is not None and perf_counter() >= ends:
+                    break
+                if callable(until) and until(self.progress()):
+                    break
+        except KeyboardInterrupt:
+            self.interrupted = True
+        except BaseException:
+            self._engine.end()
+            raise
+        self.stop()
+        return self.progress()
+
+    def drain(self, timeout: float | None = None) -> None:
+        """Wait until all rows that have arrived so far are applied, and callbacks have returned. The stream goes on.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            The most seconds to wait.
+
+        Raises
+        ------
+        TimeoutError
+            If they pass.
+        Exception
+            What has ended the stream meanwhile.
+        """
+        begun = perf_counter()
+        self.ask(_nothing, at="now").result(timeout)
+        for monitor in self._engine.monitors:
+            left = None if timeout is None else max(0.0, timeout - (perf_counter() - begun))
+            if not monitor.wait(left):
+                raise TimeoutError(f"drain: the callback of {monitor.name} has not returned after {timeout} s")
+        if self._engine.failure is not None:
+            raise self._engine.failure
+
+    def stop(self) -> None:
+        """End after the current batch, and let the source know how far it came. Rows that wait are not applied.
+
+        Raises
+        ------
+        Exception
+            What has ended the stream before, once.
+        """
+        self._engine.end()
+        failure, self._engine.failure = self._engine.failure, None
+        if failure is not None:
+            raise failure
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *error: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self._engine.end()
+
+    # ------------------------------------------------------------------ answers
+
+    def monitor(
+        self,
+        name: str,
+        on_result: Callable[[Tick], None] | None = None,
+        every: int = 1,
+        changed_only: bool = True,
+        min_change: float = 0.0,
+        **params: Any,
+    ) -> StreamMonitor:
+        """Keep an answer up to date, and call a function with it.
+
+        The function runs on a thread of its own. If it is slow, it gets the newest answer next, and misses those in
+        between; if it raises, the error is logged and kept in :meth:`progress`. The stream goes on.
+
+        Parameters
+        ----------
+        name : str
+            What :meth:`DynamicGraph.track` takes.
+        on_result : callable, optional
+            A function of a :class:`dynstore.streams.Tick`.
+        every : int
+            Answer after so many batches, and after the last one.
+        changed_only : bool
+            If True, the function is not called when no row of the answer has changed since its last call.
+        min_change : float
+            Rows count as changed if a number in them has changed by more.
+        **params
+            Parameters of the function of this name.
+
+        Returns
+        -------
+        StreamMonitor
+            Its ``latest`` is the last tick, or None.
+
+        Raises
+        ------
+        InputError
+            If the name is unknown, or the parameters or the graph do not fit.
+        """
+        meter = self._engine.meter
+        monitor = StreamMonitor(self.graph, name, on_result, every, changed_only, min_change, params, meter)
+        self._engine.monitors.append(monitor)
+        return monitor
+
+    def ask(self, query: Callable[[Any], Any], at: Literal["applied", "now"] | int = "applied") -> Future[Any]:
+        """Ask the graph a question from any thread.
+
+        Parameters
+        ----------
+        query : callable
+            A function of the graph; what it returns is the answer. It runs between two batches, and must only read.
+        at : {"applied", "now"} or int
+            Which version it sees. "applied": the one that is there when the batch at work is through. "now": that of
+            all rows that have arrived before the question, and of none that came later. A number: that version, if it
+            is still the present one, or the graph's log reaches back to it.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            Its ``result()`` is the answer, or raises what the query has raised.
+
+        Raises
+        ------
+        InputError
+            For an ``at`` that is none of these.
+        """
+        if not callable(query):
+            raise InputTypeError(f"ask: query is {query!r}; wanted a function of the graph")
+        if at not in ("applied", "now") and not (isinstance(at, int | np.integer) and not isinstance(at, bool)):
+            raise InputError(f"ask: at is {at!r}; wanted 'applied', 'now' or the number of a version")
+        future: Future[Any] = Future()
+        self._engine.ask(Question(query, None if isinstance(at, str) else int(at), future), at == "now")
+        return future
+
+    def progress(self) -> Progress:
+        """Return counts, rates and delays.
+
+        Returns
+        -------
+        Progress
+            As they are at this moment.
+        """
+        engine, dated = self._engine, self._rows.dated
+        pending, meter = engine.pending, engine.meter
+        p50, p99 = meter.delays_ms(0.5, 0.99)
+        newest, last = shown_time(engine.newest_applied, dated), shown_time(engine.newest_arrived, dated)
+        applied, arrived = meter.applied, pending.arrived
+        return Progress(
+            engine.state,
+            self.graph.version,
+            meter.batches,
+            arrived,
+            applied,
+            max(0, arrived - applied - pending.dropped),
+            meter.late,
+            pending.dropped,
+            meter.rate(),
+            newest,
+            None if newest is None or last is None else max(newest, last) - newest,
+            pending.age(),
+            p50,
+            p99,
+            meter.stage_ms(),
+            meter.skipped_ticks,
+            0 if engine.journal is None else engine.journal.logged_bytes,
+            tuple(meter.errors),
+        )
+
+
+def _nothing(graph: Any) -> None:
+    """Ask nothing."""

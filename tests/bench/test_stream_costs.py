@@ -1,0 +1,63 @@
+"""The measurement of streams runs, on small sizes, and says what it promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dynstore.benchmarks.schema import check_document
+from dynstore.benchmarks.stream_costs import WARM_UP, Feed, main, measure
+from dynstore.datasets import rmat
+from dynstore.errors import InputError
+
+
+def test_a_line_a_size_and_kind_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    main(
+        [
+            "rmat:8:8",
+            "--batches",
+            "100,2e2",
+            "--steps",
+            "4",
+            "--logs",
+            "off,group",
+            "--device",
+            "cpu",
+            "--json",
+            str(path),
+        ]
+    )
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "rmat:8:8: 2,048 events; medians of 4 batches"
+    assert [line.split()[:5:2] for line in lines[2:]] == [
+        [size, f"{log},", kind]
+        for size in ("100", "200")
+        for kind in ("none", "weakly_connected_components,")
+        for log in ("off", "group")
+    ]
+    document = json.loads(path.read_text())
+    check_document(document)
+    assert len(document["rows"]) == 32
+    assert all(row["median_ms"] > 0 for row in document["rows"])
+
+
+def test_the_window_stays_as_large_as_it_is() -> None:
+    events = rmat(8, 8, 1)
+    feed = Feed(events)
+    assert len(feed.oldest[0]) == feed.window == 1024
+    first, second = feed.batches(2, 700)
+    assert first[0].tolist() == events.src[1024:1724].tolist()
+    assert second[0].tolist() == [*events.src[1724:], *events.src[:376]]
+    rows = list(measure(events, [50], ["none"], 3, "cpu"))
+    assert [row["store"].partition(",")[0] for row in rows] == ["stream", "latency", "update", "copies"]
+    assert WARM_UP > 0
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(InputError, match="batches of 5000 rows; rmat:8:8 has a window of 1024"):
+        main(["rmat:8:8", "--batches", "5000", "--device", "cpu"])
+    with pytest.raises(InputError, match="--monitors bfs --logs off; wanted none, both; off, os, group, commit"):
+        main(["rmat:8:8", "--monitors", "bfs"])

@@ -1,0 +1,126 @@
+"""``dynstore stream``: a line a second, a live display, clean ends."""
+
+from __future__ import annotations
+
+import io
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dynstore import DynamicGraph, Stream, cli, stream_command
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["dynstore", "stream", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        return ended.value.code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_data_set_with_a_window_and_monitors(command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_command, "SECOND", 0.0)
+    code, out, err = command(
+        "collegemsg", "--window", "20000", "--monitor", "pagerank:alpha=0.8", "--device", "cpu", "--batch", "10000"
+    )
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) >= 3
+    assert lines[-2].startswith("version 6: 59,835 rows, ")
+    assert lines[-1].startswith("DynamicGraph(")
+
+
+def test_a_file_with_named_columns_and_ids_of_any_kind(command, tmp_path: Path) -> None:
+    rows = "".join(f"a{i % 7},b{i % 5},2026-01-01T10:{i:02d}\n" for i in range(60))
+    (tmp_path / "e.csv").write_text("payer,payee,when\n" + rows)
+    options = "--any-ids --window 30min --column source=payer --column destination=payee --column time=when"
+    code, out, err = command("e.csv", *options.split(), "--device", "cpu")
+    assert (code, err) == (0, "")
+    assert "60 rows" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing.csv"], "no file 'nothing.csv'"),
+        (["collegemsg", "--window", "soon"], "length is 'soon'"),
+        (["collegemsg", "--monitor", "page"], "unknown answer 'page'"),
+        (["collegemsg", "--monitor", "bfs:start"], "--monitor: got 'start'; wanted NAME=VALUE"),
+        (["collegemsg", "--column", "x"], "--column: got 'x'; wanted NAME=VALUE"),
+        (["collegemsg", "--overflow", "drop"], "unknown overflow 'drop'"),
+        (["collegemsg", "--device", "gpu"], "unknown device 'gpu'"),
+        (["http://x/y"], "unknown kind of source 'http'"),
+        (["redis://x"], "lacks a part; wanted redis://HOST:PORT/KEY"),
+    ],
+)
+def test_bad_arguments_are_one_line(command, arguments: list[str], message: str) -> None:
+    code, out, err = command(*arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("dynstore: error: ")
+    assert message in err
+
+
+def test_ctrl_c_ends_cleanly_after_what_has_come(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("0,1\n1,2\n")
+    program = [sys.executable, "-m", "dynstore", "stream", str(tmp_path / "e.csv"), "--follow", "--device", "cpu"]
+    root = Path(__file__).resolve().parents[2]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        assert process.stdout is not None
+        while " 2 rows" not in (line := process.stdout.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (0, "")
+    assert out.splitlines()[-2].startswith("version 1: 2 rows")
+
+
+def test_the_live_display(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    flow = Stream(DynamicGraph(directed=False, device="cpu"), [(0, 1), (1, 2), (0, 2), (5, 6)])
+    monitors = [flow.monitor(name) for name in ("pagerank", "weakly_connected_components", "triangle_count")]
+    before = stream_command._page(flow.progress(), monitors)
+    progress = stream_command._show_live(flow, monitors, None)
+    page = io.StringIO()
+    console = Console(file=page, width=100)
+    console.print(before)
+    console.print(stream_command._page(progress, monitors))
+    said = page.getvalue()
+    for words in ("4 applied", "from arrival to answer", "0 late, 0 dropped", "pagerank, ", "component"):
+        assert words in said
+    assert stream_command.top_rows("weakly_connected_components", monitors[1].latest.result)[0] == ("0", "3")
+
+
+def test_a_log_goes_on_where_it_was(command, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("source,destination,time\n0,1,100\n1,2,200\n")
+    given = ("e.csv", "--log", "db", "--window", "150", "--device", "cpu")
+    code, out, err = command(*given)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "with --log, a window is a length of time" in err
+    (tmp_path / "e.csv").write_text("source,destination,time\n0,1,2026-01-01T10:00\n1,2,2026-01-01T11:30\n")
+    given = ("e.csv", "--log", "db", "--window", "1h", "--device", "cpu")
+    assert command(*given)[0] == 0
+    with (tmp_path / "e.csv").open("a") as more:
+        more.write("2,3,2026-01-01T11:40\n")
+    code, out, err = command(*given)
+    assert (code, err) == (0, "")
+    assert "version 2: 1 rows" in out
+    assert "2 edges" in out
+
+
+def test_it_ends_after_some_seconds(command, tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("0,1\n")
+    begun = time.monotonic()
+    code, out, _ = command("e.csv", "--follow", "--seconds", "0.3", "--device", "cpu")
+    assert code == 0
+    assert "1 rows" in out
+    assert time.monotonic() - begun < 30

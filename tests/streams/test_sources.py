@@ -1,0 +1,370 @@
+"""Sources: each row comes once, and comes again if it was not committed; on real servers where they are installed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dynstore import DynamicGraph, Stream
+from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
+from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from tests.streams.servers import nats_server, redis_server
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def pairs_of(G: DynamicGraph) -> set[tuple[int, int]]:
+    table = G.to_pandas()
+    return set(zip(table["source"], table["destination"], strict=True))
+
+
+def wait_until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
+    ends = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < ends, "it did not happen in time"
+        time.sleep(0.005)
+
+
+# ---------------------------------------------------------------------- messages
+
+
+@pytest.mark.parametrize("form", ["arrow", "json"])
+def test_messages_come_back(form: Any) -> None:
+    frame = pd.DataFrame(
+        {"source": [0, 1], "destination": [1, 2], "time": pd.to_datetime(["2026-01-01", "2026-01-02"])}
+    )
+    for edges in (
+        frame,
+        {name: frame[name].to_numpy() for name in frame},
+        pytest.importorskip("polars").from_pandas(frame),
+    ):
+        message = encode(edges, form)
+        table = decode(message)
+        G = DynamicGraph(device="cpu")
+        progress = Stream(G, [table], lateness="3D").run()
+        assert progress.event_time == np.datetime64("2026-01-02")
+        assert pairs_of(G) == {(0, 1), (1, 2)}
+    assert len(decode(encode([(0, 1, 0.5)], form))["weight"]) == 1
+
+
+def test_bad_messages() -> None:
+    with pytest.raises(FileFormatError, match="'hello' is no JSON"):
+        decode(b"hello")
+    with pytest.raises(FileFormatError, match=r"'\[0, 1\]' is no JSON object"):
+        decode(b"[0, 1]\n")
+    with pytest.raises(FileFormatError, match="is no Arrow stream"):
+        decode(encode([(0, 1)])[:40])
+    with pytest.raises(InputError, match="unknown format 'xml'"):
+        encode([(0, 1)], "xml")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="a tuple of 4 columns"):
+        encode(([0], [1], [2], [3]))
+    with pytest.raises(InputError, match="got a int"):
+        encode(3)
+
+
+def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for library, make in (("redis", RedisSource), ("nats", NatsSource), ("confluent_kafka", KafkaSource)):
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(MissingDependencyError, match=r"pip install 'dynstore\[streams\]'"):
+            make("edges")
+
+
+# ---------------------------------------------------------------------- files
+
+
+def test_a_file_that_grows_gives_whole_lines(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("# comment\nfrom,to,when\n0,1,2026-01-01T10:00\n1,")
+    G = DynamicGraph(device="cpu")
+    columns = {"source": "from", "destination": "to", "time": "when"}
+    source = FileSource(file)
+    with Stream(G, source, max_delay=0.0, columns=columns).start() as stream, file.open("a") as more:
+        wait_until(lambda: stream.progress().applied == 1)
+        more.write("2,2026-01-01T10:01\n")
+        more.flush()
+        wait_until(lambda: stream.progress().applied == 2)
+        for row in range(2, 500):
+            more.write(f"{row},{row + 1},2026-01-01T11:00\n")
+        more.flush()
+        wait_until(lambda: stream.progress().applied == 500)
+        assert stream.progress().event_time == np.datetime64("2026-01-01T11:00")
+    assert pairs_of(G) == {(row, row + 1) for row in range(500)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("e.tsv", "source\tdestination\n5\t6\n7\t8\n"),
+        ("e.txt", "5 6\n7   8"),
+        ("e.csv", "5;6\n\n# no row\n7;8\n"),
+        ("e.jsonl", '{"source": 5, "destination": 6}\n\n{"source": 7, "destination": 8}\n'),
+    ],
+)
+def test_files_of_each_kind_end_without_follow(tmp_path: Path, name: str, text: str) -> None:
+    (tmp_path / name).write_text(text)
+    G = DynamicGraph(device="cpu")
+    Stream(G, FileSource(tmp_path / name, follow=False)).run()
+    assert pairs_of(G) == {(5, 6), (7, 8)}
+
+
+def test_ids_that_are_texts_stay_texts(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("a,b\n" + "".join(f"{row:04d},{row + 1:04d}\n" for row in range(3)))
+    G = DynamicGraph(device="cpu", renumber=True)
+    source = FileSource(tmp_path / "e.csv", follow=False, header=False)
+    source.poll(1, 0)  # reads all; what follows is read as texts, too
+    with (tmp_path / "e.csv").open("a") as more:
+        more.write("0007,0008\n")
+    Stream(G, source).run()
+    assert G.has_edges([("0007", "0008")]).tolist() == [True]
+
+
+def test_a_position_is_a_byte_and_reading_goes_on_there(tmp_path: Path) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("source,destination\n" + "".join(f"{row},{row + 1}\n" for row in range(50)))
+    first = FileSource(file, follow=False)
+    columns, position = first.poll(2, 0)  # type: ignore[misc]
+    assert 0 < len(columns["source"]) < 50
+    second = FileSource(file, follow=False)
+    second.seek(position)
+    G = DynamicGraph(device="cpu")
+    Stream(G, second).run()
+    assert pairs_of(G) == {(row, row + 1) for row in range(len(columns["source"]), 50)}
+    with pytest.raises(InputError, match="wanted to go on at 100000"):
+        first.seek(100000)
+    first.close()
+
+
+def test_rotation_and_truncation_are_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "e.csv"
+    file.write_text("0,1\n")
+    source, G = FileSource(file), DynamicGraph(device="cpu")
+    with Stream(G, source, max_delay=0.0).start() as stream:
+        wait_until(lambda: stream.progress().applied == 1)
+        file.rename(tmp_path / "e.csv.1")
+        with (tmp_path / "e.csv.1").open("a") as old:
+            old.write("1,2\n")
+        (tmp_path / "new").write_text("2,3\n")
+        (tmp_path / "new").rename(file)
+        wait_until(lambda: stream.progress().applied == 3)
+        file.write_text("")
+        wait_until(lambda: source.truncations == 1)
+        file.write_text("3,4\n")
+        wait_until(lambda: stream.progress().applied == 4)
+    assert source.rotations == 1
+    assert pairs_of(G) == {(0, 1), (1, 2), (2, 3), (3, 4)}
+    assert "was replaced by another file" in caplog.text
+    assert "was truncated to 0 bytes" in caplog.text
+
+
+def test_bad_files_and_lines(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot open"):
+        FileSource(tmp_path / "no.csv")
+    (tmp_path / "e.csv").write_text("0,1\n1,2,3\n")
+    with pytest.raises(FileFormatError, match="the first row has 2 fields"):
+        Stream(DynamicGraph(device="cpu"), FileSource(tmp_path / "e.csv", follow=False)).run()
+    (tmp_path / "e.jsonl").write_text("{}\nno\n")
+    with pytest.raises(FileFormatError, match="'no' is no JSON"):
+        Stream(DynamicGraph(device="cpu"), FileSource(tmp_path / "e.jsonl", follow=False)).run()
+
+
+# ---------------------------------------------------------------------- servers
+
+
+class Redis:
+    """A stream of a Redis server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.redis = pytest.importorskip("redis")
+        self._running = redis_server(folder)
+        self.server = self._running.__enter__()
+        self.address = f"redis://{self.server}/edges"
+
+    def send(self, message: bytes) -> None:
+        with self.redis.Redis.from_url(f"redis://{self.server}") as client:
+            client.xadd("edges", {"edges": message})
+
+    def close(self) -> None:
+        self._running.__exit__(None, None, None)
+
+
+class Nats:
+    """A stream of a NATS server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nats = pytest.importorskip("nats")
+        self._running = nats_server(folder)
+        self.server = self._running.__enter__()
+        self.address = f"nats://{self.server}/edges"
+        asyncio.run(self._with_jetstream(lambda stream: stream.add_stream(name="all", subjects=["edges"])))
+
+    async def _with_jetstream(self, work: Callable[[Any], Any]) -> None:
+        client = await self.nats.connect(f"nats://{self.server}")
+        await work(client.jetstream())
+        await client.close()
+
+    def send(self, message: bytes) -> None:
+        asyncio.run(self._with_jetstream(lambda stream: stream.publish("edges", message)))
+
+    def close(self) -> None:
+        self._running.__exit__(None, None, None)
+
+
+class Kafka:
+    """A topic of librdkafka's mock cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        kafka = pytest.importorskip("confluent_kafka")
+        self._producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "mock"})
+        metadata = self._producer.list_topics("edges", timeout=20)
+        broker = next(iter(metadata.brokers.values()))
+        self.address = f"kafka://{broker.host}:{broker.port}/edges"
+
+    def send(self, message: bytes) -> None:
+        self._producer.produce("edges", message, partition=0)
+        assert self._producer.flush(20) == 0
+
+    def close(self) -> None:
+        del self._producer
+
+
+@pytest.fixture(params=[Redis, Nats, Kafka])
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    made = request.param(tmp_path)
+    yield made
+    made.close()
+
+
+def test_what_was_not_committed_comes_again(broker: Any) -> None:
+    """Rows are read, some of them committed; whoever reads next gets the others, none of the former."""
+    for number in range(6):
+        broker.send(
+            encode([(2 * number, 2 * number + 1), (2 * number + 1, 2 * number + 2)], ("arrow", "json")[number % 2])
+        )
+    address = broker.address + "?group=first"
+    G = DynamicGraph(device="cpu")
+    stream = Stream(G, address, max_delay=0.0)
+    stream.run(until=lambda progress: progress.applied == 12)
+    assert pairs_of(G) == {(row, row + 1) for row in range(12)}
+    broker.send(encode([(12, 13)]))
+    again = DynamicGraph(device="cpu")
+    Stream(again, address, max_delay=0.0).run(until=lambda progress: progress.applied >= 1)
+    assert pairs_of(again) == {(12, 13)}
+    other = DynamicGraph(device="cpu")
+    Stream(other, broker.address + "?group=second", max_delay=0.0).run(until=lambda progress: progress.applied == 13)
+    assert pairs_of(other) == {(row, row + 1) for row in range(13)}
+
+
+CRASH = """
+import os, sys
+from dynstore import DynamicGraph, Stream
+from dynstore.streams import open_source
+
+source = open_source(sys.argv[1])
+G = DynamicGraph(device="cpu")
+def commit(position):  # the first message is committed, behind the second one the process is killed
+    if G.number_of_edges() > 1:
+        os.kill(os.getpid(), 9)
+    original(position)
+original, source.commit = source.commit, commit
+Stream(G, source, max_delay=0.0, batch_edges=1).run()
+"""
+
+
+def test_killed_between_apply_and_commit_the_rows_come_again(broker: Any) -> None:
+    address = broker.address + "?group=killed"
+    process = subprocess.Popen([sys.executable, "-c", CRASH, address], cwd=ROOT)
+    broker.send(encode([(100, 101)]))
+    time.sleep(0.2)
+    broker.send(encode([(101, 102)]))
+    assert process.wait(60) == -9
+    G = DynamicGraph(device="cpu")
+    Stream(G, address, max_delay=0.0).run(until=lambda progress: progress.applied >= 1)
+    assert (101, 102) in pairs_of(G)
+    assert pairs_of(G) <= {(100, 101), (101, 102)}
+
+
+def test_a_position_can_be_sought(broker: Any) -> None:
+    """As a database does, whose log knows better than the server."""
+    from dynstore.streams import open_source
+
+    for row in range(3):
+        broker.send(encode([(row, row + 1)]))
+    source = open_source(broker.address + "?group=sought")
+    found, ends = [], time.monotonic() + 20
+    while len(found) < 2:
+        assert time.monotonic() < ends
+        got = source.poll(1, 0.1)
+        found += [] if got is None else [got]
+    position = json.loads(json.dumps(found[0][1]))
+    source.commit(found[1][1])
+    source.close()
+    second = open_source(broker.address + "?group=sought")
+    second.seek(position)
+    got = None
+    while got is None:
+        assert time.monotonic() < ends
+        got = second.poll(1, 0.1)
+    assert list(map(int, got[0]["source"])) == list(map(int, found[1][0]["source"]))
+    second.pause(True)
+    second.pause(False)
+    second.close()
+
+
+@pytest.fixture
+def flight_server() -> Iterator[Any]:
+    pyarrow = pytest.importorskip("pyarrow")
+    flight = pytest.importorskip("pyarrow.flight")
+
+    class Server(flight.FlightServerBase):
+        """Sends ten batches of 100 rows, and then waits if the ticket is "endless"."""
+
+        def do_get(self, context: Any, ticket: Any) -> Any:
+            schema = pyarrow.schema([("source", pyarrow.int64()), ("destination", pyarrow.int64())])
+
+            def batches() -> Iterator[Any]:
+                for first in range(0, 1000, 100):
+                    rows = pyarrow.array(range(first, first + 101))
+                    yield pyarrow.record_batch([rows[:-1], rows[1:]], schema=schema)
+                while ticket.ticket == b"endless" and not context.is_cancelled():
+                    time.sleep(0.02)
+
+            return flight.GeneratorStream(schema, batches())
+
+    with Server("grpc://127.0.0.1:0") as server:
+        thread = threading.Thread(target=server.serve, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def test_flight(flight_server: Any) -> None:
+    location = f"grpc://127.0.0.1:{flight_server.port}"
+    G = DynamicGraph(device="cpu")
+    assert Stream(G, f"{location}/edges").run().applied == 1000
+    assert pairs_of(G) == {(row, row + 1) for row in range(1000)}
+    source = FlightSource("endless", location)
+    source.seek(7)
+    G = DynamicGraph(device="cpu")
+    begun = time.monotonic()
+    Stream(G, source, max_delay=0.0).run(until=lambda progress: progress.applied == 300)
+    assert pairs_of(G) == {(row, row + 1) for row in range(700, 1000)}
+    assert time.monotonic() - begun < 10  # the end does not wait for the server
+
+
+def test_servers_that_are_not_there() -> None:
+    for address in ("redis://127.0.0.1:1/edges", "nats://127.0.0.1:1/edges"):
+        pytest.importorskip(address.partition(":")[0])
+        with pytest.raises(StreamError, match=r"(?i)111|refused"):
+            Stream(DynamicGraph(device="cpu"), address)

@@ -1,0 +1,594 @@
+"""Streams: every row is applied once and in order, whatever the batches, the callbacks and those who ask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dynstore
+from dynstore import DynamicGraph, Stream, Window
+from dynstore.errors import InputError, InputTypeError, StreamError
+from dynstore.streams import Tick
+from tests.streams.scripted import Scripted
+
+SOON = 20.0
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def graph(**options: Any) -> DynamicGraph:
+    return DynamicGraph(**{"device": "cpu", **options})
+
+
+def pairs_of(G: DynamicGraph) -> set[tuple[Any, Any]]:
+    table = G.to_pandas()
+    return set(zip(table["source"], table["destination"], strict=True))
+
+
+def path(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of a path; each row is another edge."""
+    rows = np.arange(first, last)
+    return rows, rows + 1
+
+
+def wait_until(condition: Any, timeout: float = SOON) -> None:
+    ends = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < ends, "it did not happen in time"
+        time.sleep(0.002)
+
+
+# ---------------------------------------------------------------------- rows in many forms
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [(0, 1), (1, 2), (2, 3)],
+        ([0, 1, 2], [1, 2, 3]),
+        {"source": [0, 1, 2], "destination": np.array([1, 2, 3])},
+        pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
+        pytest.importorskip("polars").DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3]}),
+        pytest.importorskip("pyarrow").table({"source": [0, 1, 2], "destination": [1, 2, 3]}),
+        [([0, 1], [1, 2]), {"source": [2], "destination": [3]}],
+        iter([[(0, 1)], pd.DataFrame({"source": [1, 2], "destination": [2, 3]})]),
+    ],
+    ids=["rows", "columns", "dict", "pandas", "polars", "pyarrow", "batches", "iterator"],
+)
+def test_edges_come_in_any_form(source: Any) -> None:
+    G = graph()
+    progress = Stream(G, source, batch_edges=2).run()
+    assert pairs_of(G) == {(0, 1), (1, 2), (2, 3)}
+    assert (progress.applied, progress.pending, progress.state) == (3, 0, "ended")
+
+
+def test_an_event_table_is_a_source_with_times_and_operations() -> None:
+    events = dynstore.datasets.load("collegemsg")
+    G = graph()
+    progress = Stream(G, events, batch_edges=7000).run()
+    again = graph()
+    again.insert_edges((events.src, events.dst))
+    assert pairs_of(G) == pairs_of(again)
+    assert progress.applied == progress.arrived == len(events)
+    assert progress.event_time == events.time[-1]
+    assert progress.batches == -(-len(events) // 7000) == G.version
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda-sim"])
+def test_weights_ids_and_extra_columns(device: str) -> None:
+    G = graph(device=device, weighted=True, renumber=True, edge_columns={"id": "int64"})
+    frame = pd.DataFrame({"from": ["ann", "bob"], "to": ["bob", "cid"], "amount": [2.0, 3.0], "id": [7, 8]})
+    Stream(G, frame, columns={"source": "from", "destination": "to", "weight": "amount"}).run()
+    assert G.edge_weights([("ann", "bob"), ("bob", "cid")]).tolist() == [2.0, 3.0]
+    assert sorted(G.to_pandas()["id"]) == [7, 8]
+
+
+def test_one_by_one_or_in_batches_operations_have_the_same_effect(rng: np.random.Generator) -> None:
+    for directed in (True, False):
+        count = 400
+        src, dst, deletes = rng.integers(0, 6, count), rng.integers(0, 6, count), rng.random(count) < 0.4
+        weights = rng.integers(1, 99, count).astype(float)
+        model: dict[tuple[int, int], float] = {}
+        for row in range(count):
+            a, b = int(src[row]), int(dst[row])
+            key = (a, b) if directed else (min(a, b), max(a, b))
+            if deletes[row]:
+                model.pop(key, None)
+            else:
+                model[key] = weights[row]
+        frame = pd.DataFrame({"source": src, "destination": dst, "weight": weights, "op": np.where(deletes, "-", "+")})
+        for batch in (1, 7, 1000):
+            G = graph(directed=directed, weighted=True)
+            Stream(G, frame.assign(weight=frame["weight"].where(~deletes)), batch_edges=batch).run()
+            table = G.to_pandas()
+            ends = [
+                sorted(pair) if not directed else pair
+                for pair in zip(table["source"], table["destination"], strict=True)
+            ]
+            assert dict(zip(map(tuple, ends), table["weight"], strict=True)) == model
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"source": [0]}, "columns not found: destination; the batch has source"),
+        ({"source": [0, 1], "destination": [1]}, "they must be equal"),
+        ({"source": [0], "destination": [1], "op": ["?"]}, "`op` is '\\?' at row 0"),
+        ([[0, 1]], "edges is a list"),
+        ({"source": [-1], "destination": [1]}, "must not be negative"),
+    ],
+)
+def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> None:
+    G = graph()
+    stream = Stream(G, Scripted([(0, 1)], given), batch_edges=1)
+    with pytest.raises(InputError, match=message):
+        stream.run()
+    assert stream.progress().state == "failed"
+    assert len(stream.progress().errors) == 1
+    assert pairs_of(G) == {(0, 1)}
+    stream.stop()  # the error came once
+
+
+def test_bad_arguments() -> None:
+    G, other = graph(), graph()
+    for options, message in [
+        ({"window": Window(other, 3)}, "window is of another graph"),
+        ({"overflow": "drop"}, "unknown overflow 'drop'"),
+        ({"batch_edges": 0}, "batch_edges is 0; wanted 1 or more"),
+        ({"max_delay": "x"}, "max_delay is 'x'"),
+        ({"lateness": "x"}, "lateness is 'x'"),
+        ({"columns": {"from": "x"}}, "unknown role of a column 'from'"),
+        ({"source": 3}, "source is a int; wanted a Source"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Stream(G, **{"source": [], **options})
+    with pytest.raises(InputTypeError, match="G is a int"):
+        Stream(3, [])  # type: ignore[arg-type]
+    stream = Stream(G, [])
+    with pytest.raises(InputError, match="unknown answer 'page'"):
+        stream.monitor("page")
+    with pytest.raises(InputTypeError, match="unknown parameter 'damping'"):
+        stream.monitor("pagerank", damping=1)
+    with pytest.raises(InputError, match="at is 'later'"):
+        stream.ask(len, at="later")  # type: ignore[arg-type]
+    with pytest.raises(InputTypeError, match="query is 3"):
+        stream.ask(3)  # type: ignore[arg-type]
+    stream.run()
+    with pytest.raises(InputError, match="the stream has ended; make another one"):
+        stream.start()
+
+
+# ---------------------------------------------------------------------- batches
+
+
+def test_a_batch_closes_by_rows_or_by_time() -> None:
+    source = Scripted()
+    with Stream(graph(), source, batch_edges=10, max_delay=0.1).start() as stream:
+        source.queue.put(path(0, 25))
+        wait_until(lambda: stream.progress().batches == 2)
+        begun = time.monotonic()
+        assert stream.progress().applied == 20
+        wait_until(lambda: stream.progress().applied == 25)
+        assert time.monotonic() - begun < 1.0
+        assert stream.progress().batches == 3
+
+
+def test_positions_are_committed_after_their_rows_are_applied() -> None:
+    source, G = Scripted(), graph()
+    with Stream(G, source, batch_edges=10, max_delay=60.0).start() as stream:
+        source.queue.put(path(0, 6))
+        source.queue.put(path(6, 12))
+        wait_until(lambda: stream.progress().applied == 10)
+        wait_until(lambda: source.committed == [1])  # of the second piece, two rows wait
+    assert source.committed == [1]
+    assert source.closed.is_set()
+    assert G.number_of_edges() == 10
+
+
+@pytest.mark.parametrize("overflow", ["block", "drop-oldest", "error"])
+def test_overflow(overflow: Any) -> None:
+    """Forty times what may wait comes while the graph is busy."""
+    G, source, release, begun = graph(), Scripted(ends=False), Event(), Event()
+
+    def hold(graph: Any) -> None:
+        begun.set()
+        assert release.wait(SOON)
+
+    stream = Stream(G, source, batch_edges=50, max_delay=0.0, max_pending=100, overflow=overflow).start()
+    stream.ask(hold)
+    assert begun.wait(SOON)
+    for first in range(0, 4000, 40):
+        source.queue.put(path(first, first + 40))
+    source.queue.put(EOFError())
+    if overflow == "block":
+        wait_until(lambda: source.pauses == [True])
+        assert stream.progress().pending == 120  # a piece is taken in whole
+    elif overflow == "drop-oldest":
+        wait_until(lambda: stream.progress().arrived == 4000)
+        assert stream.progress().pending == 100
+    else:
+        wait_until(lambda: stream.progress().errors != ())
+        assert stream.progress().pending == 80
+    release.set()
+    if overflow == "error":
+        with pytest.raises(StreamError, match="80 rows wait and 40 more came; max_pending is 100"):
+            stream.run()
+        assert pairs_of(G) == {(row, row + 1) for row in range(80)}
+        assert source.committed[-1] == 2
+        return
+    progress = stream.run()
+    assert progress.applied + progress.dropped == progress.arrived == 4000
+    if overflow == "block":
+        assert source.pauses[-1] is False
+        assert (progress.dropped, G.number_of_edges()) == (0, 4000)
+    else:
+        assert progress.dropped == 3900
+        assert pairs_of(G) == {(row, row + 1) for row in range(3900, 4000)}
+    assert source.committed[-1] == 100
+
+
+def soak(seconds: float) -> None:
+    """Overload by at least ten times: memory stays bounded, and nothing is lost but what is counted."""
+    rows, sent = 20_000, 0
+    src, dst = np.arange(rows), np.arange(rows) + 1
+
+    def flood() -> Any:
+        nonlocal sent
+        ends = time.monotonic() + seconds
+        while time.monotonic() < ends:
+            yield src.copy(), dst.copy()
+            sent += rows
+            time.sleep(0.0005)
+
+    stream = Stream(graph(), flood(), batch_edges=1000, max_pending=40_000, overflow="drop-oldest", max_delay=0.0)
+    G = stream.graph
+    slow = stream.monitor("pagerank", lambda tick: time.sleep(0.01))
+    stream.start()
+    wait_until(lambda: stream.progress().dropped > 0)
+    tracemalloc.start()
+    most = 0
+    while stream.progress().state == "running":
+        time.sleep(0.05)
+        most = max(most, stream.progress().pending)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    progress = stream.run()
+    assert progress.arrived == sent == progress.applied + progress.dropped
+    assert progress.arrived > 10 * progress.applied
+    assert most <= 41_000
+    assert peak < 40e6, f"{peak / 1e6:.0f} MB"
+    assert G.number_of_edges() == rows
+    assert slow.latest is not None
+
+
+def test_overload_keeps_memory_bounded() -> None:
+    soak(1.5)
+
+
+@pytest.mark.thorough
+def test_overload_for_ten_minutes() -> None:
+    soak(float(os.environ.get("DYNSTORE_TEST_SOAK_S", "600")))
+
+
+# ---------------------------------------------------------------------- time
+
+
+def test_late_and_future_and_repeated_events() -> None:
+    frame = pd.DataFrame({"source": range(8), "destination": range(1, 9), "time": [10, 12, 9, 11, 100, 99, 12, 100]})
+    for batch in (1, 3, 100):  # what is late does not depend on how rows are cut into batches
+        G = graph()
+        progress = Stream(G, frame, batch_edges=batch, lateness=2).run()
+        assert {src for src, _ in pairs_of(G)} == {0, 1, 3, 4, 5, 7}
+        assert (progress.late, progress.applied, progress.event_time) == (2, 8, 100)
+    G = graph()
+    assert Stream(G, pd.concat([frame, frame])).run().late == 0  # by default none is late
+    assert G.number_of_edges() == 8
+
+
+def test_dates_with_lateness_and_lag() -> None:
+    times = pd.to_datetime(["2026-01-01 10:00", "2026-01-01 10:30", "2026-01-01 10:05"])
+    frame = pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3], "when": times})
+    G = graph()
+    progress = Stream(G, frame, lateness="10min", columns={"time": "when"}).run()
+    assert pairs_of(G) == {(0, 1), (1, 2)}
+    assert progress.event_time == np.datetime64("2026-01-01T10:30")
+    assert progress.event_lag == np.timedelta64(0)
+    with pytest.raises(InputTypeError, match="numbers in some batches, date-times in others"):
+        Stream(graph(), frame, lateness=10, columns={"time": "when"}).run()
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_window_slides_and_applies_its_own_rule(rng: np.random.Generator, by: Any, dated: bool) -> None:
+    if dated and by == "count":
+        pytest.skip("it has no times")
+    count = 900
+    time_of = np.arange(count) - rng.integers(0, 30, count)
+    frame = pd.DataFrame(
+        {"source": rng.integers(0, 9, count), "destination": rng.integers(0, 9, count), "time": time_of}
+    )
+    if dated:
+        frame["time"] = pd.to_datetime(frame["time"], unit="s")
+    length: Any = "100s" if dated else 100
+    G, H = graph(), graph()
+    window, other = Window(G, length, by), Window(H, length, by)
+    progress = Stream(G, frame, window, batch_edges=70).run()
+    late = 0
+    for first in range(0, count, 70):
+        late += other.slide(frame[first : first + 70], **({"time": "time"} if by == "time" else {})).late
+    assert pairs_of(G) == pairs_of(H)
+    assert (len(window), progress.late, G.version) == (len(other), late, H.version)
+
+
+def test_a_window_with_deletions() -> None:
+    frame = {"source": [0, 1, 2, 0], "destination": [1, 2, 3, 1], "op": ["insert", "insert", "insert", "delete"]}
+    G = graph()
+    Stream(G, frame, Window(G, 10)).run()
+    assert pairs_of(G) == {(1, 2), (2, 3)}
+
+
+# ---------------------------------------------------------------------- monitors
+
+
+def test_ticks_have_the_answer_and_what_changed() -> None:
+    G, ticks, source = graph(), [], Scripted()
+    with Stream(G, source, max_delay=0.0).start() as stream:
+        stream.monitor("weakly_connected_components", ticks.append)
+        for number, batch in enumerate([[(0, 1), (2, 3)], [(0, 1)], [(1, 2)]], start=1):
+            source.queue.put(batch)
+            wait_until(lambda number=number: stream.progress().batches == number)
+            stream.drain(SOON)
+    first, last = ticks  # nothing has changed after the second batch
+    assert isinstance(first, Tick)
+    assert (first.version, last.version) == (1, 3)
+    assert first.changed["vertex"].tolist() == [0, 1, 2, 3]
+    assert last.changed["vertex"].tolist() == [2, 3]
+    assert last.result["labels"].tolist() == [0, 0, 0, 0]
+    assert last.ms > 0
+
+
+def test_every_so_many_batches_and_after_the_last(rng: np.random.Generator) -> None:
+    G, versions = graph(), []
+    stream = Stream(G, ([pair] for pair in zip(range(7), range(1, 8), strict=True)), max_delay=0.0, batch_edges=1)
+    monitor = stream.monitor("pagerank", lambda tick: time.sleep(0), every=3, changed_only=False)
+    answer = monitor._answer
+    monitor._answer = lambda event_time: (answer(event_time), versions.append(G.version))  # type: ignore[method-assign,assignment]
+    stream.run()
+    assert versions == [3, 6, 7]
+
+
+def test_an_answer_that_is_not_possible_yet_comes_later() -> None:
+    G, ticks = graph(), []
+    stream = Stream(G, iter([[(0, 1)], [(1, 5)]]), max_delay=0.0, batch_edges=1)
+    stream.monitor("bfs", ticks.append, start=5)
+    progress = stream.run()
+    assert ticks[-1].version == 2
+    assert any("5" in error for error in progress.errors)
+
+
+def test_a_slow_callback_misses_ticks_and_one_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    G, source, release, got = graph(), Scripted(), Event(), []
+
+    def slow(tick: Tick) -> None:
+        got.append(tick)
+        assert release.wait(SOON)
+
+    def bad(tick: Tick) -> None:
+        raise ValueError(f"no, not {tick.version}")
+
+    with Stream(G, source, max_delay=0.0).start() as stream:
+        stream.monitor("weakly_connected_components", slow)
+        stream.monitor("pagerank", bad, changed_only=False)
+        for row in range(6):
+            source.queue.put([(row, row + 1)])
+            wait_until(lambda row=row: stream.progress().batches == row + 1)
+        wait_until(lambda: len(got) == 1)
+        assert stream.progress().skipped_ticks >= 4
+        assert any("the callback of pagerank raised ValueError: no, not" in e for e in stream.progress().errors)
+        release.set()
+        stream.drain(SOON)
+    first, last = got
+    assert (first.version, last.version) == (1, 6)
+    assert last.changed["vertex"].tolist() == list(range(2, 7))  # since the one that it got
+    assert "the callback of pagerank raised" in caplog.text
+    assert G.number_of_edges() == 6
+
+
+# ---------------------------------------------------------------------- questions
+
+
+def test_now_sees_all_that_has_arrived_and_nothing_after() -> None:
+    G, source, release, begun = graph(), Scripted(), Event(), Event()
+
+    def hold(graph: Any) -> int:
+        begun.set()
+        assert release.wait(SOON)
+        return int(graph.number_of_edges())
+
+    with Stream(G, source, batch_edges=1000, max_delay=0.0).start() as stream:
+        held = stream.ask(hold)
+        assert begun.wait(SOON)
+        source.queue.put(path(0, 30))
+        wait_until(lambda: stream.progress().arrived == 30)
+        now = stream.ask(DynamicGraph.number_of_edges, at="now")
+        applied = stream.ask(DynamicGraph.number_of_edges)
+        source.queue.put(path(30, 70))
+        wait_until(lambda: stream.progress().arrived == 70)
+        later = stream.ask(DynamicGraph.number_of_edges, at="now")
+        release.set()
+        assert [each.result(SOON) for each in (held, now, later)] == [0, 30, 70]
+        assert applied.result(SOON) in (0, 30)
+        version = stream.ask(lambda G: G.version).result(SOON)
+        assert stream.ask(lambda G: G.version, at=version).result(SOON) == version == 2
+        with pytest.raises(InputError, match="version 1 is asked for, the graph has 2"):
+            stream.ask(len, at=1).result(SOON)
+        with pytest.raises(ZeroDivisionError):
+            stream.ask(lambda G: 1 // 0).result(SOON)
+    assert stream.ask(DynamicGraph.number_of_edges, at="now").result() == 70  # after the end, too
+
+
+def test_many_threads_ask_while_rows_come() -> None:
+    """Row k is the edge (k, k + 1), so a consistent version has as many edges as its highest vertex says."""
+    G, rows = graph(), 30_000
+    stream = Stream(G, (path(first, first + 100) for first in range(0, rows, 100)), batch_edges=700)
+
+    def ask(number: int) -> list[tuple[int, int]]:
+        found = []
+        while not found or found[-1][0] < rows:
+            query = lambda G: (G.number_of_edges(), G.number_of_vertices())  # noqa: E731
+            found.append(stream.ask(query, at="now" if number % 2 else "applied").result(SOON))
+        return found
+
+    with ThreadPoolExecutor(8) as pool, stream.start():
+        for found in pool.map(ask, range(8)):
+            edges = [count for count, _ in found]
+            assert edges == sorted(edges)
+            assert all(vertices == count + 1 or count == vertices == 0 for count, vertices in found)
+    assert G.number_of_edges() == rows
+
+
+def test_a_question_whose_rows_are_never_applied_fails() -> None:
+    source, release, begun = Scripted(), Event(), Event()
+    stream = Stream(graph(), source, max_delay=0.0).start()
+
+    def hold(graph: Any) -> None:
+        begun.set()
+        assert release.wait(SOON)
+
+    stream.ask(hold)
+    assert begun.wait(SOON)
+    source.queue.put([(0, 1)])
+    wait_until(lambda: stream.progress().arrived == 1)
+    late = stream.ask(len, at="now")
+    stopping = threading.Thread(target=stream.stop)
+    stopping.start()
+    wait_until(lambda: stream._engine._stopping)
+    release.set()
+    stopping.join(SOON)
+    with pytest.raises(StreamError, match="the stream has ended before"):
+        late.result(SOON)
+
+
+# ---------------------------------------------------------------------- the end
+
+
+def test_run_ends_by_time_or_by_a_condition() -> None:
+    source = Scripted([(0, 1)])
+    stream = Stream(graph(), source, max_delay=0.0)
+    assert stream.run(until=lambda progress: progress.applied == 1).applied == 1
+    begun = time.monotonic()
+    assert Stream(graph(), Scripted()).run(until=0.2).state == "ended"
+    assert 0.2 <= time.monotonic() - begun < 5
+
+
+def test_ctrl_c_ends_cleanly() -> None:
+    program = """
+import os, signal, threading
+from tests.streams.scripted import Scripted
+from dynstore import DynamicGraph, Stream
+
+source, G = Scripted([(0, 1), (1, 2)]), DynamicGraph(device="cpu")
+stream = Stream(G, source, max_delay=0.0)
+stream.ask(len)
+
+def interrupt():
+    while stream.progress().applied < 2:
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+progress = stream.run()
+names = [thread.name for thread in threading.enumerate() if thread.name.startswith("dynstore")]
+print(stream.interrupted, progress.state, progress.applied, source.committed, source.closed.is_set(), names)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout == "True ended 2 [1] True []\n", done.stderr
+
+
+def test_a_source_that_fails_ends_the_stream_after_what_came() -> None:
+    G, source = graph(), Scripted([(0, 1)], OSError("the line is dead"))
+    with pytest.raises(OSError, match="the line is dead"), Stream(G, source) as stream:
+        stream.run()
+    assert pairs_of(G) == {(0, 1)}
+    assert stream.progress().errors == ("the line is dead",)
+    assert source.committed == [1]
+
+
+def test_an_error_in_the_block_is_not_hidden() -> None:
+    source = Scripted()
+    with pytest.raises(KeyError), Stream(graph(), source).start():
+        raise KeyError
+    assert source.closed.is_set()
+
+
+def test_rows_that_wait_are_not_applied_at_the_end() -> None:
+    for _ in range(20):  # the reader may end before the owner looks
+        G, source = graph(), Scripted(path(0, 7))
+        with Stream(G, source, batch_edges=5, max_delay=60.0).start() as stream:
+            wait_until(lambda stream=stream: stream.progress().applied == 5)
+        assert G.number_of_edges() == 5
+        assert source.committed == []
+
+
+def test_stop_before_start_and_twice() -> None:
+    source = Scripted()
+    stream = Stream(graph(), source)
+    stream.stop()
+    stream.stop()
+    assert source.closed.is_set()
+    assert repr(stream) == "Stream(ended, version=0, 0 rows)"
+
+
+def test_a_question_or_a_condition_that_raises_can_end_a_stream() -> None:
+    source = Scripted([(0, 1)])
+    stream = Stream(graph(), source, max_delay=0.0).start()
+    stream.ask(lambda G: stream.stop()).result(SOON)
+    stream.stop()
+    assert source.closed.is_set()
+    source = Scripted([(0, 1)])
+    with pytest.raises(ZeroDivisionError):
+        Stream(graph(), source, max_delay=0.0).run(until=lambda progress: 1 // 0)
+    assert source.closed.is_set()
+
+
+def test_drain_raises_what_has_ended_the_stream() -> None:
+    stream = Stream(graph(), Scripted([(-1, 1)]), max_delay=0.0).start()
+    wait_until(lambda: stream.progress().state == "failed")
+    with pytest.raises(InputError, match="must not be negative"):
+        stream.drain(SOON)
+    with pytest.raises(InputError, match="must not be negative"):
+        stream.stop()
+
+
+def test_drain_gives_up_on_a_callback_that_does_not_return() -> None:
+    release = Event()
+    with Stream(graph(), Scripted([(0, 1)]), max_delay=0.0).start() as stream:
+        stream.monitor("pagerank", lambda tick: release.wait(SOON))
+        wait_until(lambda: stream.progress().applied == 1)
+        stream._engine._source.queue.put([(1, 2)])  # type: ignore[attr-defined]
+        wait_until(lambda: stream.progress().applied == 2)
+        with pytest.raises(TimeoutError, match=r"the callback of pagerank has not returned after 0.2 s"):
+            stream.drain(0.2)
+        release.set()
+
+
+def test_progress_has_rates_and_delays_and_is_a_line() -> None:
+    stream = Stream(graph(), (path(first, first + 50) for first in range(0, 5000, 50)), batch_edges=500)
+    stream.monitor("pagerank")
+    progress = stream.run()
+    assert progress.edges_per_s > 0
+    assert 0 < progress.p50_ms <= progress.p99_ms
+    assert set(progress.ms) == {"read", "copy", "update", "monitors", "questions"}
+    assert all(progress.ms[stage] > 0 for stage in ("read", "update", "monitors"))
+    assert str(progress).startswith("version 10: 5,000 rows, ")
