@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dynstore
+from dynstore.errors import InputError
 from tests.adapters.cugraph.pairs import KINDS, SHAPES, by_vertex, partition, real, same
 
 __all__ = ["real"]  # a fixture
@@ -85,7 +86,7 @@ def test_functions_that_make_graphs_make_live_ones(drop_in: Any) -> None:
     assert "more than one column" in dynstore.explain(static).reason
     lists = [cudf.Series(numbers, dtype="int32") for numbers in ([0, 1, 1], [1])]
     for made in (static, drop_in.from_adjlist(*lists), drop_in.ego_graph(G, 6)):
-        with pytest.raises(dynstore.InputError, match="cannot be changed"):
+        with pytest.raises(InputError, match="cannot be changed"):
             made.insert_edges(([7], [8]))
 
 
