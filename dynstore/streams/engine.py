@@ -92,7 +92,7 @@ class Engine:
         self._commits: deque[tuple[int, Any]] = deque()  # versions, and positions to commit when they last
         self._upto = 0  # rows that have arrived up to the last applied one
         self._threads: list[Thread] = []
-        self._asking = Lock()  # of those who ask while no thread owns the graph
+        self._asking = Lock()  # of the threads that ask while no thread owns the graph
         self._is_logged = self.journal is not None and self.journal.position is not None
         if self.journal is not None and self.journal.position is not None:
             self.pending.position, applier.newest = unpack(self.journal.position)

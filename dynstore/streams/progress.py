@@ -137,7 +137,7 @@ class Meter:
                 self.errors.append(text)
 
     def skip_tick(self) -> None:
-        """Count a tick that nobody got."""
+        """Count a tick that was dropped."""
         with self._lock:
             self.skipped_ticks += 1
 

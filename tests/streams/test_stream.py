@@ -1,4 +1,4 @@
-"""Streams: every row is applied once and in order, whatever the batches, the callbacks and those who ask."""
+"""Streams: every row is applied once and in order, whatever the batches, the callbacks and the questions."""
 
 from __future__ import annotations
 
