@@ -242,8 +242,8 @@ HOST_CODE = [
     Mutation(
         "interrupt-stops-a-reordering",
         "dynstore/graph/dynamic.py",
-        "with Uninterrupted():\n            self._out, self._in = out, into",
-        "if True:\n            self._out, self._in = out, into",
+        "with Uninterrupted():\n                self._out, self._in = out, into",
+        "if True:\n                self._out, self._in = out, into",
         (f"{STORES}/test_interrupts.py",),
     ),
     Mutation(
