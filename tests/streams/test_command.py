@@ -33,8 +33,7 @@ def test_a_data_set_with_a_window_and_monitors(command, monkeypatch: pytest.Monk
         "collegemsg", "--window", "20000", "--monitor", "pagerank:alpha=0.8", "--device", "cpu", "--batch", "10000"
     )
     assert (code, err) == (0, "")
-    lines = out.splitlines()
-    assert len(lines) >= 3
+    lines = out.splitlines()  # lines before the last two depend on how fast the stream ends
     assert lines[-2].startswith("version 6: 59,835 rows, ")
     assert lines[-1].startswith("DynamicGraph(")
 
