@@ -10,9 +10,6 @@ integers and under strings; what the column of strings takes by itself is the ga
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +20,7 @@ import numpy as np
 
 from dynstore.algorithms.traversal.api import bfs
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -252,10 +249,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
             "edges": (1 << given.scale) * given.edge_factor, "seed": given.seed,
         }  # fmt: skip
-        typed = sys.argv[1:] if arguments is None else arguments
-        command = f"python -m dynstore.benchmarks.id_ratios {shlex.join(typed)}".strip()
-        document = make_document("id-ratios", command, dataset, rows, True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_document(given.json, "id-ratios", arguments, dataset, rows)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,7 @@ database is opened again: the log is read, and all updates are made anew.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.durable.database import Database, open_database
@@ -168,10 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": vertices, "edges": num_events,
             "seed": given.seed,
         }  # fmt: skip
-        typed = sys.argv[1:] if arguments is None else arguments
-        command = f"python -m dynstore.benchmarks.log_costs {shlex.join(typed)}".strip()
-        document = make_document("log-costs", command, dataset, rows, True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_document(given.json, "log-costs", arguments, dataset, rows)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,6 @@ graph's device before the clock starts.
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
@@ -241,10 +238,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
             "edges": given.edge_factor << given.scale, "seed": given.seed,
         }  # fmt: skip
-        typed = sys.argv[1:] if arguments is None else arguments
-        command = f"python -m dynstore.benchmarks.opera_costs {shlex.join(typed)}".strip()
-        document = make_document("opera-costs", command, dataset, rows, True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_document(given.json, "opera-costs", arguments, dataset, rows)
 
 
 if __name__ == "__main__":

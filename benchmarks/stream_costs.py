@@ -17,9 +17,6 @@ With a log the graph is that of a database in a temporary folder (``--folder`` s
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,7 +29,7 @@ import numpy as np
 
 from dynstore.benchmarks.machine import share_memory
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.schema import make_document
+from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.stream import describe_stream
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
@@ -223,10 +220,7 @@ def main(arguments: list[str] | None = None) -> None:
             _show(rows[-4:])
     if given.json is not None:
         dataset = describe_stream(events, given.seed if is_generated(given.data) else None)
-        typed = sys.argv[1:] if arguments is None else arguments
-        command = f"python -m dynstore.benchmarks.stream_costs {shlex.join(typed)}".strip()
-        document = make_document("stream-costs", command, dataset, rows, True)
-        given.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write_document(given.json, "stream-costs", arguments, dataset, rows)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def test_extra_columns(directed: bool, weighted: bool, backend_name: str, monkey
     check_graph(H)
     if weighted or not directed:
         assert edges_of(H) == turned(G)
-    else:  # which of two directions is kept is told by their rows
+    else:  # the rows decide which of two directions is kept
         own = edges_of(G)
         for (u, v), held in edges_of(H).items():
             assert held == own.get((max(u, v), min(u, v)), own.get((u, v)))

@@ -10,7 +10,7 @@ from dynstore.streams.source import BaseSource
 
 
 class Scripted(BaseSource):
-    """Hands out what tests put in; notes what it is told."""
+    """Hands out what tests put in; notes the calls that it gets."""
 
     def __init__(self, *batches: Any, ends: bool = False) -> None:
         self.queue: Queue[Any] = Queue()
