@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.adapters.cugraph.edge_properties import named_properties
+from dynstore.adapters.cugraph.edge_properties import named_properties, reads_properties, vertex_type
 from dynstore.adapters.cugraph.packed import packed_rows
 from dynstore.adapters.cugraph.row_order import rows_of_edges
 from dynstore.adapters.cugraph.shown import shown_ids
@@ -45,6 +45,15 @@ def is_read_by_cugraph(frame: FrameType | None) -> bool:
         module = str(frame.f_globals.get("__name__", ""))
         if not module.startswith(PASSING):
             return module.startswith("cugraph.") and not module.startswith(READERS)
+        frame = frame.f_back
+    return False
+
+
+def _is_read_for_properties(frame: FrameType | None) -> bool:
+    """Return whether a function that gets ids and types of edges is among the callers, seen from ``frame`` up."""
+    while frame is not None:
+        if reads_properties(frame.f_code.co_name) and str(frame.f_globals.get("__name__", "")).startswith("cugraph."):
+            return True
         frame = frame.f_back
     return False
 
@@ -156,16 +165,21 @@ class LiveEdgeList:
     def edgelist_df(self) -> Any:
         """A cuDF frame ``src, dst[, weights]`` of all edges stored: undirected ones in both directions.
 
-        cuGraph's own functions get one that is made only if they read more of it than its types.
+        cuGraph's own functions get one that is made only if they read more of it than its types. Those that read ids
+        of edges see the vertices in the type of the graph that is built for them.
         """
-        is_kept = self._kept is not None and self._kept[0] == self._graph.version
-        if not is_kept and is_read_by_cugraph(sys._getframe(1)):
-            ids = shown_ids(self._graph).number_map.dtype
-            types = {SOURCE: ids, DESTINATION: ids}
-            if self.weights:
-                types[WEIGHTS] = weight_type(self._graph, self._names)
-            return LightFrame(types, self._graph.snapshot().num_edges, self._frame)
-        return self._frame()
+        caller, G = sys._getframe(1), self._graph
+        if not is_read_by_cugraph(caller):
+            return self._frame()
+        shown = ids = shown_ids(G).number_map.dtype
+        if _is_read_for_properties(caller):
+            shown = vertex_type(G, named_properties(G, self._names.edge_id, self._names.edge_type))
+        if shown == ids and self._kept is not None and self._kept[0] == G.version:
+            return self._frame()
+        ends = {SOURCE: shown, DESTINATION: shown}
+        types = {**ends, WEIGHTS: weight_type(G, self._names)} if self.weights else ends
+        make = self._frame if shown == ids else lambda: self._frame().astype(ends)
+        return LightFrame(types, G.snapshot().num_edges, make)
 
     @edgelist_df.setter
     def edgelist_df(self, frame: Any) -> None:

@@ -28,6 +28,7 @@ __all__ = [
     "named_properties",
     "reads_properties",
     "stored_edges",
+    "vertex_type",
 ]
 
 CALLER = "cugraph.Graph"
@@ -51,6 +52,17 @@ def named_properties(G: DynamicGraph, edge_id: str, edge_type: str) -> dict[str,
     dtypes = G.edge_dtypes
     pairs = {EDGE_ID: edge_id, EDGE_TYPE: edge_type}
     return {name: own for name, own in pairs.items() if own in dtypes and dtypes[own].kind in "iu"}
+
+
+def vertex_type(G: DynamicGraph, names: Mapping[str, str]) -> np.dtype:
+    """Return the type of the vertices' ids in a graph with properties; ``names`` as of :func:`named_properties`.
+
+    cuGraph takes ids of edges and of vertices of one type only, so wide ids of edges widen the vertices.
+    """
+    shown: np.dtype = shown_ids(G).number_map.dtype
+    if EDGE_ID not in names:
+        return shown
+    return np.promote_types(shown, np.int32 if G.edge_dtypes[names[EDGE_ID]].itemsize <= 4 else np.int64)
 
 
 def named_columns(edges: Any, names: Iterable[str]) -> tuple[Any, ...]:
@@ -88,9 +100,9 @@ def build_with_properties(G: DynamicGraph, names: Mapping[str, str], transposed:
     plc, number_map = require(CALLER, "pylibcugraph"), shown_ids(G).number_map
     src, dst, weights, extra = stored_edges(G, names.values())
     edge_ids, edge_types = (extra[names[name]] if name in names else None for name in (EDGE_ID, EDGE_TYPE))
-    if edge_ids is not None:  # cuGraph wants ids of edges and of vertices of one type
-        dtype = np.promote_types(number_map.dtype, np.int32 if edge_ids.dtype.itemsize <= 4 else np.int64)
-        edge_ids, number_map = edge_ids.astype(dtype), number_map.astype(dtype)
+    dtype = vertex_type(G, names)
+    number_map = number_map.astype(dtype)
+    edge_ids = None if edge_ids is None else edge_ids.astype(dtype)
     edge_types = None if edge_types is None else edge_types.astype(np.int32)
     columns = number_map[src], number_map[dst]
     graph = plc.SGGraph(

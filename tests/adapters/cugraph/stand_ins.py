@@ -169,8 +169,17 @@ def pagerank(G, alpha=0.85):
     return G._plc_graph
 """,
     "cugraph.sampling.homogeneous_neighbor_sample": """
+def _vertex_type(G):
+    return G.edgelist.edgelist_df.dtypes.iloc[0]
+
 def homogeneous_neighbor_sample(G):
-    return G._plc_graph
+    vertex_type, graph = _vertex_type(G), G._plc_graph
+    wanted = getattr(graph, "vertices_array", None)
+    if wanted is not None and wanted.dtype != vertex_type:
+        raise ValueError(f"the edge list shows vertices as {vertex_type}, the graph has {wanted.dtype}")
+    if G.edgelist.edgelist_df["src"].dtype != vertex_type:
+        raise ValueError("two types of one column")
+    return graph
 """,
     "cugraph.cores.k_core": """
 def _call_plc_core_number(G):
