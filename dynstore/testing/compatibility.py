@@ -36,6 +36,8 @@ Outcomes = Mapping[str, Mapping[str, str]]
 NEEDED_BY_CONFTEST = ("certifi", "dask_cuda", "networkx", "packaging")
 RUNS = ("cugraph", "drop-in")
 NOT_RUN = "not run"
+# What is not run again.
+SETTLED = ("passed", "skipped")
 LAST_WORDS = 8000  # characters: a stack of Python's calls, innermost first
 RESTARTS = 16  # of crashed processes; more crashes than that are not due to one test
 TEST_LIMIT_S = 120  # that one test may take: the slowest of cuGraph's takes less alone on a GPU
@@ -253,19 +255,19 @@ def _is_left(outcomes: Outcomes, name: str) -> bool:
 def _run_both(
     paths: list[Path], limit_s: float, jobs: int, again: Path | None, kept: Path | None, test_limit_s: int
 ) -> list[Outcomes]:
-    """Run the tests that have not passed in ``again``; ``kept`` is written after each run, in case the second fails.
+    """Run the tests that failed or did not run in ``again``; what the first run leaves of the time is the second's.
 
-    Time that the first run leaves is the second's.
+    ``kept`` is written after each run, in case the second fails.
     """
     both: dict[str, Outcomes] = {} if again is None else json.loads(again.read_text(encoding="utf-8"))
     end = time.monotonic() + limit_s * len(RUNS)
     for place, which in enumerate(RUNS):
         share_s = round((end - time.monotonic()) / (len(RUNS) - place))
         earlier = both.get(which, {})
-        passed = {name: end for name, end in earlier.items() if end["outcome"] == "passed"}
-        if not earlier or len(passed) < len(earlier):
-            names = sorted(earlier.keys() - passed.keys(), key=lambda name: (not _is_left(earlier, name), name))
-            both[which] = {**passed, **run_tests(which, paths, share_s, jobs, names, test_limit_s)}
+        settled = {name: end for name, end in earlier.items() if end["outcome"] in SETTLED}
+        if not earlier or len(settled) < len(earlier):
+            names = sorted(earlier.keys() - settled.keys(), key=lambda name: (not _is_left(earlier, name), name))
+            both[which] = {**settled, **run_tests(which, paths, share_s, jobs, names, test_limit_s)}
         if kept is not None:
             kept.write_text(json.dumps(both, indent=1), encoding="utf-8")
     return [both[which] for which in RUNS]
@@ -280,7 +282,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=1800, help="seconds a run; what the first leaves is the second's")
     parser.add_argument("--test-limit", type=int, default=TEST_LIMIT_S, help="seconds that one test may take")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once, all on the same GPU")
-    parser.add_argument("--again", type=Path, help="outcomes of an earlier run: only what did not pass runs again")
+    parser.add_argument("--again", type=Path, help="outcomes of an earlier run: what failed or did not run runs again")
     chosen = parser.parse_args(arguments)
     if chosen.jobs < 1:
         parser.error("--jobs: 1 or more")

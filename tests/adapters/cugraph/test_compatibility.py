@@ -187,21 +187,25 @@ def test_what_did_not_run_comes_before_what_failed(monkeypatch: pytest.MonkeyPat
     assert chosen == [["b", "a"]]
 
 
-def test_what_did_not_pass_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_failed_or_did_not_run_is_run_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     earlier, kept = tmp_path / "earlier.json", tmp_path / "kept.json"
     paths = [folder / "core" / "test_any.py", folder / "core" / "test_late.py"]
-    paths[0].write_text("def test_a(): assert False\n\ndef test_b(): assert False\n")
+    paths[0].write_text("".join(f"def test_{name}(): assert False\n" for name in "abd"))
     paths[1].write_text("def test_c(): pass\n")
     monkeypatch.setattr(compatibility, "RUNS", ("cugraph",))
     passed = {"outcome": "passed", "reason": ""}
-    ends = {"core/test_any.py::test_a": passed}
+    settled = {
+        "core/test_any.py::test_a": passed,
+        "core/test_any.py::test_d": {"outcome": "skipped", "reason": "by itself"},
+    }
+    ends = dict(settled)
     earlier.write_text(json.dumps({"cugraph": ends}))
     assert compatibility._run_both(paths, 120, 1, earlier, None, 120) == [ends]
     ends |= {"core/test_any.py::test_b": {"outcome": "not run"}, "core/test_late.py": {"outcome": "failed"}}
     earlier.write_text(json.dumps({"cugraph": ends}))
     (ends,) = compatibility._run_both(paths, 120, 1, earlier, kept, 120)
     assert ends.pop("core/test_any.py::test_b")["outcome"] == "failed"
-    assert ends == {"core/test_any.py::test_a": passed, "core/test_late.py::test_c": passed}
+    assert ends == {**settled, "core/test_late.py::test_c": passed}
     assert json.loads(kept.read_text())["cugraph"].keys() == {*ends, "core/test_any.py::test_b"}
 
 
