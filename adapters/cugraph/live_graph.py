@@ -244,7 +244,18 @@ class LiveGraph(LiveViews):
         other.show(self.dynamic_graph.redirected(True), self._columns)
 
     def to_undirected(self, other: Any, store_transposed: bool = False) -> None:
-        """Make ``other`` an independent undirected graph; of two weights the smaller one counts, as in cuGraph."""
+        """Make ``other`` an independent undirected graph; of two weights the smaller one counts, as in cuGraph.
+
+        As in cuGraph, directed edges with ids or types raise an InputError, which is a ValueError: an undirected edge
+        would need one for two.
+        """
+        properties = named_properties(self.dynamic_graph, self._columns.edge_id, self._columns.edge_type)
+        if self.dynamic_graph.is_directed() and properties:
+            named = ", ".join(properties.values())
+            raise InputError(
+                f"to_undirected: the edges have ids or types ({named}); wanted a graph without them, as an undirected "
+                "edge has one for both directions"
+            )
         other.show(self.dynamic_graph.redirected(False), self._columns)
 
     def delete_edge_list(self) -> None:

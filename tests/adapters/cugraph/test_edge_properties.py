@@ -127,6 +127,16 @@ def test_a_frame_with_ids_and_types_makes_a_live_graph(
     assert G.delete_edges(frame[["payer", "payee"]]).deleted == 3
 
 
+@pytest.mark.parametrize("options", ATTRIBUTES)
+def test_directed_edges_with_ids_or_types_stay_directed(rapids: SimpleNamespace, options: dict[str, Any]) -> None:
+    G = rapids.drop_in.Graph(directed=True)
+    G.from_cudf_edgelist(PAYMENTS, "payer", "payee", **options)
+    own = ", ".join(name for name in named(options) if name != "amount")
+    with pytest.raises(ValueError, match=rf"to_undirected: the edges have ids or types \({own}\)"):
+        G.to_undirected()
+    assert G.number_of_edges() == 3
+
+
 def test_columns_under_other_names_have_to_be_there(rapids: SimpleNamespace) -> None:
     G = rapids.drop_in.Graph(directed=True)
     G.from_cudf_edgelist(PAYMENTS, "payer", "payee", edge_id="number")
