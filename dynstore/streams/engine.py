@@ -220,6 +220,7 @@ class Engine:
                 self.journal.flush()
         except Exception as error:
             self._fail(error)
+        self._staging.close()
         with self.pending.changed:
             self._stopping = True
             self.state = "failed" if self._failed else "ended"
@@ -235,13 +236,15 @@ class Engine:
                 )
 
     def _apply_all(self) -> None:
-        ahead = None
+        ahead: Callable[[], Ready] | None = None
         while not self._stopping:
             if ahead is None:
                 ahead = self._next(wait=True)
             if ahead is not None:
-                current, ahead = ahead, None
-                if self.graph.backend.on_gpu:  # its copy runs beside the update
+                begun = perf_counter()
+                current, ahead = ahead(), None
+                self.meter.stage("wait", begun)
+                if self._staging.ahead:  # the next batch is brought beside this update
                     ahead = self._next(wait=False)
                 self._apply(current)
             self._answer_questions(ahead is None)
@@ -250,11 +253,12 @@ class Engine:
         for monitor in self.monitors:
             monitor.after_batch(self._event_time(), last=True)
 
-    def _next(self, wait: bool) -> Ready | None:
-        """Return the next batch; None if there is none, or if questions can be answered, or all is over."""
+    def _next(self, wait: bool) -> Callable[[], Ready] | None:
+        """Start to bring the next batch; None if there is none, or if questions can be answered, or all is over."""
         taken = self._take(wait)
-        if taken is None:
-            return None
+        return None if taken is None else self._staging.start(partial(self._prepare, taken))
+
+    def _prepare(self, taken: Taken) -> Ready:
         begun = perf_counter()
         ready = self._applier.prepare(taken, self._rows.dated)
         self.meter.stage("copy", begun)
