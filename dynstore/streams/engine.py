@@ -216,6 +216,7 @@ class Engine:
         try:
             self._staging.use_device()
             self._apply_all()
+            self.graph.backend.synchronize()
             if self.journal is not None:
                 self.journal.flush()
         except Exception as error:
@@ -280,10 +281,10 @@ class Engine:
         return None
 
     def _apply(self, ready: Ready) -> None:
+        """Apply a batch and answer. A GPU may still write when this returns: all that reads the graph comes behind."""
         taken, begun = ready.taken, perf_counter()
         logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest))
         late = ready.late + self._applier.apply(ready, logged)
-        self.graph.backend.synchronize()
         begun = self.meter.stage("update", begun)
         self._upto, self.newest_applied = taken.upto, ready.newest
         for monitor in self.monitors:

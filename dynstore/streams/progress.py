@@ -50,7 +50,8 @@ class Progress:
     arrival_lag_s : float
         Seconds since the oldest row that waits has arrived.
     p50_ms, p99_ms : float
-        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it.
+        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it. A
+        GPU may still write the last of it then; whoever reads the graph waits for that.
     ms : dict
         Mean milliseconds a batch: "read" by the reader, "copy", "wait", "update", "monitors", "questions". On a GPU
         the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it.
