@@ -11,7 +11,9 @@ without monitors, and with components and PageRank after each batch:
 
 With a log the graph is that of a database in a temporary folder (``--folder`` says where); each slide is a record.
 
-"hidden" is the first figure beside the larger of the last two: 1 means that all else is hidden.
+"hidden" is the first figure beside the larger of the last two, its "bound": 1 means that all else is hidden.
+``--stages`` also shows the ms of each stage of a batch, one after another, and those of the stream's stages, which run
+beside each other.
 """
 
 from __future__ import annotations
@@ -31,10 +33,11 @@ from dynstore.benchmarks.machine import share_memory
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.stream import describe_stream
+from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM, make_monitors, show_stages, time_stages
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.datasets.names import is_generated
-from dynstore.durable import open as open_database
+from dynstore.durable.database import Database, open_database
 from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
@@ -47,7 +50,9 @@ __all__ = ["Feed", "main", "measure", "paced"]
 
 WARM_UP = 3
 LOGS = ("off", "os", "group", "commit")
-MONITORS = {"none": (), "both": ("weakly_connected_components", "pagerank")}
+NAMES = ("weakly_connected_components", "pagerank")
+MONITORS: dict[str, tuple[str, ...]] = {"none": (), **{name: (name,) for name in NAMES}, "both": NAMES}
+NEVER = 1 << 60  # no checkpoints meanwhile
 
 
 class Feed:
@@ -84,8 +89,20 @@ def paced(batches: list[tuple[np.ndarray, ...]], rows_per_s: float) -> Iterator[
             yield piece
 
 
-def _stream_ms(window: Window, source: Any, size: int, names: tuple[str, ...]) -> tuple[list[float], list[float]]:
-    """Run a stream; return ms of each batch, and the 50th, 90th, 99th and 100th percentile of the delays."""
+def _stream_ms(
+    window: Window, source: Any, size: int, names: tuple[str, ...]
+) -> tuple[list[float], list[float], dict[str, list[float]]]:
+    """Run a stream.
+
+    Returns
+    -------
+    times : list of float
+        Ms of each batch.
+    delays : list of float
+        Ms; their 50th, 90th, 99th and 100th percentile.
+    stages : dict
+        Ms of each batch by the name of a stage.
+    """
     stream = Stream(window.graph, source, window, batch_edges=size, max_pending=max(4 * size, 10_000))
     for name in names:
         stream.monitor(name)
@@ -93,13 +110,15 @@ def _stream_ms(window: Window, source: Any, size: int, names: tuple[str, ...]) -
         stream.run()
     meter = stream._engine.meter
     moments = [moment for moment, _ in meter.done][WARM_UP:]
-    return [1e3 * (after - before) for before, after in pairwise(moments)], meter.delays_ms(0.5, 0.9, 0.99, 1.0)
+    times = [1e3 * (after - before) for before, after in pairwise(moments)]
+    stages = {name: [1e3 * passed for passed in meter._stages[name]][WARM_UP:] for name in IN_STREAM}
+    return times, meter.delays_ms(0.5, 0.9, 0.99, 1.0), stages
 
 
 def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tuple[str, ...]) -> list[float]:
     """Slide and answer without a stream, from arrays on the device."""
     backend, times = window.graph.backend, []
-    monitors = [window.graph.track(name) for name in names]
+    monitors = make_monitors(window.graph, names)
     brought = [tuple(backend.asarray(column) for column in batch) for batch in batches]
     watch = Stopwatch(backend)
     with quiet():
@@ -107,8 +126,7 @@ def _update_ms(window: Window, batches: list[tuple[np.ndarray, ...]], names: tup
             watch.start()
             window.slide(batch)
             for monitor in monitors:
-                monitor.arrays()
-                monitor.result()
+                monitor.after_batch(None)
             times.append(watch.lap())
     for monitor in monitors:
         monitor.close()
@@ -124,20 +142,21 @@ def _copy_ms(window: Window, batches: list[tuple[np.ndarray, ...]]) -> list[floa
             watch.start()
             staging.bring([[column] for column in batch])()
             times.append(watch.lap())
+    staging.close()
     return times[WARM_UP:]
 
 
 def measure(
     events: EventTable, sizes: list[int], kinds: list[str], steps: int, device: Device, store: str = "gpma+",
-    logs: Sequence[str] = ("off",), folder: Path | None = None,
-) -> Iterator[dict[str, Any]]:  # fmt: skip
-    """Yield the rows of the results, those of one size, kind and log after the other."""
+    logs: Sequence[str] = ("off",), folder: Path | None = None, stages: bool = False,
+) -> Iterator[list[dict[str, Any]]]:  # fmt: skip
+    """Yield the rows of the results of one size, kind and log after the other; with ``stages``, also those of each."""
     for size in sizes:
         if size > len(events) // 2:
             raise InputError(f"stream_costs: batches of {size} rows; {events.name} has a window of {len(events) // 2}")
         for kind, log in product(kinds, logs):
             with _open_graph(log, folder, {"device": device, "store": store}) as graph:
-                yield from _measure(events, size, MONITORS[kind], steps, graph, log)
+                yield _measure(events, size, MONITORS[kind], steps, graph, log, stages)
 
 
 @contextmanager
@@ -146,42 +165,60 @@ def _open_graph(log: str, folder: Path | None, options: dict[str, Any]) -> Itera
     if log == "off":
         yield DynamicGraph(**options)
         return
-    with TemporaryDirectory(dir=folder) as place, open_database(Path(place) / "db", sync=log, **options) as db:  # type: ignore[arg-type]
+    with TemporaryDirectory(dir=folder) as place, _open(Path(place) / "db", log, options) as db:
         yield db.graph
 
 
+def _open(path: Path, log: Any, options: dict[str, Any]) -> Database:
+    return open_database(path, log, NEVER, **options)
+
+
 def _measure(
-    events: EventTable, size: int, names: tuple[str, ...], steps: int, graph: DynamicGraph, log: str
-) -> Iterator[dict[str, Any]]:
+    events: EventTable, size: int, names: tuple[str, ...], steps: int, graph: DynamicGraph, log: str, stages: bool
+) -> list[dict[str, Any]]:
     feed, number = Feed(events), steps + WARM_UP + 1
     window = Window(graph, feed.window)
     window.slide(feed.oldest)
-    times, _ = _stream_ms(window, iter(feed.batches(number, size)), size, names)
+    times, _, in_stream = _stream_ms(window, iter(feed.batches(number, size)), size, names)
     rate = size / percentiles(times)["median_ms"] * 1e3 / 2
-    _, delays = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
-    for what, found in (
-        ("stream", percentiles(times)),
-        ("latency", dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True))),
-        ("update", percentiles(_update_ms(window, feed.batches(number, size), names))),
-        ("copies", percentiles(_copy_ms(window, feed.batches(number, size)))),
-    ):
-        yield {
+    _, delays, _ = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
+    found = {
+        "stream": percentiles(times),
+        "latency": dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True)),
+        "update": percentiles(_update_ms(window, feed.batches(number, size), names)),
+        "copies": percentiles(_copy_ms(window, feed.batches(number, size))),
+    }
+    if stages:
+        alone = time_stages(window, feed.batches(number, size), names)
+        found |= {f"{name} alone": percentiles(ms[WARM_UP:]) for name, ms in alone.items()}
+        found |= {f"{name} in the stream": percentiles(ms or [0.0]) for name, ms in in_stream.items()}
+    return [
+        {
             "store": f"{what}, log: {log}, monitors: {', '.join(names) or 'none'}", "device": graph.device,
             "operation": "total", "algorithm": None, "batch": size, "edges": graph.number_of_edges(),
-            "steps": steps, **found, "bytes": None,
-        }  # fmt: skip
+            "steps": steps, **figures, "bytes": None,
+        }
+        for what, figures in found.items()
+    ]  # fmt: skip
 
 
 def _show(rows: list[dict[str, Any]]) -> None:
-    """Print the four rows of one size and kind as a line."""
-    stream, latency, update, copies = rows
-    hidden = stream["median_ms"] / max(update["median_ms"], copies["median_ms"])
+    """Print the rows of one size and kind: as a line, and the stages below."""
+    medians = {row["store"].partition(", log:")[0]: row["median_ms"] for row in rows}
+    first, latency = rows[:2]
+    bound = max(("update", "copies"), key=lambda what: medians[what])
     print(
-        f"{stream['batch']:>9,} {stream['store'].removeprefix('stream, '):60} "
-        f"{stream['batch'] / stream['median_ms'] / 1e3:10.2f} {stream['median_ms']:9.3f} {update['median_ms']:9.3f} "
-        f"{copies['median_ms']:9.3f} {hidden:7.2f} {latency['median_ms']:9.2f} {latency['p99_ms']:9.2f}",
+        f"{first['batch']:>9,} {first['store'].removeprefix('stream, '):60} "
+        f"{first['batch'] / medians['stream'] / 1e3:10.2f} {medians['stream']:9.3f} {medians['update']:9.3f} "
+        f"{medians['copies']:9.3f} {medians['stream'] / medians[bound]:7.2f} {bound:>7} {latency['median_ms']:9.2f} "
+        f"{latency['p99_ms']:9.2f}",
         flush=True,
     )
+    if len(medians) > 4:
+        show_stages(*(
+            {name: medians[f"{name} {where}"] for name in names}
+            for names, where in ((ALONE, "alone"), (IN_STREAM, "in the stream"))
+        ))  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -189,10 +226,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.stream_costs", description=__doc__)
     parser.add_argument("data", nargs="?", default="mathoverflow", help="a data set, or a file of events")
     parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
-    parser.add_argument("--monitors", default="none,both", help="none, both, or both by comma")
+    parser.add_argument("--monitors", default="none,both", help="none, a name, or both; by comma")
     parser.add_argument("--logs", default="off", help="off, os, group, commit, by comma")
     parser.add_argument("--folder", type=Path, help="where logs are written; by default the system's temporary folder")
     parser.add_argument("--steps", type=int, default=20, help="batches that are timed")
+    parser.add_argument("--stages", action="store_true", help="also time each stage of a batch")
     parser.add_argument("--store", default="gpma+")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
@@ -201,7 +239,8 @@ def main(arguments: list[str] | None = None) -> None:
     kinds, logs = given.monitors.split(","), given.logs.split(",")
     if not set(kinds) <= set(MONITORS) or not set(logs) <= set(LOGS):
         raise InputError(
-            f"stream_costs: --monitors {given.monitors} --logs {given.logs}; wanted none, both; {', '.join(LOGS)}"
+            f"stream_costs: --monitors {given.monitors} --logs {given.logs}; "
+            f"wanted {', '.join(MONITORS)}; {', '.join(LOGS)}"
         )
     if not 2 <= given.steps <= 500:
         raise InputError(f"stream_costs: --steps {given.steps}; wanted 2 to 500")
@@ -209,15 +248,15 @@ def main(arguments: list[str] | None = None) -> None:
     events = resolve(given.data, given.seed)
     print(f"{events.name}: {len(events):,} events; medians of {given.steps} batches")
     print(
-        f"{'batch':>9} {'':60} {'M events/s':>10} {'ms':>9} {'update':>9} {'copies':>9} {'hidden':>7} "
+        f"{'batch':>9} {'':60} {'M events/s':>10} {'ms':>9} {'update':>9} {'copies':>9} {'hidden':>7} {'bound':>7} "
         f"{'p50 ms':>9} {'p99 ms':>9}"
     )
     sizes = [int(float(part)) for part in given.batches.split(",")]
     rows: list[dict[str, Any]] = []
-    for row in measure(events, sizes, kinds, given.steps, given.device, given.store, logs, given.folder):
-        rows.append(row)
-        if len(rows) % 4 == 0:
-            _show(rows[-4:])
+    options = given.device, given.store, logs, given.folder, given.stages
+    for found in measure(events, sizes, kinds, given.steps, *options):
+        _show(found)
+        rows += found
     if given.json is not None:
         dataset = describe_stream(events, given.seed if is_generated(given.data) else None)
         write_document(given.json, "stream-costs", arguments, dataset, rows)

@@ -216,10 +216,12 @@ class Engine:
         try:
             self._staging.use_device()
             self._apply_all()
+            self.graph.backend.synchronize()
             if self.journal is not None:
                 self.journal.flush()
         except Exception as error:
             self._fail(error)
+        self._staging.close()
         with self.pending.changed:
             self._stopping = True
             self.state = "failed" if self._failed else "ended"
@@ -235,13 +237,15 @@ class Engine:
                 )
 
     def _apply_all(self) -> None:
-        ahead = None
+        ahead: Callable[[], Ready] | None = None
         while not self._stopping:
             if ahead is None:
                 ahead = self._next(wait=True)
             if ahead is not None:
-                current, ahead = ahead, None
-                if self.graph.backend.on_gpu:  # its copy runs beside the update
+                begun = perf_counter()
+                current, ahead = ahead(), None
+                self.meter.stage("wait", begun)
+                if self._staging.ahead:  # the next batch is brought beside this update
                     ahead = self._next(wait=False)
                 self._apply(current)
             self._answer_questions(ahead is None)
@@ -250,11 +254,12 @@ class Engine:
         for monitor in self.monitors:
             monitor.after_batch(self._event_time(), last=True)
 
-    def _next(self, wait: bool) -> Ready | None:
-        """Return the next batch; None if there is none, or if questions can be answered, or all is over."""
+    def _next(self, wait: bool) -> Callable[[], Ready] | None:
+        """Start to bring the next batch; None if there is none, or if questions can be answered, or all is over."""
         taken = self._take(wait)
-        if taken is None:
-            return None
+        return None if taken is None else self._staging.start(partial(self._prepare, taken))
+
+    def _prepare(self, taken: Taken) -> Ready:
         begun = perf_counter()
         ready = self._applier.prepare(taken, self._rows.dated)
         self.meter.stage("copy", begun)
@@ -276,10 +281,10 @@ class Engine:
         return None
 
     def _apply(self, ready: Ready) -> None:
+        """Apply a batch and answer. A GPU may still write when this returns: all that reads the graph comes behind."""
         taken, begun = ready.taken, perf_counter()
         logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest))
         late = ready.late + self._applier.apply(ready, logged)
-        self.graph.backend.synchronize()
         begun = self.meter.stage("update", begun)
         self._upto, self.newest_applied = taken.upto, ready.newest
         for monitor in self.monitors:

@@ -13,7 +13,7 @@ import numpy as np
 __all__ = ["STAGES", "Meter", "Progress", "State", "shown_time"]
 
 State: TypeAlias = Literal["ready", "running", "ended", "failed"]
-STAGES = ("read", "copy", "update", "monitors", "questions")
+STAGES = ("read", "copy", "wait", "update", "monitors", "questions")
 # Figures are of the last so many batches, and errors the last so many.
 RECENT = 512
 MAX_ERRORS = 20
@@ -50,9 +50,11 @@ class Progress:
     arrival_lag_s : float
         Seconds since the oldest row that waits has arrived.
     p50_ms, p99_ms : float
-        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it.
+        Milliseconds from a row's arrival to the answers that know of it; without monitors, to the graph that has it. A
+        GPU may still write the last of it then; whoever reads the graph waits for that.
     ms : dict
-        Mean milliseconds a batch: "read" by the reader, "copy", "update", "monitors", "questions".
+        Mean milliseconds a batch: "read" by the reader, "copy", "wait", "update", "monitors", "questions". On a GPU
+        the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it.
     skipped_ticks : int
         Ticks that a slow callback has not got, because a newer one came.
     logged_bytes : int

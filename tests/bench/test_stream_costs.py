@@ -9,6 +9,7 @@ import pytest
 
 from dynstore.benchmarks.schema import check_document
 from dynstore.benchmarks.stream_costs import WARM_UP, Feed, main, measure
+from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 
@@ -51,13 +52,28 @@ def test_the_window_stays_as_large_as_it_is() -> None:
     first, second = feed.batches(2, 700)
     assert first[0].tolist() == events.src[1024:1724].tolist()
     assert second[0].tolist() == [*events.src[1724:], *events.src[:376]]
-    rows = list(measure(events, [50], ["none"], 3, "cpu"))
+    (rows,) = measure(events, [50], ["none"], 3, "cpu")
     assert [row["store"].partition(",")[0] for row in rows] == ["stream", "latency", "update", "copies"]
     assert WARM_UP > 0
+
+
+def test_each_stage_has_its_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    given = "rmat:8:8 --batches 100 --monitors none,pagerank --logs off,os --steps 3 --stages --device cpu"
+    main([*given.split(), "--json", str(path)])
+    shown = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in shown if line[0] in (*ALONE, "all")].count("window") == 4
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 4 * (4 + len(ALONE) + len(IN_STREAM))
+    medians = {row["store"]: row["median_ms"] for row in rows}
+    for kind in ("log: off, monitors: pagerank", "log: os, monitors: pagerank"):
+        assert all(medians[f"{name} alone, {kind}"] > 0 for name in ALONE)
+        assert medians[f"update in the stream, {kind}"] > 0
+    assert medians["monitors alone, log: off, monitors: none"] == 0
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(InputError, match="batches of 5000 rows; rmat:8:8 has a window of 1024"):
         main(["rmat:8:8", "--batches", "5000", "--device", "cpu"])
-    with pytest.raises(InputError, match="--monitors bfs --logs off; wanted none, both; off, os, group, commit"):
+    with pytest.raises(InputError, match=r"--monitors bfs --logs off; wanted none, weakly.*, both; off, os, group"):
         main(["rmat:8:8", "--monitors", "bfs"])

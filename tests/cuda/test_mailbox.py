@@ -6,6 +6,8 @@ import copy
 import gc
 import os
 import pickle
+import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -115,6 +117,26 @@ def test_who_waits_for_what_nobody_posts_is_told(gpu: Backend, monkeypatch: pyte
     monkeypatch.setattr(gpu, "synchronize", fail)
     with pytest.raises(ValueError, match="the GPU's own error"):
         box.read(gpu, ticket)
+
+
+def test_other_threads_go_on_while_the_host_polls(gpu: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mailboxes, "PATIENCE_SECONDS", 5.0)
+    box, begins = Mailbox(gpu), threading.Event()
+    ticket = box.next_ticket()
+
+    def post() -> None:
+        begins.wait()
+        box._row.seen[mailboxes.TOTALS] = ticket
+
+    other, before = threading.Thread(target=post), sys.getswitchinterval()
+    other.start()
+    try:
+        sys.setswitchinterval(60.0)  # a thread gets no turn but for those that are given to it
+        begins.set()
+        box.read(gpu, ticket)
+    finally:
+        sys.setswitchinterval(before)
+        other.join()
 
 
 def test_mailboxes_share_neither_memory_nor_tickets(gpu: Backend) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +12,11 @@ import pytest
 
 import dynstore
 from dynstore.backend import Backend, get_backend
-from dynstore.streams.staging import PinnedStaging, make_staging
+from dynstore.errors import OutOfMemoryError
+from dynstore.streams import stream as streams
+from dynstore.streams.staging import HostStaging, PinnedStaging, make_staging
 from tests.conftest import DEVICES
+from tests.streams.scripted import Scripted
 
 
 class Memory:
@@ -37,8 +42,14 @@ class Array:
         self.data = memptr
         self._values = memptr.data[: shape[0] * np.dtype(dtype).itemsize].view(dtype)
 
-    def copy(self) -> np.ndarray:
-        return self._values.copy()
+    def __getitem__(self, part: slice) -> Array:
+        return Array((part.stop,), np.uint8, self.data)
+
+    def copy(self) -> Array:
+        return Array(self._values.shape, self._values.dtype, Memory(self._values.copy()))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._values
 
 
 def stand_in() -> tuple[Any, list[str]]:
@@ -87,7 +98,7 @@ def check(staging: Any, rng: np.random.Generator, to_host: Any) -> None:
             ahead = staging.bring(batches[number + 1])
         for column, parts in zip(take(), batch, strict=True):
             np.testing.assert_array_equal(to_host(column), np.concatenate(parts))
-            assert column.dtype == parts[0].dtype
+            assert to_host(column).dtype == parts[0].dtype
 
 
 def test_columns_arrive_through_pinned_memory(rng: np.random.Generator) -> None:
@@ -127,3 +138,72 @@ def test_a_stream_on_each_device(device: str, rng: np.random.Generator) -> None:
     for name, column in wanted.items():
         np.testing.assert_array_equal(G.backend.to_host(mine[name]), column)
     assert device == "cuda-sim" or answers[-1].version == G.version
+
+
+class Beside(HostStaging):
+    """Brings batches on a thread, as to a GPU; but they stay on the host."""
+
+    ahead = True
+    start, close = PinnedStaging.start, PinnedStaging.close
+
+    def __init__(self, backend: Backend) -> None:
+        self._thread = ThreadPoolExecutor(1)
+        self.brought = 0
+
+    def bring(self, columns: Any) -> Any:
+        self.brought += 1
+        return super().bring(columns)
+
+
+def test_the_next_batch_is_brought_while_one_is_applied(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Beside] = []
+    monkeypatch.setattr(streams, "make_staging", lambda backend: made.append(Beside(backend)) or made[-1])
+    G = dynstore.DynamicGraph(device="cpu")
+    insert, seen, goes_on = G.insert_edges, [], Event()
+
+    def slow(*given: Any, **options: Any) -> Any:
+        goes_on.wait(10)
+        for _ in range(1000):
+            if made[0].brought == min(len(seen) + 2, 4):
+                break
+            Event().wait(0.005)
+        seen.append(made[0].brought)
+        return insert(*given, **options)
+
+    monkeypatch.setattr(G, "insert_edges", slow)
+    flow = dynstore.Stream(G, Scripted(*([(0, i)] for i in range(1, 5)), ends=True), batch_edges=1).start()
+    while flow.progress().arrived < 4:
+        Event().wait(0.001)
+    goes_on.set()
+    assert flow.run().applied == 4
+    assert seen == [2, 3, 4, 4]
+
+
+def test_questions_see_what_had_arrived_while_batches_are_brought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "make_staging", Beside)
+    source = Scripted()
+    flow = dynstore.Stream(dynstore.DynamicGraph(device="cpu"), source, batch_edges=7, max_delay=1e-4).start()
+    for last in range(1, 301):
+        source.queue.put([(0, last)])
+        if last % 10 == 0:
+            while flow.progress().arrived < last:
+                Event().wait(1e-4)
+            assert flow.ask(lambda graph: graph.number_of_edges(), at="now").result(10) == last
+    flow.stop()
+
+
+def test_a_batch_that_cannot_be_brought_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "make_staging", Beside)
+    G = dynstore.DynamicGraph(device="cpu")
+    flow = dynstore.Stream(G, Scripted([(0, 1)], [(1, 2)], [(2, 3)], ends=True), batch_edges=1)
+    prepare = flow._engine._applier.prepare
+
+    def fails(taken: Any, dated: Any) -> Any:
+        if taken.upto == 2:
+            raise OutOfMemoryError("no pinned memory")
+        return prepare(taken, dated)
+
+    monkeypatch.setattr(flow._engine._applier, "prepare", fails)
+    with pytest.raises(OutOfMemoryError, match="no pinned memory"):
+        flow.run()
+    assert G.number_of_edges() == 1  # the batch before is there

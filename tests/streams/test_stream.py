@@ -589,6 +589,6 @@ def test_progress_has_rates_and_delays_and_is_a_line() -> None:
     progress = stream.run()
     assert progress.edges_per_s > 0
     assert 0 < progress.p50_ms <= progress.p99_ms
-    assert set(progress.ms) == {"read", "copy", "update", "monitors", "questions"}
+    assert set(progress.ms) == {"read", "copy", "wait", "update", "monitors", "questions"}
     assert all(progress.ms[stage] > 0 for stage in ("read", "update", "monitors"))
     assert str(progress).startswith("version 10: 5,000 rows, ")
