@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 __all__ = ["MOST_STRETCHES", "Aged"]
 
 # A block holds a bit of each stretch in its shared memory.
-MOST_STRETCHES = 1 << 18
+MOST_STRETCHES = 1 << 17
 
 
 class Aged(NamedTuple):

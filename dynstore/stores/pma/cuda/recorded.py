@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
-from dynstore.cuda.control import declare
-from dynstore.cuda.grid import ARRIVALS, SUMS
-from dynstore.cuda.mailbox import Mailbox, d_post_when_last
-from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes
+from dynstore.cuda.grid import SUMS, d_sync_grid
+from dynstore.cuda.mailbox import Mailbox, d_post_totals
+from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle
 from dynstore.stores.pma.aged import MOST_STRETCHES
 from dynstore.stores.pma.cuda.delete import lowest_count
 from dynstore.stores.pma.cuda.delete_rows import FOUND, FOUND_LOOPS, SPARSE, d_leave_found, d_may_delete
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dynstore.backend import Backend
     from dynstore.stores.pma.aged import Aged
     from dynstore.stores.table.slots import SlotArrays
@@ -28,7 +30,8 @@ __all__ = ["Old", "delete_below", "lower_stretches", "mark_below", "raise_stretc
 FLAG_WORDS = MOST_STRETCHES >> 5
 # Leaves that a warp reads at once, so that enough of them are on their way from memory.
 LEAVES_EACH = 4
-(POST_ARRIVALS,) = declare("deletion", POST_ARRIVALS=ARRIVALS + 3)
+# Six blocks of 256 threads fit into a multiprocessor's registers.
+MAX_REGISTERS = 40
 
 
 @kernel
@@ -41,101 +44,112 @@ def k_flag_stretches(lows, bound, flags):
 
 
 class Old(NamedTuple):
-    """What says which records are old: times below ``bound``; ``flags`` has the bits of stretches that may have one."""
+    """What says which records are old: times below ``bound``."""
 
     times: Array
-    flags: Array
-    shift: int
     bound: int
 
 
-@device
-def d_read_leaf(valid, numbers, leaf, last):
-    """Return a leaf's validity bits, and the number in the lane's slot; of the ``last`` leaf for those behind it."""
-    leaf = min(leaf, last)
-    return valid[leaf], numbers[32 * leaf + d_lane()]
+class Scan(NamedTuple):
+    """The slots that are looked through, their records' numbers, and the words that get the marks."""
+
+    src: Array
+    dst: Array
+    valid: Array
+    numbers: Array
+    marks: Array
 
 
 @device
-def d_mark_leaf(marks, leaf, num_leaves, word, number, old):
-    """Mark the old edges of a leaf with these validity bits, a lane for each slot; return the marks.
+def d_read_numbers(numbers, first, num_leaves):
+    """Return what is in the lane's slots of four leaves; of the last leaf in the place of those behind it."""
+    at, last = np.uint64(32 * first + d_lane()), np.uint64(32 * (num_leaves - 1) + d_lane())
+    second, third, fourth = at + np.uint64(32), at + np.uint64(64), at + np.uint64(96)
+    return numbers[at], numbers[min(second, last)], numbers[min(third, last)], numbers[min(fourth, last)]
 
-    All lanes call it; nothing is done for a leaf that does not exist.
+
+@device
+def d_may_be_old(flags, number, shift):
+    """Return whether the stretch of a record has a flag; for a number of no record anything.
+
+    Few instructions: each slot of the table comes here.
     """
-    marked = np.uint32(0)
-    if leaf < num_leaves:  # the same in all lanes
-        is_old = False
-        if (word >> np.uint32(d_lane())) & np.uint32(1) != 0:
-            stretch = np.int64(number) >> old.shift
-            if (old.flags[stretch >> 5] >> np.uint32(stretch & 31)) & np.uint32(1) != 0:
-                is_old = np.int64(old.times[number]) < old.bound
-        marked = d_ballot(is_old)
-        if d_lane() == 0:
-            marks[leaf] = marked
-    return marked
+    stretch = np.uint32(number >> (shift & 31))
+    word = flags[(stretch >> np.uint32(5)) & np.uint32(FLAG_WORDS - 1)]
+    return (word >> (stretch & np.uint32(31))) & np.uint32(1) != 0
 
 
 @device
-def d_count_marked(src, dst, leaf, word, marked, fewest):
-    """Count for the lane what is marked of a leaf: the edge, a self-loop; and whether the leaf is left too empty."""
-    found, loop, sparse = np.int32((marked >> np.uint32(d_lane())) & np.uint32(1)), np.int32(0), False
-    if found:
-        slot = 32 * leaf + d_lane()
-        loop = np.int32(src[slot] == dst[slot])
-        sparse = cuda.popc(word & ~marked) < fewest
-    return found, loop, sparse
+def d_mark_leaves(scan, first, num_leaves, chosen, old, fewest):
+    """Look at the records of four leaves: lane k has the slots ``chosen`` of leaf ``first + k``, and gets its marks.
+
+    Returns
+    -------
+    marks : uint32
+    found, loops : int32
+        Of the lane's slots: how many edges are old, and how many self-loops among them.
+    sparse : bool
+        Whether some leaf is left with fewer edges than ``fewest``.
+    """
+    lane, mine, found, loops, sparse = d_lane(), np.uint32(0), np.int32(0), np.int32(0), False
+    for k in range(LEAVES_EACH):
+        leaf, word = first + k, np.uint32(d_shuffle(np.int32(chosen), k))
+        if leaf < num_leaves and word != 0:  # the same in all lanes
+            held, slot, is_old = scan.valid[leaf], 32 * leaf + lane, False
+            if (word & held) >> np.uint32(lane) & np.uint32(1) != 0:
+                is_old = np.int64(old.times[scan.numbers[slot]]) < old.bound
+            marked = d_ballot(is_old)
+            if is_old:
+                found += 1
+                loops += np.int32(scan.src[slot] == scan.dst[slot])
+                sparse |= cuda.popc(held & ~marked) < fewest
+            if lane == k:
+                mine = marked
+    return mine, found, loops, sparse
 
 
-@kernel
-def k_mark_below(src, dst, valid, numbers, times, shift, flags, bound, fewest, marks, control):
-    """Warps stride over the leaves, a lane for each slot: mark edges whose time is below ``bound``, and count them.
+@partial(kernel, max_registers=MAX_REGISTERS)
+def k_delete_below(
+    src, dst, valid, numbers, times, shift, flags, bound, fewest, most, ticket, marks, control, mailbox,
+):  # fmt: skip
+    """Warps stride over the leaves, a lane for each slot: mark edges whose time is below ``bound``, and delete them.
 
-    A block copies ``flags`` to shared memory first: neighbouring slots belong to records far apart. The time of a
-    record is read only where its stretch has a flag. ``control`` gets the number of marked edges, that of self-loops
-    among them, and whether a leaf is left with fewer than ``fewest``. A warp reads four leaves before it looks at the
-    first, so that enough of them are on their way from memory.
+    A block copies ``flags`` to shared memory first: neighbouring slots belong to records far apart. A record's time,
+    and its slot's bit, are read only where its stretch has a flag. A warp reads four leaves at once, so that enough of
+    them are on their way from memory. After one grid wait the device decides: if at most ``most`` edges are marked, and
+    no leaf would be left with fewer than ``fewest``, their bits in ``valid`` are cleared. If ``most`` is negative,
+    nothing is cleared. The totals are posted after the wait.
     """
     board, shared = cuda.shared.array(BOARD, np.int64), cuda.shared.array(FLAG_WORDS, np.uint32)
     for i in range(cuda.threadIdx.x, flags.shape[0], cuda.blockDim.x):
         shared[i] = flags[i]
     cuda.syncthreads()
-    old, num_leaves = Old(times, shared, shift, bound), np.int64(marks.shape[0])
+    scan, old = Scan(src, dst, valid, numbers, marks), Old(times, bound)
+    lane, num_leaves = d_lane(), np.int64(marks.shape[0])
     found, loops, sparse = np.int32(0), np.int32(0), False
     begin, step = (np.int64(cuda.grid(1)) >> 5) * LEAVES_EACH, (np.int64(cuda.gridsize(1)) >> 5) * LEAVES_EACH
     for first in range(begin, num_leaves, step):
-        second, third, fourth, last = first + 1, first + 2, first + 3, num_leaves - 1
-        word_one, number_one = d_read_leaf(valid, numbers, first, last)
-        word_two, number_two = d_read_leaf(valid, numbers, second, last)
-        word_three, number_three = d_read_leaf(valid, numbers, third, last)
-        word_four, number_four = d_read_leaf(valid, numbers, fourth, last)
-        marked_one = d_mark_leaf(marks, first, num_leaves, word_one, number_one, old)
-        marked_two = d_mark_leaf(marks, second, num_leaves, word_two, number_two, old)
-        marked_three = d_mark_leaf(marks, third, num_leaves, word_three, number_three, old)
-        marked_four = d_mark_leaf(marks, fourth, num_leaves, word_four, number_four, old)
-        if marked_one | marked_two | marked_three | marked_four:
-            more, loop, is_sparse = d_count_marked(src, dst, first, word_one, marked_one, fewest)
-            found, loops, sparse = found + more, loops + loop, sparse | is_sparse
-            more, loop, is_sparse = d_count_marked(src, dst, second, word_two, marked_two, fewest)
-            found, loops, sparse = found + more, loops + loop, sparse | is_sparse
-            more, loop, is_sparse = d_count_marked(src, dst, third, word_three, marked_three, fewest)
-            found, loops, sparse = found + more, loops + loop, sparse | is_sparse
-            more, loop, is_sparse = d_count_marked(src, dst, fourth, word_four, marked_four, fewest)
-            found, loops, sparse = found + more, loops + loop, sparse | is_sparse
+        one, two, three, four = d_read_numbers(numbers, first, num_leaves)
+        chosen = d_ballot(d_may_be_old(shared, one, shift))
+        second = d_ballot(d_may_be_old(shared, two, shift))
+        third = d_ballot(d_may_be_old(shared, three, shift))
+        fourth = d_ballot(d_may_be_old(shared, four, shift))
+        mine = np.uint32(0)
+        if chosen | second | third | fourth != 0:
+            chosen = second if lane == 1 else third if lane == 2 else fourth if lane == 3 else chosen
+            mine, more, more_loops, is_sparse = d_mark_leaves(scan, first, num_leaves, chosen, old, fewest)
+            found, loops, sparse = found + more, loops + more_loops, sparse | is_sparse
+        if lane < LEAVES_EACH and first + lane < num_leaves:
+            marks[first + lane] = mine
     d_leave_found(control, found, loops, False, sparse, board)
-
-
-@kernel
-def k_clear_marked(valid, marks, most, ticket, control, mailbox):
-    """Threads stride over the leaves: clear the marked bits, if these are at most ``most`` and no leaf gets too empty.
-
-    The last block posts the totals.
-    """
+    d_sync_grid(control, 1)
+    if cuda.grid(1) == cuda.gridsize(1) - 1:
+        d_post_totals(control, mailbox, ticket)
     if d_may_delete(control, most):
-        for leaf in range(cuda.grid(1), marks.shape[0], cuda.gridsize(1)):
+        for leaf in range(cuda.grid(1), num_leaves, cuda.gridsize(1)):
             word = marks[leaf]
             if word != 0:
                 valid[leaf] &= ~word
-    d_post_when_last(control, mailbox, ticket, POST_ARRIVALS)
 
 
 @kernel
@@ -150,40 +164,44 @@ def k_lower_stretches(numbers, times, shift, lows):
 
 @kernel
 def k_raise_stretches(times, shift, bound, lows, highest):
-    """A warp owns a stretch whose bound is below ``bound``: the lowest time that is not becomes its bound."""
-    stretch, lane = np.int64(cuda.grid(1)) >> 5, d_lane()
-    is_mine = stretch < lows.shape[0]
-    if is_mine and np.int64(lows[stretch]) < bound:  # the same in all lanes
-        greatest = ~np.int64(highest)  # of the complements, which fall as times rise
-        for number in range((stretch << shift) + lane, min((stretch + 1) << shift, np.int64(times.shape[0])), 32):
-            time = np.int64(times[number])
-            if time >= bound:
-                greatest = max(greatest, ~time)
-        low = ~d_max_lanes(greatest)
-        if lane == 0:
-            lows[stretch] = low
+    """Warps stride over the stretches. Where a bound is below ``bound``, it becomes the lowest time that is not."""
+    begin, step, lane = np.int64(cuda.grid(1)) >> 5, np.int64(cuda.gridsize(1)) >> 5, d_lane()
+    for stretch in range(begin, lows.shape[0], step):
+        if np.int64(lows[stretch]) < bound:  # the same in all lanes
+            greatest = ~np.int64(highest)  # of the complements, which fall as times rise
+            for number in range((stretch << shift) + lane, min((stretch + 1) << shift, np.int64(times.shape[0])), 32):
+                time = np.int64(times[number])
+                if time >= bound:
+                    greatest = max(greatest, ~time)
+            low = ~d_max_lanes(greatest)
+            if lane == 0:
+                lows[stretch] = low
 
 
-def _start_marking(
-    backend: Backend, slots: SlotArrays, aged: Aged, bound: int, fewest: float = 0.0
-) -> tuple[Array, Array]:
-    """Start to mark the edges with times below ``bound``; return the marks and the ``control`` with the counts."""
-    num_leaves = slots.num_slots >> 5
+def _scan(
+    backend: Backend, slots: SlotArrays, aged: Aged, bound: int, fewest: float, most: int
+) -> tuple[Array, Callable[[], list[int]]]:
+    """Start to mark the edges with times below ``bound``, and to delete them unless ``most`` is negative.
+
+    Return the marks, and a function that waits for the totals.
+    """
     num_words = -(-aged.lows.shape[0] // WARP)
     control, flags, marks = backend.empty_arena(
-        (SUMS, np.int64), (num_words, np.uint32), (num_leaves, np.uint32), zeroed=1
+        (SUMS, np.int64), (num_words, np.uint32), (slots.num_slots >> 5, np.uint32), zeroed=1
     )
+    mailbox = Mailbox(backend)
+    ticket = mailbox.next_ticket()
     k_flag_stretches.launch(num_words * WARP, aged.lows, bound, flags)
-    k_mark_below.launch_strided(
+    k_delete_below.launch_resident(
         -(-slots.num_slots // LEAVES_EACH), slots.src, slots.dst, slots.valid, slots.weights, aged.times, aged.shift,
-        flags, bound, fewest, marks, control,
+        flags, bound, fewest, most, ticket, marks, control, mailbox.words,
     )  # fmt: skip
-    return marks, control
+    return marks, partial(mailbox.read, backend, ticket)
 
 
 def mark_below(backend: Backend, slots: SlotArrays, aged: Aged, bound: int) -> Array:
     """Do what the host's ``mark_below`` does."""
-    return _start_marking(backend, slots, aged, bound)[0]
+    return _scan(backend, slots, aged, bound, 0.0, -1)[0]
 
 
 def delete_below(
@@ -203,11 +221,7 @@ def delete_below(
     pair of int, or None
         The number of deleted keys, and of self-loops among them; None, with nothing deleted, if that is refused.
     """
-    marks, control = _start_marking(backend, slots, aged, bound, lowest_count(limits))
-    mailbox = Mailbox(backend)
-    ticket = mailbox.next_ticket()
-    k_clear_marked.launch_strided(int(marks.shape[0]), slots.valid, marks, most, ticket, control, mailbox.words)
-    totals = mailbox.read(backend, ticket)
+    totals = _scan(backend, slots, aged, bound, lowest_count(limits), most)[1]()
     if totals[SPARSE] or totals[FOUND] > most:
         return None
     return totals[FOUND], totals[FOUND_LOOPS]
@@ -221,4 +235,4 @@ def lower_stretches(backend: Backend, aged: Aged, numbers: Array, times: Array) 
 def raise_stretches(backend: Backend, aged: Aged, bound: int) -> None:
     """Do what the host's ``raise_stretches`` does."""
     highest = int(np.iinfo(aged.lows.dtype).max)
-    k_raise_stretches.launch_warps(int(aged.lows.shape[0]), aged.times, aged.shift, bound, aged.lows, highest)
+    k_raise_stretches.launch_strided(int(aged.lows.shape[0]) * WARP, aged.times, aged.shift, bound, aged.lows, highest)
