@@ -93,12 +93,10 @@ def stream(
         raise unknown_device(device)
     options: dict[str, Any] = {"directed": directed, "weighted": weighted, "renumber": any_ids, "device": device}
     held: Any = None
-    if log is not None and window is not None:
-        if window.isdecimal():
-            raise InputError(f"--window {window}: with --log, a window is a length of time, such as 1h")
-        options["timestamps"], held = "int64", window
+    if log is not None and window is not None and not window.isdecimal():
+        options["timestamps"], held = "int64", window  # no rows have to be read again
     with _open_graph(log, options) as graph:
-        if window is not None and log is None:
+        if window is not None and held is None:
             held = Window(graph, int(window)) if window.isdecimal() else Window(graph, window, by="time")
         late = None if lateness is None else _number(lateness)
         flow = Stream(

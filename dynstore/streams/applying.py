@@ -36,8 +36,8 @@ class Ready(NamedTuple):
         Whether there are times.
     dates : numpy.ndarray or None
         The times of the inserted rows, where a window wants them as date-times.
-    late : int
-        Rows that stay out.
+    rows, late : int
+        Rows that are inserted, and rows that stay out.
     newest : int or float, or None
         The newest time so far.
     """
@@ -47,6 +47,7 @@ class Ready(NamedTuple):
     width: int
     timed: bool
     dates: np.ndarray | None
+    rows: int
     late: int
     newest: int | float | None
 
@@ -109,7 +110,8 @@ class Applier:
         width = len(columns)
         if leaving is not None and len(leaving):
             columns += [[leaving.src], [leaving.dst]]
-        return Ready(taken, self._staging.bring(columns), width, timed, dates, late, self.newest)
+        rows_in = sum(len(part) for part in parts)
+        return Ready(taken, self._staging.bring(columns), width, timed, dates, rows_in, late, self.newest)
 
     def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it."""

@@ -11,9 +11,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import InputError, StreamError
-from dynstore.streams.journal import find_journal, pack, unpack
+from dynstore.streams.journal import find_journal, pack
 from dynstore.streams.pending import Pending
 from dynstore.streams.progress import Meter, shown_time
+from dynstore.streams.reaching import Reach, resume
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,10 +94,13 @@ class Engine:
         self._upto = 0  # rows that have arrived up to the last applied one
         self._threads: list[Thread] = []
         self._asking = Lock()  # of the threads that ask while no thread owns the graph
-        self._is_logged = self.journal is not None and self.journal.position is not None
-        if self.journal is not None and self.journal.position is not None:
-            self.pending.position, applier.newest = unpack(self.journal.position)
+        known = resume(G, applier.window)
+        self._is_logged, reach = known is not None, None
+        if known is not None:
+            self.pending.position, applier.newest, reach = known
             self.newest_applied = applier.newest
+        window = None if self.journal is None else applier.window
+        self._reach = None if window is None else Reach(window, reach, applier.newest)
 
     def start(self) -> None:
         """Start the threads."""
@@ -283,7 +287,8 @@ class Engine:
     def _apply(self, ready: Ready) -> None:
         """Apply a batch and answer. A GPU may still write when this returns: all that reads the graph comes behind."""
         taken, begun = ready.taken, perf_counter()
-        logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest))
+        reach = None if self._reach is None else self._reach.take_in(ready)
+        logged = None if self.journal is None else self.journal.positioned(pack(taken.position, ready.newest, reach))
         late = ready.late + self._applier.apply(ready, logged)
         begun = self.meter.stage("update", begun)
         self._upto, self.newest_applied = taken.upto, ready.newest
@@ -291,8 +296,9 @@ class Engine:
             monitor.after_batch(self._event_time())
         self.meter.stage("monitors", begun)
         self.meter.batch(taken.arrivals, late)
-        if taken.position.whole:
-            self._commits.append((self.graph.version, taken.position.source))
+        done = taken.position if reach is None else reach
+        if done.whole:
+            self._commits.append((self.graph.version, done.source))
 
     def _event_time(self) -> Any:
         return shown_time(self.newest_applied, self._rows.dated)

@@ -39,12 +39,13 @@ def find_journal(G: DynamicGraph) -> Journal | None:
     return getattr(G, "_journal", None)
 
 
-def pack(position: Position, newest: Any) -> bytes:
-    """Return how far a stream has come as a record of the log has it."""
-    return json.dumps([position.source, position.skip, position.whole, newest]).encode()
+def pack(position: Position, newest: Any, reach: Position | None = None) -> bytes:
+    """Return how far a stream has come as a record of the log has it; ``reach``: where the rows of its window begin."""
+    more = [] if reach is None else [[reach.source, reach.skip, reach.whole]]
+    return json.dumps([position.source, position.skip, position.whole, newest, *more]).encode()
 
 
-def unpack(record: bytes) -> tuple[Position, Any]:
+def unpack(record: bytes) -> tuple[Position, Any, Position | None]:
     """Return what :func:`pack` was given."""
-    source, skip, whole, newest = json.loads(record)
-    return Position(source, skip, whole), newest
+    source, skip, whole, newest, *more = json.loads(record)
+    return Position(source, skip, whole), newest, Position(*more[0]) if more else None

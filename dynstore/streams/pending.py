@@ -51,12 +51,13 @@ class Taken:
     parts : list of Rows
     arrivals : list of (float, int)
         When the rows of each part arrived, and how many they are.
-    position : Position
-        Behind the last row.
+    begins, position : Position
+        Before the first row, and behind the last one.
     upto : int
         The number of rows that have arrived up to the last row, also those that were dropped.
     """
 
+    begins: Position
     position: Position
     parts: list[Rows] = field(default_factory=list)
     arrivals: list[tuple[float, int]] = field(default_factory=list)
@@ -153,7 +154,7 @@ class Pending:
             return taken
 
     def _take(self, most: int) -> Taken:
-        taken = Taken(self.position)
+        taken = Taken(self.position, self.position)
         left = most
         while self._chunks and (left or not len(self._chunks[0].rows)):
             chunk = self._chunks[0]

@@ -43,6 +43,7 @@ class Stream:
     ----------
     G : DynamicGraph
         Any graph. That of a database (:func:`dynstore.open`) goes on where its log ends: nothing is lost or doubled.
+        If ``window`` is a new :class:`Window`, the graph is emptied, and the window's rows are read again.
     source : Source, iterable, frame, tuple or str
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
         :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from dynstore.errors import InputError
 from dynstore.input.columns import EdgeColumns
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array, UpdateReport
 
-__all__ = ["Ends", "Found", "Lists", "Moves", "SlideReport", "chosen_edges", "listed_edges"]
+__all__ = ["Ends", "Found", "Lists", "Moves", "SlideReport", "chosen_edges", "listed_edges", "refuse_infinite"]
 
 Lists: TypeAlias = Literal["none", "new", "all"]
 
@@ -156,3 +157,10 @@ def listed_edges(ends: Array, count: int, weights: Array | None = None) -> EdgeC
 def chosen_edges(edges: EdgeColumns, rows: Array) -> EdgeColumns:
     """Return the edges of some rows."""
     return EdgeColumns(edges.src[rows], edges.dst[rows], None if edges.weights is None else edges.weights[rows], -1)
+
+
+def refuse_infinite(infinite: Array) -> None:
+    """Refuse infinite weights; shape (B,), bool."""
+    if bool(infinite.any()):
+        row = int(infinite.argmax())
+        raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")

@@ -16,7 +16,7 @@ from dynstore.input.columns import EdgeColumns
 from dynstore.input.forms import bring_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
-from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges
+from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
 from dynstore.windows.pair_columns import Latest, read_pair_columns
 from dynstore.windows.pairs import EMPTY, Pairs
 from dynstore.windows.rows import Rows
@@ -46,7 +46,8 @@ class Window:
     Parameters
     ----------
     G : DynamicGraph
-        A graph without edges; the window fills it. Any ids, any store, directed or not.
+        A graph without edges; the window fills it. Any ids, any store, directed or not. That of a database
+        (:func:`dynstore.open`) may have edges: a :class:`Stream` reads their rows again.
     length : int, float, str or timedelta
         With ``by="count"``, the number of rows. With ``by="time"``, a length of time in the unit of the time column, or
         for date-times a string such as "1h" or a timedelta.
@@ -105,7 +106,8 @@ class Window:
             raise unknown_name(CALLER, "keep", keep, KEEP)
         if keep != "latest" and not G.is_weighted():
             raise InputError(f"{CALLER}: keep={keep!r} needs a weighted graph; make it with weighted=True")
-        if G.number_of_edges():
+        self.is_behind = G.number_of_edges() > 0  # its rows are not here
+        if self.is_behind and getattr(G, "database", None) is None:
             raise InputError(f"{CALLER}: the graph has {G.number_of_edges()} edges; wanted one without edges")
         if G.attached_window() is not None:
             raise InputError(f"{CALLER}: the graph has another window; wanted one without")
@@ -180,6 +182,10 @@ class Window:
         OutOfMemoryError
             If memory runs out. The graph and the window are unchanged.
         """
+        if self.is_behind:
+            raise InputError(
+                "slide: the window lacks the rows of its graph's edges; wanted a Stream to read them again"
+            )
         if self.keep == "count" and (weight is not None or default_weight is not None):
             raise InputError("slide: weights were given, but keep='count' counts rows; leave weight= out")
         if default_weight is not None:
@@ -221,7 +227,7 @@ class Window:
         if self._reads_weights:
             weights = G.fill_weights("slide", numbers, default_weight).weights
             if self.keep == "sum":
-                _refuse_infinite(G.backend.xp.isinf(weights))
+                refuse_infinite(G.backend.xp.isinf(weights))
 
     def _enter(self, chosen: Selection, default_weight: float | None, extra: Extra) -> SlideReport:
         """Slide by rows that all enter. CUDA kernels validate them while they count them, where ids are numbers."""
@@ -282,7 +288,7 @@ class Window:
             raise LimitError(f"slide: {naming.num_vertices} vertices; a graph with a window has at most {LOW // 2}")
         if found.bad:
             G.ids.plan_edges("slide", chosen.columns, *reading)  # refuses weights that are NaN
-            _refuse_infinite(G.backend.xp.isinf(numbers.weights))
+            refuse_infinite(G.backend.xp.isinf(numbers.weights))
         naming.read_from = chosen.columns[:2]
         return naming
 
@@ -408,6 +414,7 @@ class Window:
 
         def commit() -> None:
             self._pairs = self._rows = self._newest = None
+            self.is_behind = False
 
         return commit
 
@@ -438,10 +445,3 @@ class Window:
 
 def _nothing() -> None:
     pass
-
-
-def _refuse_infinite(infinite: Array) -> None:
-    """Refuse infinite weights; shape (B,), bool."""
-    if bool(infinite.any()):
-        row = int(infinite.argmax())
-        raise InputError(f"slide: the weight of row {row} is infinite; keep='sum' wants finite weights")

@@ -87,6 +87,96 @@ def test_questions_about_older_versions(tmp_path: Path) -> None:
         assert answers == [1, 2, 3]
 
 
+# ---------------------------------------------------------------------- windows
+
+
+def weights_of(graph: dynstore.DynamicGraph) -> dict[tuple[Any, Any], float]:
+    table = graph.to_pandas()
+    return dict(zip(zip(table["source"], table["destination"], strict=True), table["weight"], strict=True))
+
+
+def some_rows(rng: np.random.Generator, deletes: bool) -> dict[str, list[Any]]:
+    """Rows between texts, somewhat out of the order of their times."""
+    count = 400
+    src, dst = ([f"v{n}" for n in ends] for ends in rng.integers(0, 9, (2, count)))
+    times = (np.arange(count) - rng.integers(0, 20, count)).tolist()
+    ops = np.where(rng.random(count) < 0.2, "-", "+") if deletes else np.full(count, "+")
+    weights = rng.integers(1, 9, count).astype(float).tolist()
+    return {"source": src, "destination": dst, "weight": weights, "time": times, "op": ops.tolist()}
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+@pytest.mark.parametrize(
+    "length", [{"length": 50, "by": "time"}, {"length": 30, "by": "time", "step": 20}, {"length": 64}]
+)
+@pytest.mark.parametrize("keep", ["latest", "count", "sum"])
+def test_a_window_comes_back_with_its_graph(
+    tmp_path: Path, keep: Any, length: dict[str, Any], deletes: bool, rng: np.random.Generator
+) -> None:
+    rows, options = some_rows(rng, deletes), {"weighted": True, "renumber": True, "device": "cpu"}
+    plain = dynstore.DynamicGraph(**options)
+    Stream(plain, rows, dynstore.Window(plain, keep=keep, **length)).run()
+    left, source = 7, Scripted()
+    while left:
+        left -= 1
+        with dynstore.open(tmp_path / "db", **options) as db:
+            window = dynstore.Window(db.graph, keep=keep, **length)
+            first = {name: column[: 400 - 50 * left] for name, column in rows.items()}
+            batches = [{name: column[k : k + 25] for name, column in first.items()} for k in range(0, 400, 25)]
+            source = Scripted(*(batch for batch in batches if batch["source"]), ends=True)
+            source.seek = lambda position, source=source: [source.poll(0, 0) for _ in range(position)]  # type: ignore
+            most = 10**9 if left in (0, 3) else 4
+            Stream(db.graph, source, window, batch_edges=13).run(
+                until=lambda progress, most=most: progress.batches > most
+            )
+    assert weights_of(db.graph) == weights_of(plain)
+    assert len(window) < 400
+
+
+def test_a_window_reads_no_more_again_than_it_holds(tmp_path: Path) -> None:
+    rows = {"source": range(1000), "destination": range(1, 1001), "time": range(1000)}
+    table = {name: np.array(column) for name, column in rows.items()}
+    for again, length in ((100, {"length": 50, "by": "time"}), (100, {"length": 50})):
+        folder = tmp_path / str(length)
+        with dynstore.open(folder, device="cpu") as db:
+            window = dynstore.Window(db.graph, **length)  # type: ignore[arg-type]
+            assert Stream(db.graph, table, window, batch_edges=40).run().applied == 1000
+            assert held(db.graph) == set(range(950, 1000))
+            with Stream(db.graph, table, window) as more:  # the window is there
+                assert more.run().applied == 0
+        with dynstore.open(folder, device="cpu") as db:
+            assert db.graph.number_of_edges() == 50
+            window = dynstore.Window(db.graph, **length)  # type: ignore[arg-type]
+            with pytest.raises(InputError, match="slide: the window lacks the rows of its graph's edges"):
+                window.slide([(0, 1)], **({"time": np.array([1])} if "by" in length else {}))
+            assert 50 <= Stream(db.graph, table, window).run().applied <= again
+            assert held(db.graph) == set(range(950, 1000))
+
+
+def test_the_source_keeps_what_a_window_reads_again(tmp_path: Path) -> None:
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        source = Scripted(*[[(row, row + 1)] for row in range(20)], ends=True)
+        Stream(db.graph, source, dynstore.Window(db.graph, 5), batch_edges=1).run()
+        assert source.committed[-1] == 15
+
+
+def test_a_window_that_cannot_come_back_is_refused(tmp_path: Path) -> None:
+    rows = ([0, 1, 2], [1, 2, 3])
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        Stream(db.graph, rows, dynstore.Window(db.graph, 2, step=2)).run()
+    with dynstore.open(tmp_path / "db", device="cpu") as db:
+        version = db.graph.version
+        window = dynstore.Window(db.graph, 2, step=2)
+        with pytest.raises(InputError, match="Stream: the graph of the database has 3 edges, but no position where"):
+            Stream(db.graph, rows, window)
+        assert (db.graph.number_of_edges(), db.graph.version) == (3, version)
+        db.graph.clear()
+        window.slide([(4, 5)])
+        assert held(db.graph) == {4}
+        with pytest.raises(InputError, match="the graph has 1 edges; wanted one without"):
+            dynstore.Window(db.graph.copy(), 2)
+
+
 PROGRAM = """
 import sys, time
 import numpy as np

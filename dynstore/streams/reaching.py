@@ -1,0 +1,86 @@
+"""Where the rows of a window begin in a source: from there they are read again after a restart."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from dynstore.errors import InputError
+from dynstore.streams.journal import find_journal, pack, unpack
+
+if TYPE_CHECKING:
+    from dynstore.graph import DynamicGraph
+    from dynstore.streams.applying import Ready
+    from dynstore.streams.pending import Position
+    from dynstore.windows.window import Window
+
+__all__ = ["Reach", "resume"]
+
+
+class Reach:
+    """How far back the rows of a window lie in the source: the positions before its batches.
+
+    A window by count with a step has none: which rows it holds depends on the first row that it ever had.
+
+    Parameters
+    ----------
+    window : Window
+    before : Position or None
+        Where the rows begin that the window has.
+    newest : int or float, or None
+        The newest time of these rows.
+    """
+
+    def __init__(self, window: Window, before: Position | None, newest: int | float | None) -> None:
+        self._window, self._total = window, len(window)
+        self._known = (window.by == "time" or window.step is None) and not (len(window) and before is None)
+        self._batches: deque[tuple[Any, Position]] = deque()  # the newest time, or the number of all rows; and before
+        if len(window) and before is not None:
+            self._batches.append((newest if window.by == "time" else self._total, before))
+
+    def take_in(self, ready: Ready) -> Position | None:
+        """Return where the rows will begin once the window has a batch; None if that is not known."""
+        if not self._known:
+            return None
+        if self._window.by == "time":
+            if ready.rows and ready.newest is not None:
+                self._batches.append((ready.newest, ready.taken.begins))
+            gone = None if ready.newest is None else self._window._horizon.bound(ready.newest)
+        else:
+            self._total += ready.rows
+            self._batches.append((self._total, ready.taken.begins))
+            gone = self._total - self._window.length
+        while gone is not None and self._batches and self._batches[0][0] <= gone:
+            self._batches.popleft()
+        return self._batches[0][1] if self._batches else ready.taken.position
+
+
+def resume(G: DynamicGraph, window: Window | None) -> tuple[Position, Any, Position | None] | None:
+    """Return where a stream goes on, the newest time before, and where the rows in its window begin; None: anywhere.
+
+    The rows of a window that is new are read again. The graph is emptied for them, in the same record of the log in
+    which the stream goes back: so a crash leaves the one or the other.
+
+    Raises
+    ------
+    InputError
+        If the graph has edges, and it is not known which rows they are of.
+    """
+    journal = find_journal(G)
+    if journal is None:
+        return None
+    record = journal.position
+    position, newest, reach = (None, None, None) if record is None else unpack(record)
+    if window is None or len(window):
+        return None if position is None else (position, newest, reach)
+    if window.is_behind and reach is None:
+        raise InputError(
+            f"Stream: the graph of the database has {G.number_of_edges()} edges, but no position where the rows of a "
+            "window begin; wanted a graph that a stream with a window has filled, or an empty one: see clear()"
+        )
+    if reach is None:
+        return None if position is None else (position, newest, None)
+    if window.is_behind:
+        with journal.positioned(pack(reach, None, reach)):
+            G.clear()
+    return reach, None, None
