@@ -22,7 +22,7 @@ from dynstore.benchmarks.summary import format_ms
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 # Laboratory notes and internals are for developers; all other pages are for users.
 FOR_DEVELOPERS = [ROOT / "docs" / "notes", ROOT / "docs" / "internals"]
