@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "payments"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
 ENVIRONMENT["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+DEVICES = ["cpu", "cuda"] if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "").split(",") else ["cpu"]
 MESSAGES, ROWS, EVERY_S = 150, 20, 0.03
 MINUTE = np.timedelta64(60, "s")
 
@@ -102,9 +103,10 @@ def content(folder: Path) -> dict[tuple[str, str], float]:
     return dict(zip(zip(edges["source"], edges["destination"], strict=True), edges["weight"], strict=True))
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(("kind", "keep"), [("flight", "sum"), ("redis", "count")])
 def test_killed_again_and_again_each_payment_counts_once(
-    kind: str, keep: str, tmp_path: Path, rng: np.random.Generator
+    kind: str, keep: str, device: str, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     with address_of(kind, tmp_path) as address, ExitStack() as running:
 
@@ -112,7 +114,7 @@ def test_killed_again_and_again_each_payment_counts_once(
             return running.enter_context(program(name, *options, folder=tmp_path))
 
         sends = ("--to", address, "--messages", str(MESSAGES), "--rows", str(ROWS), "--every", str(EVERY_S))
-        follows = ("--from", address, "--folder", "graph", "--keep", keep, "--device", "cpu")
+        follows = ("--from", address, "--folder", "graph", "--keep", keep, "--device", device)
         server = start("server.py", *sends)
         for number in range(3):
             consumer = start("consumer.py", *follows)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from dynstore.errors import InputError
 from dynstore.streams.journal import find_journal, pack, unpack
+from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
     from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Ready
-    from dynstore.streams.pending import Position
     from dynstore.windows.window import Window
 
 __all__ = ["Reach", "resume"]
@@ -42,17 +42,19 @@ class Reach:
         """Return where the rows will begin once the window has a batch; None if that is not known."""
         if not self._known:
             return None
+        # Rows before the first one do no harm: they leave again. A source with parts may give them in another order.
+        before = Position(ready.taken.begins.source, 0, ready.taken.begins.whole)
         if self._window.by == "time":
             if ready.rows and ready.newest is not None:
-                self._batches.append((ready.newest, ready.taken.begins))
+                self._batches.append((ready.newest, before))
             gone = None if ready.newest is None else self._window._horizon.bound(ready.newest)
         else:
             self._total += ready.rows
-            self._batches.append((self._total, ready.taken.begins))
+            self._batches.append((self._total, before))
             gone = self._total - self._window.length
         while gone is not None and self._batches and self._batches[0][0] <= gone:
             self._batches.popleft()
-        return self._batches[0][1] if self._batches else ready.taken.position
+        return self._batches[0][1] if self._batches else before
 
 
 def resume(G: DynamicGraph, window: Window | None) -> tuple[Position, Any, Position | None] | None:

@@ -133,6 +133,20 @@ def test_a_window_comes_back_with_its_graph(
     assert len(window) < 400
 
 
+def test_a_window_comes_back_after_a_crash_while_it_did(tmp_path: Path) -> None:
+    """The graph is empty then, and the log has where the window begins."""
+    rows = {"source": np.arange(100), "destination": np.arange(1, 101), "time": np.arange(100)}
+    for first in (True, False, False, True):
+        with dynstore.open(tmp_path / "db", device="cpu") as db:
+            window = dynstore.Window(db.graph, 9, by="time")
+            stream = Stream(db.graph, rows, window, batch_edges=10)
+            assert db.graph.number_of_edges() == 0
+            if first:
+                stream.run()
+                assert held(db.graph) == set(range(91, 100))
+            stream.stop()
+
+
 def test_a_window_reads_no_more_again_than_it_holds(tmp_path: Path) -> None:
     rows = {"source": range(1000), "destination": range(1, 1001), "time": range(1000)}
     table = {name: np.array(column) for name, column in rows.items()}
