@@ -10,7 +10,7 @@ from threading import Event, Lock, Thread, current_thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dynstore.errors import InputError, StreamError
+from dynstore.errors import DynstoreError, InputError, StreamError, type_name
 from dynstore.streams.journal import find_journal, pack
 from dynstore.streams.pending import Pending
 from dynstore.streams.progress import Meter, shown_time
@@ -156,8 +156,12 @@ class Engine:
             self._read_all()
         except EOFError:
             pass
-        except Exception as error:
+        except DynstoreError as error:  # of a row, or of a full queue
             self._fail(error)
+        except Exception as error:
+            failure = StreamError(f"Stream: the source could not go on: {error or type_name(error)}")
+            failure.__cause__ = error
+            self._fail(failure)
         self.pending.end()
         while not self.over.wait(POLL_S):
             self._commit()

@@ -181,7 +181,7 @@ class Stream:
         Raises
         ------
         Exception
-            What has ended the stream: the source's error, the graph's, or a :class:`StreamError`.
+            What has ended the stream: a :class:`StreamError`, such as of a source that cannot go on, or the graph's.
         """
         ends = None if until is None or callable(until) else perf_counter() + check_number("run", "until", until)
         try:

@@ -20,6 +20,7 @@ from payments import COLUMNS, find_address, wait_for
 from rich.console import Console
 
 import dynstore
+from dynstore.errors import StreamError
 
 SPREE = 12  # merchants of one card
 RING = 4  # each card of a ring pays at so many of its merchants, and each merchant is paid by so many of its cards
@@ -46,7 +47,7 @@ def main(
             stream.monitor("pagerank", watch.rank)
             try:
                 stream.run(until=watch.look)
-            except Exception as error:  # of the server, such as a lost connection
+            except StreamError as error:  # such as a lost connection
                 console.print(f"the stream has broken off: {error}\nStart the consumer again; it goes on there.")
                 raise typer.Exit(1) from error
     console.print("the consumer has stopped", style="dim")

@@ -518,10 +518,13 @@ print(stream.interrupted, progress.state, progress.applied, source.committed, so
 
 def test_a_source_that_fails_ends_the_stream_after_what_came() -> None:
     G, source = graph(), Scripted([(0, 1)], OSError("the line is dead"))
-    with pytest.raises(OSError, match="the line is dead"), Stream(G, source) as stream:
+    with (
+        pytest.raises(StreamError, match="Stream: the source could not go on: the line is dead"),
+        Stream(G, source) as stream,
+    ):
         stream.run()
     assert pairs_of(G) == {(0, 1)}
-    assert stream.progress().errors == ("the line is dead",)
+    assert stream.progress().errors == ("Stream: the source could not go on: the line is dead",)
     assert source.committed == [1]
 
 
