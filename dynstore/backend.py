@@ -118,11 +118,15 @@ class Backend:
         else:
             copies = self.empty_arena(*((array.shape, array.dtype) for array in arrays))
         for copy, array in zip(copies, arrays, strict=True):
-            if self.on_gpu and array.flags.c_contiguous:
-                copy.data.copy_from_device_async(array.data, array.nbytes)  # starts no kernel
-            else:
-                copy[...] = array
+            self.overwrite(copy, array)
         return copies
+
+    def overwrite(self, array: Array, values: Array) -> None:
+        """Copy values into a contiguous array of the same shape and dtype."""
+        if self.on_gpu and values.flags.c_contiguous:
+            array.data.copy_from_device_async(values.data, values.nbytes)  # starts no kernel
+        else:
+            array[...] = values
 
     def arena(self, *parts: Part, zeroed: int = 0) -> Arena:
         """Allocate several arrays at once that can be cleared and used again."""

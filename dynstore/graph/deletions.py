@@ -53,53 +53,98 @@ class Deletions(Updates):
         return lambda _: records.plan_raise(bound)
 
     def _try_expire(self, bound: int) -> UpdateReport | None:
-        """Delete the edges with times below a bound without listing them; None if that is refused.
+        """Delete the edges with times below a bound without listing them; None if that is refused."""
+        assert self._records is not None
+        commit = self._records.plan_raise(bound)
+        with Uninterrupted():
+            plans = self._attempt_expiry(bound, True)
+            if plans is None:
+                return None
+            report = self._finish_deletion(plans, 0, 0, commit)
+        return report._replace(deleted=0, absent=0, expired=report.deleted)
 
-        No log may follow the graph, as it would want the list.
+    def _attempt_expiry(self, bound: int, packing: bool) -> Plans | None:
+        """Delete the edges with times below a bound in both orientations without listing them; None if refused.
+
+        No log may follow the graph, as it would want the list. ``packing``: see :meth:`Store.try_delete_below`.
         """
-        records = self._records
+        records, into = self._records, None
         assert records is not None
         if not self._supports_speculation or self._logs:
             return None
-        commit, into = records.plan_raise(bound), None
-        with Uninterrupted():
-            if self._in is not None:
-                with self._timing_in_edges():
-                    into = self._in.try_delete_below(records.aged, bound)
+        if self._in is not None:
+            with self._timing_in_edges():
+                into = self._in.try_delete_below(records.aged, bound, packing)
+            if into is None:
+                return None
+        try:
+            out = self._out.try_delete_below(records.aged, bound, packing)
+            if out is None:
                 if into is None:
                     return None
-            try:
-                out = self._out.try_delete_below(records.aged, bound)
-                if out is None:
-                    if into is None:
-                        return None
-                    out = Deletion().plan(self._out, self._batch(self._expired(bound), "replace"))
-            except BaseException:
-                if into is not None:
-                    self._forget_in_edges()
-                raise
-            report = self._finish_deletion(Plans(out, into, None), 0, 0, commit)
-        return report._replace(deleted=0, absent=0, expired=report.deleted)
+                out = Deletion(not packing).plan(self._out, self._batch(self._expired(bound), "replace"))
+        except BaseException:
+            if into is not None:
+                self._forget_in_edges()
+            raise
+        return Plans(out, into, None)
 
     # ------------------------------------------------------------------ deletions that may be taken back
 
-    def _commit_deletion(self, batch: Batch) -> tuple[Plans, Change | None]:
+    def _plan_restore(self) -> Callable[[], None] | None:
+        """Plan to take back deletions with ``clearing`` of this version; None if their edges must be inserted again.
+
+        In-edges are dropped then, and made again when they are next needed.
+        """
+        restore, num_edges = self._out.plan_restore(), self._num_edges
+        if restore is None:
+            return None
+
+        def take_back() -> None:
+            restore()
+            self._num_edges = num_edges
+            self._forget_in_edges()
+
+        return take_back
+
+    def _expire_first(self, bound: int) -> Callable[[], None] | None:
+        """Delete the edges with times below a bound, without ending the version; return what takes that back.
+
+        None, with nothing deleted, if they must be listed.
+        """
+        if not self._supports_speculation or self._logs:
+            return None
+        restore = self._plan_restore()
+        plans = None if restore is None else self._attempt_expiry(bound, False)
+        if plans is None:
+            return None
+        self._write(plans)
+        self._num_edges -= self._found_edges(plans.out)
+        return restore
+
+    def _commit_deletion(self, batch: Batch, clearing: bool) -> tuple[Plans, Change | None]:
         """Delete a batch in both orientations, without ending the version.
+
+        Parameters
+        ----------
+        batch : Batch
+        clearing : bool
+            Whether it can be taken back by what :meth:`_plan_restore` has returned.
 
         Returns
         -------
         plans : Plans
         before : Change or None
-            The state of the edges before. None if all of them were there, without weights.
+            The state of the edges before. None if all of them were there, without weights, or it is not needed.
         """
-        attempts, before = self._supports_speculation, None
-        if attempts and self._must_read_before(batch):
+        attempts, before, operation = self._supports_speculation, None, Deletion(clearing)
+        if attempts and not clearing and self._must_read_before(batch):
             before = read_change(self._out, batch, False, kept=False)
-        outcome = self._attempt(Deletion(), batch) if attempts else Refused(Reason.UNSUPPORTED, batch)
+        outcome = self._attempt(operation, batch) if attempts else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):
             batch = outcome.batch
-            outcome = self._plan(Deletion(), batch)
-            is_read = before is not None or isinstance(outcome.change, Change)
+            outcome = self._plan(operation, batch)
+            is_read = clearing or before is not None or isinstance(outcome.change, Change)
             if not is_read and (self._out.weight_dtype is not None or outcome.out.found < batch.count_edges()):
                 before = read_change(self._out, batch, False, outcome.out.located, kept=False)
             batch.count_edges()  # may still fail here

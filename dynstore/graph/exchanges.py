@@ -99,9 +99,9 @@ class Exchanges(Deletions):
         InputError
             For bad input in either batch. The graph is unchanged.
         OutOfMemoryError
-            If memory runs out. The graph is unchanged. ``gpma+`` on the host mostly plans all of it before it writes.
-            Elsewhere edges are deleted before the insertion is planned, and come back if that fails. Only if memory
-            runs out for that, too, they stay deleted, as a version of its own; the message says so.
+            If memory runs out. The graph is unchanged. Edges are mostly deleted before the insertion is planned, and
+            come back if that fails. In ``gpma+`` and ``merge`` that needs no memory. In other stores, if memory runs
+            out for that, too, they stay deleted, as a version of its own; the message says so.
 
         Examples
         --------
@@ -126,14 +126,12 @@ class Exchanges(Deletions):
                 check_names("update", names)
                 return self._expire("update", bound)
             leaving = self._read_leaving(delete, names)
-            expired = None if bound is None else self._expired(bound)
             rows, naming, late = self._read_arriving(insert, names, time, bound, default_weight, on_duplicate)
             columns, extra = rows
             if extra is not None:
-                gone = leaving if expired is None else _joined(self.backend, expired, leaving)
-                columns, on_duplicate = self.record("update", columns, extra, on_duplicate, gone), "replace"
-        follow = None if bound is None else self._raising(bound)
-        report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, follow, expired)
+                columns = self.record("update", columns, extra, on_duplicate, leaving, bound)
+                on_duplicate = "replace"
+            report = self.exchange_numbers("update", leaving, columns, naming, on_duplicate, expire_before=bound)
         return report._replace(late=late) if late else report
 
     def expire(self, before: Any) -> UpdateReport:
@@ -174,8 +172,8 @@ class Exchanges(Deletions):
         report, nothing = self._try_expire(bound), self._nothing()
         if report is not None:
             return report
-        naming, follow = IdPlan(self.number_of_vertices()), self._raising(bound)
-        return self.exchange_numbers(caller, nothing, nothing, naming, "replace", follow, self._expired(bound))
+        naming = IdPlan(self.number_of_vertices())
+        return self.exchange_numbers(caller, nothing, nothing, naming, expire_before=bound)
 
     # ------------------------------------------------------------------ what an update reads
 
@@ -246,7 +244,7 @@ class Exchanges(Deletions):
         naming: IdPlan,
         on_duplicate: OnDuplicate = "replace",
         follow: Follow | None = None,
-        expired: EdgeColumns | None = None,
+        expire_before: int | None = None,
     ) -> UpdateReport:
         """Delete edges, then insert others, as one version. Ids and weights are validated already.
 
@@ -261,22 +259,37 @@ class Exchanges(Deletions):
             What the arriving edges do to the ids.
         follow : callable, optional
             It is called before the insertion, and may raise.
-        expired : EdgeColumns, optional
-            Other edges to delete first, all of which are there, each once.
+        expire_before : int, optional
+            Edges whose last time is below it are deleted first.
         """
-        with MemoryChecked(caller), self._lock:
-            gone = wanted = self._batch(leaving, "replace")
-            num_expired = 0 if expired is None else len(expired.src)
-            num_wanted = wanted.num_edges(self._directed) if num_expired else None
-            if expired is not None and num_expired:
-                gone = self._batch(_joined(self.backend, expired, leaving), "replace")
-            batch = self._batch(arriving, on_duplicate)
-            self._make_way(gone.num_rows + batch.num_rows)
-            if batch.num_rows or naming.num_vertices > self.number_of_vertices():
-                report, num_gone = self._exchange(gone, batch, len(arriving.src), naming, on_duplicate, follow)
+        with MemoryChecked(caller), self._lock, Uninterrupted():
+            restore, before, num_expired, num_wanted = None, self._num_edges, 0, None
+            inserts = len(arriving.src) > 0 or naming.num_vertices > self.number_of_vertices()
+            if expire_before is not None:
+                follow = self._raising(expire_before)
+                restore = self._expire_first(expire_before) if inserts else None
+                num_expired = before - self._num_edges
+            try:
+                gone = wanted = self._batch(leaving, "replace")
+                if expire_before is not None and restore is None:
+                    expired = self._expired(expire_before)
+                    num_expired = len(expired.src)
+                    if num_expired:
+                        num_wanted = wanted.num_edges(self._directed)
+                        gone = self._batch(_joined(self.backend, expired, leaving), "replace")
+                batch = self._batch(arriving, on_duplicate)
+                self._make_way(gone.num_rows + batch.num_rows)
+            except BaseException:
+                if restore is not None:
+                    restore()
+                raise
+            if inserts:
+                exchange = gone, batch, len(arriving.src), naming, on_duplicate
+                report, num_gone = self._exchange(*exchange, follow, restore)
             else:
                 report, num_gone = self._delete_alone(gone, naming, follow)
-        deleted, num_wanted = report.deleted - num_expired, num_gone if num_wanted is None else num_wanted
+        deleted = report.deleted - (0 if num_wanted is None else num_expired)
+        num_wanted = num_gone if num_wanted is None else num_wanted
         return report._replace(
             deleted=deleted,
             absent=num_wanted - deleted,
@@ -303,17 +316,23 @@ class Exchanges(Deletions):
         naming: IdPlan,
         on_duplicate: OnDuplicate,
         follow: Follow | None,
+        restore: Callable[[], None] | None,
     ) -> tuple[UpdateReport, int]:
-        """Delete one batch and insert another, of ``num_rows`` rows; also return how many edges the first one has."""
-        together = self._plan_together(gone, batch, naming, on_duplicate)
+        """Delete one batch and insert another, of ``num_rows`` rows; also return how many edges the first one has.
+
+        ``restore``: what takes this version's deletions back, if there have been any.
+        """
+        together = None if restore is not None else self._plan_together(gone, batch, naming, on_duplicate)
         with Uninterrupted():
             before: Change | None = None
-            deletion = None if together is None else together[0]
-            if together is None and gone.num_rows:
-                deletion, before = self._commit_deletion(gone)
-            num_gone = gone.num_edges(self._directed)
-            deleted = 0 if deletion is None else self._found_edges(deletion.out)
+            deletion, is_written = None if together is None else together[0], restore is not None
             try:
+                if together is None and gone.num_rows:
+                    restore = self._plan_restore() if restore is None else restore
+                    deletion, before = self._commit_deletion(gone, restore is not None)
+                    is_written = True
+                num_gone = gone.num_edges(self._directed)
+                deleted = 0 if deletion is None else self._found_edges(deletion.out)
                 if naming.arrange is not None:
                     batch = naming.arrange(batch)
                 finish = None if follow is None else follow(naming)
@@ -322,7 +341,9 @@ class Exchanges(Deletions):
                 else:
                     plans = together[1]
             except BaseException:
-                if together is None and deletion is not None:
+                if is_written and restore is not None:
+                    restore()
+                elif is_written and deletion is not None:
                     self._take_back(gone, before, deleted, deletion.change)
                 raise
             if together is not None:

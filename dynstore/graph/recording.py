@@ -48,6 +48,7 @@ class Recording(Orientations):
         extra: dict[str, Array],
         on_duplicate: OnDuplicate = "replace",
         leaving: EdgeColumns | None = None,
+        expired_before: int | None = None,
     ) -> EdgeColumns:
         """Write valid edges to records; return them with the records' numbers as weights.
 
@@ -57,6 +58,8 @@ class Recording(Orientations):
         ----------
         leaving : EdgeColumns, optional
             Edges that are deleted before.
+        expired_before : int, optional
+            Edges with times below it are deleted before, too.
 
         Raises
         ------
@@ -71,7 +74,8 @@ class Recording(Orientations):
                 )
         values, weights = extra, columns.weights
         if weights is not None:
-            weights = weights if on_duplicate == "replace" else self._sum_weights(columns, weights, leaving)
+            if on_duplicate != "replace":
+                weights = self._sum_weights(columns, weights, leaving, expired_before)
             values = {WEIGHT: weights, **extra}
         newest = None
         if self._records.timed and len(columns.src):
@@ -82,12 +86,16 @@ class Recording(Orientations):
             numbers = self._records.append(values, stores, newest)
         return EdgeColumns(columns.src, columns.dst, numbers, columns.max_id)
 
-    def _sum_weights(self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None) -> Array:
+    def _sum_weights(
+        self, columns: EdgeColumns, weights: Array, leaving: EdgeColumns | None, expired_before: int | None
+    ) -> Array:
         """Return for each row the sum of its edge's weights: of all rows, and of the edge that is there."""
         assert self._records is not None
         if not len(columns.src):
             return weights
         mine, there, stored = self._found(columns, leaving)
+        if expired_before is not None:  # it may not fit int32
+            there &= self._records.column(TIME, stored).astype(np.int64) >= expired_before
         with np.errstate(over="ignore"):  # a sum with the stored weight may be infinite
             sums = self.backend.xp.bincount(mine, weights=weights.astype(np.float64))[mine].astype(self.weight_dtype)
             return sums + self.backend.xp.where(there, self._records.weights(stored), self.weight_dtype.type(0))

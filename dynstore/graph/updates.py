@@ -92,15 +92,16 @@ class Insertion:
 
 @dataclass(slots=True)
 class Deletion:
-    """Delete the edges of a batch."""
+    """Delete the edges of a batch; ``clearing``: so that :meth:`Store.plan_restore` can take it back."""
 
+    clearing: bool = False
     inserting: ClassVar[bool] = False
 
     def attempt(self, store: Store, batch: Batch) -> Plan | Refused:
-        return store.try_delete(batch)
+        return store.try_clear(batch) if self.clearing else store.try_delete(batch)
 
     def plan(self, store: Store, batch: Batch) -> Plan:
-        return store.plan_delete(batch)
+        return store.plan_clearing(batch) if self.clearing else store.plan_delete(batch)
 
 
 @dataclass(slots=True)

@@ -196,6 +196,22 @@ class Store(ABC):
         """
         return None
 
+    def plan_restore(self) -> Callable[[], None] | None:
+        """Plan to have the edges of this moment again; return a commit, which needs no memory.
+
+        It may be called after deletions by :meth:`try_clear` and :meth:`plan_clearing`, until something is inserted.
+        None if the store has no such plan: the edges must be inserted again.
+        """
+        return None
+
+    def try_clear(self, batch: Any) -> Plan | Refused:
+        """Do what :meth:`try_delete` does, so that :meth:`plan_restore` can take it back."""
+        return self.try_delete(batch)
+
+    def plan_clearing(self, batch: Any) -> Plan:
+        """Do what :meth:`plan_delete` does, so that :meth:`plan_restore` can take it back."""
+        return self.plan_delete(batch)
+
     @property
     def supports_speculation(self) -> bool:
         """Whether :meth:`try_insert` and :meth:`try_delete` may write before the host knows what they find."""
@@ -220,10 +236,11 @@ class Store(ABC):
         """Delete the edges of a batch as :meth:`try_insert` inserts them."""
         return Refused(Reason.UNSUPPORTED, batch)
 
-    def try_delete_below(self, aged: Any, bound: int) -> Plan | None:
+    def try_delete_below(self, aged: Any, bound: int, packing: bool = True) -> Plan | None:
         """Delete the edges whose times, :class:`~dynstore.stores.pma.aged.Aged`, are below a bound, in one step.
 
-        Only with :attr:`supports_speculation`. The weights are numbers of records.
+        Only with :attr:`supports_speculation`. The weights are numbers of records. Without ``packing``,
+        :meth:`plan_restore` can take it back, as :meth:`try_clear`.
 
         Returns
         -------

@@ -28,23 +28,26 @@ MAX_FAILURES = 1000
 
 
 class FailingEmpty:
-    """Replaces ``Backend.empty``; raises at call number ``fail_at``, counted from 0."""
+    """Replaces ``Backend.empty``; raises at call ``fail_at``, counted from 0; if ``lasting``, at later ones, too."""
 
-    def __init__(self, empty: Any, fail_at: int) -> None:
-        self.empty, self.fail_at, self.calls = empty, fail_at, 0
+    def __init__(self, empty: Any, fail_at: int, lasting: bool = False) -> None:
+        self.empty, self.fail_at, self.lasting, self.calls = empty, fail_at, lasting, 0
 
     def __call__(self, shape: Any, dtype: Any) -> Any:
         self.calls += 1
-        if self.calls == self.fail_at + 1:
+        if _fails(self):
             raise OutOfMemoryError(f"test: allocation {self.fail_at} of {shape} {dtype} fails")
         return self.empty(shape, dtype)
 
 
 class FailingModule:
-    """Replaces an array module; its ``fail_at``-th call that returns new memory raises MemoryError."""
+    """Replaces an array module; its ``fail_at``-th call that returns new memory raises MemoryError.
 
-    def __init__(self, module: Any, fail_at: int) -> None:
-        self.module, self.fail_at, self.calls = module, fail_at, 0
+    ``lasting``: later ones do, too.
+    """
+
+    def __init__(self, module: Any, fail_at: int, lasting: bool = False) -> None:
+        self.module, self.fail_at, self.lasting, self.calls = module, fail_at, lasting, 0
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.module, name)
@@ -55,7 +58,7 @@ class FailingModule:
             result = value(*args, **kwargs)
             if self._is_new(result, args) and kwargs.get("out") is None:
                 self.calls += 1
-                if self.calls == self.fail_at + 1:
+                if _fails(self):
                     raise MemoryError(f"test: new array {self.fail_at}, of {name}, fails")
             return result
 
@@ -65,6 +68,11 @@ class FailingModule:
         if isinstance(result, tuple | list):
             return any(self._is_new(item, args) for item in result)
         return isinstance(result, self.module.ndarray) and not any(result is item for item in args)
+
+
+def _fails(faulty: FailingEmpty | FailingModule) -> bool:
+    late = faulty.calls - faulty.fail_at
+    return late >= 1 if faulty.lasting else late == 1
 
 
 class FailingFind:

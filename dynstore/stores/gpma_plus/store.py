@@ -7,6 +7,7 @@ that a merge of everything moves fewer bytes, everything is merged.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -126,12 +127,33 @@ class GPMAPlusStore(WindowedStore):
         self._num_untried = (1 << self._num_failures - 1) - 1 if overflows else 0
         return outcome
 
+    def plan_restore(self) -> Callable[[], None]:
+        """Without packing, deletions only clear bits, or write all edges to fresh slots: keep these slots and bits."""
+        slots, backend, num_edges = self.slots, self.backend, self.slots.num_edges
+        (words,) = backend.copies(slots.valid)
+
+        def restore() -> None:
+            backend.overwrite(slots.valid, words)
+            slots.num_edges = num_edges
+            self._take(slots)
+
+        return restore
+
+    def plan_clearing(self, batch: Batch) -> Plan:
+        return self._plan_delete(batch, _without_packing(self._lower_limits))
+
+    def try_clear(self, batch: Batch) -> Plan | Refused:
+        return self._try_delete(batch, False)
+
     def try_delete(self, batch: Batch) -> Plan | Refused:
+        return self._try_delete(batch, True)
+
+    def _try_delete(self, batch: Batch, packing: bool) -> Plan | Refused:
         reason = self._may_write(batch)
         if reason is not None:
             return Refused(reason, batch)
         slots = self.slots
-        limits, most, most_leaves = self._deletion_bounds()
+        limits, most, most_leaves = self._deletion_bounds(packing)
         if most < 0:  # the whole table is too empty already
             return Refused(Reason.UNSUPPORTED, batch)
         kernels = self.backend.kernels("dynstore.stores.gpma_plus", "speculative")
@@ -140,22 +162,25 @@ class GPMAPlusStore(WindowedStore):
             return outcome
         return self._written(slots, *outcome, change=-outcome[0])
 
-    def try_delete_below(self, aged: Aged, bound: int) -> Plan | None:
+    def try_delete_below(self, aged: Aged, bound: int, packing: bool = True) -> Plan | None:
         slots = self.slots
-        limits, most, _ = self._deletion_bounds()
+        limits, most, _ = self._deletion_bounds(packing)
         if most < 0 or slots.pins or not slots.num_edges:
             return None
         kernels = self.backend.kernels("dynstore.stores.pma", "recorded")
         outcome: tuple[int, int] | None = kernels.delete_below(self.backend, slots, aged, bound, limits, most)
         return None if outcome is None else self._written(slots, *outcome, change=-outcome[0])
 
-    def _deletion_bounds(self) -> tuple[np.ndarray, int, int]:
-        """Return the lowest densities, the most edges to delete, and the most leaves to compact in place."""
+    def _deletion_bounds(self, packing: bool) -> tuple[np.ndarray, int, int]:
+        """Return the lowest densities, the most edges to delete, and the most leaves to compact in place.
+
+        Without ``packing`` the densities are those of :func:`_without_packing`.
+        """
         slots, options = self.slots, self.options
         limits, fewest, most_leaves = _bound_deletion(
             slots.num_slots, options.leaf_lower, options.root_lower, options.merge_cost
         )
-        return limits, slots.num_edges - fewest, most_leaves
+        return limits if packing else _without_packing(limits), slots.num_edges - fewest, most_leaves
 
     def _widen(self, windows: Any) -> Any | None:
         """On the host writing all slots in place takes less time than fresh slots, unless an export shows them."""
@@ -178,6 +203,16 @@ class GPMAPlusStore(WindowedStore):
             self._take(slots)
 
         return Plan(found, found_loops, commit, False, "in-place")
+
+
+def _without_packing(limits: np.ndarray) -> np.ndarray:
+    """Return lowest densities that only the whole table has: a deletion moves no edge, or writes all to fresh slots.
+
+    Leaves that it leaves too empty are packed by a later deletion, or with the whole table.
+    """
+    loose = np.zeros_like(limits)
+    loose[-1] = limits[-1]
+    return loose
 
 
 @lru_cache(maxsize=64)

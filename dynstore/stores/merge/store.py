@@ -5,6 +5,7 @@ There are two sets of buffers; an update streams once from one to the other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from dynstore.batches.sorted import EdgeBatch
@@ -87,6 +88,11 @@ class MergeStore(Store):
 
         located = SearchResult(positions, states, num_found, self._count_loops(batch, found))
         return Plan(num_found, located.found_loops, commit, located=located)
+
+    def plan_restore(self) -> Callable[[], None]:
+        """What a deletion has read is the spare set after it, which only the next commit writes."""
+        buffers, slots = self._buffers, self.slots
+        return lambda: self._swap(buffers, slots)
 
     def copy(self) -> MergeStore:
         twin = super().copy()

@@ -73,8 +73,11 @@ class PackedArrayStore(Store):
         return self._fresh(0, num_vertices)
 
     def plan_delete(self, batch: Batch) -> Plan:
+        return self._plan_delete(batch, self._lower_limits)
+
+    def _plan_delete(self, batch: Batch, limits: np.ndarray) -> Plan:
+        """Plan a deletion that leaves no segment sparser than its limit."""
         backend, kernels, slots = self.backend, self._window_kernels, self.slots
-        limits = self._lower_limits
         located, windows = kernels.plan_delete(backend, slots, batch, limits)
         total = slots.num_edges - located.found
         if windows is not None:
