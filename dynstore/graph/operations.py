@@ -292,9 +292,10 @@ class Operations(Exchanges):
             begins, moments = script.src[rows], script.table.moments[rows]
             slots, limits = self._out.slots, script.limits[rows]
             kernels = self.backend.kernels("dynstore.operations")
-            found = kernels.find_hops(self.backend, history, slots, begins, moments, limits)
-        searches, numbers, distances = found
-        return self._frame_of(script, rows[searches], numbers, {"distance": distances.astype(self.vertex_dtype)})
+            found = kernels.find_hops(self.backend, history, slots, rows, begins, moments, limits)
+        asked, numbers, distances = found
+        distances = distances.astype(self.vertex_dtype, copy=False)
+        return self._frame_of(script, asked, numbers, {"distance": distances})
 
     def _are_vertices(self, script: Script, rows: Array) -> Array:
         """Return whether the source of each row is a vertex at its time."""

@@ -366,7 +366,7 @@ class DenseIds(VertexIds):
         return [xp.where(part < known, part, known + xp.searchsorted(strangers, part)) for part in parts]
 
     def planned_column(self, numbers: Array, num_vertices: int, plan: IdPlan, library: str) -> Any:
-        return numbers.astype(self.dtype)
+        return numbers.astype(self.dtype, copy=False)
 
     def planned_order(self, numbers: Array, num_vertices: int, plan: IdPlan) -> Array:
         return self.backend.xp.sort(numbers)

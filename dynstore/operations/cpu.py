@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["find_hops"]
 
+# What a search has found is sorted if it is less than one in so many of all numbers; else these are looked through.
+SORTED_SHARE = 64
+
 
 @njit(cache=True)
 def _latest(places, first, edge, key):
@@ -28,26 +31,18 @@ def _latest(places, first, edge, key):
 def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, num_moments, vertices, moments, limits):
     """Search from each vertex; return the vertices found, their distances, and where those of each search end.
 
-    ``written``: whether a vertex has a written edge, for all numbers.
+    Those of a search ascend. ``written``: whether a vertex has a written edge, for all numbers.
     """
     num_vertices, mask = offsets.shape[0] - 1, (np.int64(1) << bits) - 1
     seen, queue = np.full(written.shape[0], -1, np.int32), np.empty(written.shape[0], np.int64)
-    ends, numbers, distances = np.empty(vertices.shape[0], np.int64), np.empty(1024, np.int64), np.empty(1024, np.int64)
+    hops = np.empty(written.shape[0], np.int32)
+    ends, numbers, distances = np.empty(vertices.shape[0], np.int64), np.empty(1024, np.int32), np.empty(1024, np.int32)
     total = 0
     for search in range(vertices.shape[0]):
-        queue[0], seen[vertices[search]] = vertices[search], search
+        queue[0], seen[vertices[search]], hops[vertices[search]] = vertices[search], search, 0
         head, tail, hop, moment = 0, 1, 0, moments[search]
-        while head < tail:
+        while head < tail and hop < limits[search]:
             end = tail
-            room = total + end - head
-            if room > numbers.shape[0]:
-                numbers = np.concatenate((numbers, np.empty(room, np.int64)))
-                distances = np.concatenate((distances, np.empty(room, np.int64)))
-            for place in range(head, end):
-                numbers[total], distances[total] = queue[place], hop
-                total += 1
-            if hop == limits[search]:
-                break
             hop += 1
             while head < end:
                 vertex = queue[head]
@@ -71,23 +66,35 @@ def _search(offsets, dst, valid, keys, first, places, inserts, written, bits, nu
                     is_written = written_edge < last_edge and (keys[written_edge] & mask) == other
                     if is_written and _latest(places, first, written_edge, written_edge * num_moments + moment) >= 0:
                         continue  # it is as its last write says
-                    seen[other] = search
-                    queue[tail] = other
+                    seen[other], hops[other], queue[tail] = search, hop, other
                     tail += 1
                 for changed in range(edge, last_edge):
                     other = keys[changed] & mask
                     if seen[other] != search:
                         latest = _latest(places, first, changed, changed * num_moments + moment)
                         if latest >= 0 and inserts[latest]:
-                            seen[other] = search
-                            queue[tail] = other
+                            seen[other], hops[other], queue[tail] = search, hop, other
                             tail += 1
+        room = total + tail
+        if room > numbers.shape[0]:
+            numbers = np.concatenate((numbers, np.empty(room, np.int32)))
+            distances = np.concatenate((distances, np.empty(room, np.int32)))
+        if tail * SORTED_SHARE < seen.shape[0]:
+            queue[:tail].sort()
+            for place in range(tail):
+                numbers[total], distances[total] = queue[place], hops[queue[place]]
+                total += 1
+        else:
+            for vertex in range(seen.shape[0]):
+                if seen[vertex] == search:
+                    numbers[total], distances[total] = vertex, hops[vertex]
+                    total += 1
         ends[search] = total
     return numbers[:total], distances[:total], ends
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array
+    backend: Backend, history: History, slots: SlotArrays, rows: Array, vertices: Array, moments: Array, limits: Array
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges; see :func:`dynstore.operations.cuda.find_hops`."""
     mask = (1 << history.bits) - 1
@@ -100,6 +107,4 @@ def find_hops(
         slots.offsets, slots.dst, slots.valid, history.keys, history.first, history.places, history.inserts, written,
         history.bits, history.num_moments, vertices, moments, limits,
     )  # fmt: skip
-    searches = np.repeat(np.arange(ends.shape[0]), np.diff(ends, prepend=0))
-    order = np.argsort(searches << history.bits | numbers)
-    return searches[order], numbers[order], distances[order]
+    return np.repeat(rows, np.diff(ends, prepend=0)), numbers, distances

@@ -21,7 +21,7 @@ SPARSE = 8
 
 
 def find_hops(
-    backend: Backend, history: History, slots: SlotArrays, vertices: Array, moments: Array, limits: Array
+    backend: Backend, history: History, slots: SlotArrays, rows: Array, vertices: Array, moments: Array, limits: Array
 ) -> tuple[Array, Array, Array]:
     """Search from each vertex along its out-edges.
 
@@ -29,13 +29,15 @@ def find_hops(
     ----------
     backend, history, slots
         See :meth:`~dynstore.operations.history.History.neighbors_at`.
-    vertices, moments, limits : array, shape (Q,), int64
-        Where each search begins, its moment, and its most hops.
+    rows, vertices, moments, limits : array, shape (Q,), int64
+        The row of the batch of each search, ascending, where it begins, its moment, and its most hops.
 
     Returns
     -------
-    searches, numbers, distances : array, int64
-        The place of the search, the vertex, and the hops to it; sorted. The first vertices are in it.
+    found : array, int64
+        The row of the search, for each vertex that it has found; sorted.
+    numbers, distances : array, int32 or int64
+        The vertex, and the hops to it; those of a search ascend by vertex. The first vertices are among them.
     """
     xp, bits = backend.xp, history.bits
     reached = [xp.arange(vertices.shape[0], dtype=np.int64) << bits | vertices]
@@ -61,7 +63,8 @@ def find_hops(
     keys = xp.concatenate(reached)
     distances = xp.concatenate([xp.full(part.shape[0], hop, np.int64) for hop, part in enumerate(reached)])
     order = xp.argsort(keys)
-    return *split(keys[order], bits), distances[order]
+    searches, numbers = split(keys[order], bits)
+    return rows[searches], numbers, distances[order]
 
 
 def _distinct(backend: Backend, keys: Array, num_flags: int) -> Array:
