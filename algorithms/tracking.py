@@ -29,7 +29,7 @@ __all__ = ["TRACKED", "Answer", "Monitor", "Report", "Unnoted", "track"]
 PREPARATION = 4.0
 # After so many results in turn that were computed anew, what only the incremental way needs is dropped: in-edges, and
 # what updates change. On an H200, 1,000 edges into 1.4 million take 0.19 ms, and 0.39 if what they change is looked
-# up first (benchmarks/results/h200/tracked-cnr-2000.json).
+# up first (benchmarks/results/h200/tracked-cnr-2000.json). From then on one result in as many is timed and weighed.
 MOST_UNUSED = 4
 
 # Name of the function -> module and class of its answer.
@@ -115,7 +115,7 @@ class Report(NamedTuple):
         The graph's version that the result shows.
     path : {"incremental", "warm", "recomputed"}
     seconds : float
-        What it took, without making the frame.
+        What it took, without making the frame; of results that are not timed, what it was expected to take.
     why : str
         Why this way was tried first.
     changes : int
@@ -146,7 +146,7 @@ class Unnoted(NamedTuple):
     Attributes
     ----------
     timer : Timer or None
-        Of computing anew.
+        Of computing anew, if it was timed.
     spent_s : float
         What an attempt from the changes took, which waits for the GPU.
     log_s : float
@@ -294,7 +294,7 @@ class Monitor:
         summing_s = perf_counter() - begun
         log.add(None, 0)  # if this fails half-way, the next call computes anew
         if choice.keeps:
-            self._compute_anew(copy(answer), work, choice.path)
+            self._compute_anew(copy(answer), work, choice.path, True)
         path = self._try_changes(work, choice, delta, summing_s + log_s) if takes_changes else None
         spent_s = perf_counter() - begun if takes_changes else 0.0
         self._num_anew = 0 if takes_changes else self._num_anew + 1
@@ -304,7 +304,8 @@ class Monitor:
         timer = None
         if path is None:
             path = choice.anew_path if takes_changes else choice.path
-            timer = self._compute_anew(answer, work, path)
+            is_weighed = len(work.paths) > 1 or choice.expected.get(path) is None
+            timer = self._compute_anew(answer, work, path, is_weighed or self._num_anew % MOST_UNUSED == 0)
         self.version, self.path, self.edge_visits = self._graph.version, path, answer.edge_visits
         self._unnoted = Unnoted(timer, spent_s, log_s, choice, self.version, path, why or choice.why, work.changes)
         if not self._graph.backend.on_gpu:
@@ -318,14 +319,17 @@ class Monitor:
             self._costs.note(work, path, timer.seconds())
         last, self._unnoted = self._unnoted, None
         if last is not None:
-            seconds = last.spent_s + (0.0 if last.timer is None else last.timer.seconds())
+            if last.timer is None:
+                seconds = last.spent_s or last.choice.expected_s(last.path)
+            else:
+                seconds = last.spent_s + last.timer.seconds()
             self._costs.note_result(last.choice, seconds + last.log_s, last.path == last.choice.path)
             self._report = Report(last.version, last.path, seconds, last.why, last.changes, last.choice.expected)
 
     def _wants_changes(self, work: Work) -> bool:
         """Whether changes like these may be taken next time, if only to try."""
         used = self._num_anew < MOST_UNUSED
-        if not used and not self._takes_changes(work, True):
+        if not used and (self._num_anew % MOST_UNUSED or not self._takes_changes(work, True)):
             return False
         self._answer.inspect()
         return used or self._answer.is_ready(work.deletes) or self._takes_changes(work, False)
@@ -351,7 +355,10 @@ class Monitor:
         changes = log.num_edges if counted else size
         return Work(tuple(paths), changes, deletes, size, is_ready, answer.is_prepared)
 
-    def _compute_anew(self, answer: Answer, work: Work, path: Path) -> Timer:
+    def _compute_anew(self, answer: Answer, work: Work, path: Path, is_timed: bool) -> Timer | None:
+        if not is_timed:
+            answer.recompute(path == "warm")
+            return None
         timer = self._graph.backend.start_timer()
         answer.recompute(path == "warm")
         self._timed.append((work, path, timer.stop()))

@@ -135,8 +135,9 @@ def test_updates_look_nothing_up_while_answers_are_computed_anew(
         patched.setattr("dynstore.graph.tracked.read_change", None)
         change()
     monkeypatch.setattr(Costs, "choose", choose_always("incremental"))
-    # The first changes are missing. Then some answers prepare for the incremental way.
-    for paths in ({"recomputed"}, {"recomputed", "warm", "incremental"}, {"incremental"}):
+    # One result in a few looks whether changes are wanted again. Then some answers prepare for the incremental way.
+    anew = {"recomputed", "warm"}
+    for paths in (anew, anew, *[anew | {"incremental"}] * (MOST_UNUSED - 2), {"incremental"}):
         expected = getattr(dynstore, name)(graph, **params)
         compare(monitor.result(), expected, **({"pagerank": 1e-4} if name == "pagerank" else {}))
         assert monitor.path in paths
@@ -154,3 +155,22 @@ def test_a_log_that_keeps_nothing_counts() -> None:
     assert (log.num_edges, log.deletes, log.counted, log.changes) == (8, True, True, [])
     graph.clear()
     assert not log.counted
+
+
+def test_of_results_that_nothing_is_weighed_for_few_are_timed(
+    monkeypatch: pytest.MonkeyPatch, device: str, rng: np.random.Generator
+) -> None:
+    graph = dynstore.DynamicGraph(directed=False, device=device)
+    graph.insert_edges((np.arange(20), np.roll(np.arange(20), 1)))
+    monitor, times = graph.track("weakly_connected_components"), []
+    monkeypatch.setattr("dynstore.graph.tracked.MIN_KEPT", 0)  # no change is kept
+    start = type(graph.backend).start_timer
+    monkeypatch.setattr(type(graph.backend), "start_timer", lambda backend: times.append(1) or start(backend))
+    results = 3 * MOST_UNUSED
+    for _ in range(results):
+        graph.insert_edges(tuple(rng.integers(0, 20, (2, 5))))
+        compare(monitor.result(), dynstore.weakly_connected_components(graph))
+        report = monitor.report()
+        assert (report.version, report.path) == (graph.version, "recomputed")
+        assert report.seconds > 0
+    assert len(times) == results // MOST_UNUSED
