@@ -1,8 +1,8 @@
 """A stream that gets more than it can take, for minutes: ``python -m dynstore.benchmarks.stream_soak``.
 
-First the rate is measured at which a graph takes rows. Then a source offers so many times as much (``--overload``)
-by the clock, under each policy of overflow in turn. Rows are numbered, and their numbers are their times. The window
-is one of time. What comes to it is watched: each row has to be the source's, and newer than the one before.
+For each row that the graph has taken, a source offers ten others (``--overload``), under each policy of overflow in
+turn. So it is as much too fast on a busy machine. Rows are numbered, and their numbers are their times. The window is
+one of time. What comes to it is watched: each row has to be the source's, and newer than the one before.
 
 At the end of each policy
 
@@ -75,36 +75,11 @@ class Table:
         return self.src[places], self.dst[places]
 
 
-class Numbered(BaseSource):
-    """Offers rows by the clock, until some moment; ``most`` at once, or what the stream has room for."""
-
-    def __init__(self, table: Table, first: int, rows_per_s: float, ends: float, most: int | None) -> None:
-        self._table, self._rate, self._ends, self._most = table, rows_per_s, ends, most
-        self._begun, self._first, self.next = perf_counter(), first, first
-
-    def poll(self, max_rows: int, timeout: float) -> tuple[Any, int] | None:
-        now = perf_counter()
-        if now >= self._ends:
-            raise EOFError
-        most = max_rows if self._most is None else self._most
-        due = self._first + (now - self._begun) * self._rate - self.next
-        if due < 1:
-            sleep(min(timeout, 1e-3))
-            return None
-        numbers = np.arange(self.next, self.next + int(min(due, most)))
-        self.next += len(numbers)
-        src, dst = self._table.rows(numbers)
-        return {"source": src, "destination": dst, "time": numbers}, self.next
-
-    def seek(self, position: int) -> None:
-        self.next = position
-
-
 class Witness:
     """Stands between a stream and its window, and checks what comes through."""
 
     def __init__(self, window: Window, table: Table) -> None:
-        self._slide, self._table, self._backend = window.slide, table, window.graph.backend
+        self._slide, self.table, self._backend = window.slide, table, window.graph.backend
         self.window, self.last = window, -1
         self.entered = self.left = self.missing = 0
         self.moments = array("d")
@@ -115,7 +90,7 @@ class Witness:
         """Check the rows of a batch, and slide."""
         numbers, src, dst = (self._backend.to_host(column) for column in (time, *edges))
         steps = np.diff(numbers, prepend=self.last)
-        wanted = self._table.rows(numbers)
+        wanted = self.table.rows(numbers)
         if steps.min() < 1 or not (np.array_equal(src, wanted[0]) and np.array_equal(dst, wanted[1])):
             raise RuntimeError(f"stream_soak: rows {numbers[0]} to {numbers[-1]} came after {self.last}, or are others")
         report = self._slide(edges, time=time)
@@ -136,9 +111,40 @@ class Witness:
         if not len(self.window) == self.entered - self.left == len(numbers):
             yield f"the window has {len(self.window)} rows; wanted {len(numbers)}"
         src, dst = (self._backend.to_host(column) for column in self.window.graph.edge_columns().values())
-        keys, wanted = edge_keys(src, dst, True), edge_keys(*self._table.rows(numbers), True)
+        keys, wanted = edge_keys(src, dst, True), edge_keys(*self.table.rows(numbers), True)
         if not np.array_equal(np.sort(keys), sorted_unique(wanted)):
             yield f"the graph has {len(keys)} edges that are not those of the rows"
+
+
+class Numbered(BaseSource):
+    """Offers rows until some moment, ``overload`` times as many as come to a window, and some more.
+
+    ``most``: how many at once; None for as many as the stream has room for.
+    """
+
+    def __init__(self, witness: Witness, overload: float, more: int, ends: float, most: int | None) -> None:
+        self._witness, self._overload, self._more, self._ends, self._most = witness, overload, more, ends, most
+        self._before, self._first, self.next = witness.entered, witness.last + 1, witness.last + 1
+
+    @property
+    def due(self) -> int:
+        """Rows that should have been offered by now."""
+        return int(self._overload * (self._witness.entered - self._before + self._more))
+
+    def poll(self, max_rows: int, timeout: float) -> tuple[Any, int] | None:
+        if perf_counter() >= self._ends:
+            raise EOFError
+        count = min(self._first + self.due - self.next, max_rows if self._most is None else self._most)
+        if count < 1:
+            sleep(min(timeout, 1e-3))
+            return None
+        numbers = np.arange(self.next, self.next + count)
+        self.next += count
+        src, dst = self._witness.table.rows(numbers)
+        return {"source": src, "destination": dst, "time": numbers}, self.next
+
+    def seek(self, position: int) -> None:
+        self.next = position
 
 
 class Sample(NamedTuple):
@@ -192,7 +198,7 @@ class Outcome:
     ----------
     policy : str
     overload : float
-        Rows due by the clock beside rows applied.
+        Rows that were due beside rows applied.
     offered, applied, dropped, expired : int
         Rows.
     streams : int
@@ -239,16 +245,6 @@ def _run(witness: Witness, source: Numbered, policy: Any, batch: int, ticks: lis
     return progress.applied, progress.dropped, is_over
 
 
-def _find_rate(table: Table, seconds: float, batch: int, window: int, device: Device) -> float:
-    """Return how many rows a second a stream takes, from the second half of some time."""
-    witness, rate = Witness(Window(DynamicGraph(device=device), window, by="time"), table), 0.0
-    for _ in range(2):  # the first time, kernels are compiled
-        begun, before = perf_counter(), witness.entered
-        _run(witness, Numbered(table, witness.last + 1, 1e12, begun + seconds / 2, None), "block", batch, [])
-        rate = (witness.entered - before) / (perf_counter() - begun)
-    return rate
-
-
 def soak(
     policy: str, seconds: float, overload: float, batch: int, window: int, scale: int, device: Device, seed: int = 1
 ) -> Outcome:
@@ -258,27 +254,29 @@ def soak(
     ----------
     policy : {"block", "drop-oldest", "error"}
     seconds : float
-        How long; a fifth of it, up to 10 seconds, is taken before to find the rate.
     overload : float
-        How many times as much is offered.
+        How many rows are offered for each that is applied.
     batch, window : int
         Rows of a batch; rows of the window, as far as they are applied.
     scale : int
         Of the R-MAT graph.
     """
     table, ticks, faults = Table(scale, seed), list[int](), list[str]()
-    rate = overload * _find_rate(table, min(10.0, seconds / 5), batch, window, device)
+    warm = Witness(Window(DynamicGraph(device=device), window, by="time"), table)  # kernels are compiled, or loaded
+    _run(warm, Numbered(warm, overload, batch, perf_counter() + min(5.0, seconds / 2), None), "block", batch, ticks)
+    ticks.clear()
+    del warm
     graph = DynamicGraph(device=device)
     length = int(window * (overload if policy == "drop-oldest" else 1))
     witness, most = Witness(Window(graph, length, by="time"), table), WAITING * batch // 4
-    offered = applied = dropped = streams = 0
+    offered = applied = dropped = streams = due = 0
     with Sampler(graph.backend) as sampler:
         begun = perf_counter()
         ends, goes_on = begun + seconds, True
         while goes_on and perf_counter() < ends:
-            source = Numbered(table, witness.last + 1, rate, ends, None if policy == "block" else most)
+            source = Numbered(witness, overload, batch, ends, None if policy == "block" else most)
             more, fewer, goes_on = _run(witness, source, policy, batch, ticks)
-            applied, dropped, streams = applied + more, dropped + fewer, streams + 1
+            applied, dropped, streams, due = applied + more, dropped + fewer, streams + 1, due + source.due
             offered = witness.last + 1 if goes_on else source.next
         passed = perf_counter() - begun
     if not offered == applied + dropped == witness.entered + witness.missing:
@@ -289,7 +287,7 @@ def soak(
     parts = _parts(begun, passed, witness.moments, sampler.samples)
     faults += _growth(parts)
     return Outcome(
-        policy, rate * passed / max(applied, 1), offered, applied, dropped, witness.left, streams, len(ticks),
+        policy, due / max(applied, 1), offered, applied, dropped, witness.left, streams, len(ticks),
         graph.number_of_edges(), parts, faults,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The two threads of a stream: one reads the source, one owns the graph."""
+"""The threads of a stream: one reads the source, one owns the graph; on a GPU a third one brings the next batch."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from tests.streams.scripted import Scripted
 
 
 class Memory:
-    """Bytes of a stand-in for a device."""
+    """Bytes of a stand-in for a device; a copy into them is made when it is waited for, no sooner."""
 
     def __init__(self, data: np.ndarray) -> None:
         self.data = data
@@ -28,52 +29,66 @@ class Memory:
     def __add__(self, start: int) -> Memory:
         return Memory(self.data[start:])
 
-    def copy_from_host_async(self, address: int, size: int, stream: Any) -> None:
-        import ctypes
+    def copy_from_host_async(self, address: int, size: int, stream: Queue) -> None:
+        def copy() -> None:
+            stream.log.append("copy")
+            self.data[:size] = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
 
-        stream.log.append("copy")
-        self.data[:size] = np.frombuffer((ctypes.c_uint8 * size).from_address(address), np.uint8)
+        stream.waiting.append(copy)
 
 
-class Array:
-    """An array there."""
+class Piece:
+    """Bytes there as an array."""
 
-    def __init__(self, shape: tuple[int], dtype: Any, memptr: Memory) -> None:
-        self.data = memptr
-        self._values = memptr.data[: shape[0] * np.dtype(dtype).itemsize].view(dtype)
+    def __init__(self, size: int, dtype: Any = np.uint8) -> None:
+        self.data = Memory(np.empty(size, np.uint8))
 
-    def __getitem__(self, part: slice) -> Array:
-        return Array((part.stop,), np.uint8, self.data)
+    def __getitem__(self, part: slice) -> Piece:
+        other = Piece(0)
+        other.data = Memory(self.data.data[part])
+        return other
 
-    def copy(self) -> Array:
-        return Array(self._values.shape, self._values.dtype, Memory(self._values.copy()))
+    def copy(self) -> Piece:
+        other = Piece(0)
+        other.data = Memory(self.data.data.copy())
+        return other
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self._values
+
+class Queue:
+    """A stand-in for a stream: what waits is done when one of its events is waited for."""
+
+    def __init__(self, log: list[str], **options: Any) -> None:
+        self.log = log
+        self.waiting: list[Any] = []
+
+    def synchronize(self) -> None:
+        self.log.append("synchronize")
+        while self.waiting:
+            self.waiting.pop(0)()
+
+    def record(self) -> Queue:
+        return self  # stands in for its events, too
+
+    def wait_event(self, event: Queue) -> None:
+        self.log.append("wait")
+        event.synchronize()
 
 
 def stand_in() -> tuple[Any, list[str]]:
     """A few names of CuPy over NumPy, and a log of what streams did."""
     log: list[str] = []
-    event = SimpleNamespace(synchronize=lambda: log.append("synchronize"))
-
-    def make_stream(**options: Any) -> Any:
-        return SimpleNamespace(
-            log=log,
-            record=lambda: event,
-            wait_event=lambda event: log.append("wait"),
-            synchronize=lambda: log.append("idle"),
-        )
-
-    default = make_stream()
+    default = Queue(log)
     cuda = SimpleNamespace(
         Device=lambda: SimpleNamespace(use=lambda: log.append("use")),
-        Stream=make_stream,
+        Stream=lambda **options: Queue(log),
         get_current_stream=lambda: default,
-        alloc_pinned_memory=lambda nbytes: bytearray(nbytes),
+        alloc_pinned_memory=bytearray,
     )
-    empty = lambda size, dtype: Array((size,), dtype, Memory(np.empty(size, np.uint8)))  # noqa: E731
-    return SimpleNamespace(cuda=cuda, empty=empty, ndarray=Array), log
+
+    def view(shape: tuple[int], dtype: Any, memptr: Memory) -> np.ndarray:
+        return memptr.data[: shape[0] * np.dtype(dtype).itemsize].view(dtype)
+
+    return SimpleNamespace(cuda=cuda, empty=Piece, ndarray=view), log
 
 
 def columns_of(rng: np.random.Generator, count: int) -> list[list[np.ndarray]]:
@@ -98,7 +113,7 @@ def check(staging: Any, rng: np.random.Generator, to_host: Any) -> None:
             ahead = staging.bring(batches[number + 1])
         for column, parts in zip(take(), batch, strict=True):
             np.testing.assert_array_equal(to_host(column), np.concatenate(parts))
-            assert to_host(column).dtype == parts[0].dtype
+            assert column.dtype == parts[0].dtype
 
 
 def test_columns_arrive_through_pinned_memory(rng: np.random.Generator) -> None:
@@ -109,6 +124,24 @@ def test_columns_arrive_through_pinned_memory(rng: np.random.Generator) -> None:
     assert log[0] == "use"
     assert log.count("copy") == 7
     assert "wait" in log
+
+
+def test_a_stream_through_pinned_memory(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    cupy, log = stand_in()
+    monkeypatch.setattr(streams, "make_staging", lambda backend: PinnedStaging(Backend("cuda", cupy, "cuda")))
+    src, dst = rng.integers(0, 50, (2, 3000))
+    weights = np.arange(3000, dtype=np.float32)
+    G, H = (dynstore.DynamicGraph(device="cpu", weighted=True) for _ in range(2))
+    sizes = rng.integers(1, 200, 60)
+    parts = [slice(low, low + size) for low, size in zip(np.cumsum(sizes) - sizes, sizes, strict=True)]
+    batches = ((src[part], dst[part], weights[part]) for part in parts)
+    assert dynstore.Stream(G, batches, dynstore.Window(G, 500), batch_edges=100).run().applied == min(3000, sizes.sum())
+    window = dynstore.Window(H, 500)
+    for part in parts:
+        window.slide((src[part], dst[part], weights[part]))
+    for mine, wanted in zip(G.edge_columns().values(), H.edge_columns().values(), strict=True):
+        np.testing.assert_array_equal(mine, wanted)
+    assert log.count("copy") > 20
 
 
 @pytest.mark.parametrize("device", DEVICES)
