@@ -1,0 +1,9 @@
+"""Graphs larger than the GPU's memory, streamed through it page by page, as in GTS (Kim et al., SIGMOD 2016)."""
+
+from __future__ import annotations
+
+from dynstore.gts.building import build, build_from_rows
+from dynstore.gts.formats import PageFormat
+from dynstore.gts.topology import PagedTopology, open_topology
+
+__all__ = ["PageFormat", "PagedTopology", "build", "build_from_rows", "open_topology"]
