@@ -115,7 +115,8 @@ def build_from_rows(
     layout = tuple(form.layout.tolist())
     k_write_pages(pages.view(form.unit), layout, form.large_capacity, starts, ranges, pids, offsets, indices, bits)
     dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
-    return PagedTopology(form, pages, starts, ranges, degrees.astype(dtype), directed)
+    least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
+    return PagedTopology(form, pages, starts, ranges, degrees.astype(dtype), directed, least)
 
 
 def _is_graph(edges: Any) -> bool:

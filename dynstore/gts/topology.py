@@ -37,6 +37,8 @@ class PagedTopology:
         How many neighbours each vertex has on all its pages. The dtype is the one in which results have vertices.
     directed : bool
         Whether edges have one direction. Otherwise both are stored.
+    least_weight : float
+        The least weight; 0 without weights.
     """
 
     def __init__(
@@ -47,9 +49,10 @@ class PagedTopology:
         ranges: np.ndarray,
         degrees: np.ndarray,
         directed: bool,
+        least_weight: float = 0.0,
     ) -> None:
         self.format, self.pages, self.starts, self.ranges = form, pages, starts, ranges
-        self.degrees, self.directed = degrees, directed
+        self.degrees, self.directed, self.least_weight = degrees, directed, least_weight
 
     def __repr__(self) -> str:
         return (
@@ -140,7 +143,7 @@ class PagedTopology:
         form = self.format
         manifest = {
             "kind": KIND, "format": VERSION, "directed": self.directed, "parts": parts, "page_bytes": form.page_bytes,
-            "p": form.p, "q": form.q, "weighted": form.weighted,
+            "p": form.p, "q": form.q, "weighted": form.weighted, "least_weight": self.least_weight,
         }  # fmt: skip
         # The manifest comes last: a folder without one is no topology.
         FILES.write_new(folder / MANIFEST, json.dumps(manifest, indent=1).encode())
@@ -168,7 +171,7 @@ def open_topology(path: str | os.PathLike[str]) -> PagedTopology:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise SavedGraphError(f"open_topology: {folder} is no saved topology: {error}") from error
     return PagedTopology(form, pages, **{name: np.array(part) for name, part in arrays.items()},
-                         directed=bool(manifest["directed"]))  # fmt: skip
+                         directed=bool(manifest["directed"]), least_weight=float(manifest["least_weight"]))  # fmt: skip
 
 
 def _map_part(path: Path, part: dict[str, Any], dtype: str | None) -> np.ndarray:

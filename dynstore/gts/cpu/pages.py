@@ -8,7 +8,16 @@ import numpy as np
 
 from dynstore.host_compiler import njit
 
-__all__ = ["Pages", "d_mark_pages", "d_num_slots", "d_open_pages", "d_open_record", "d_read_neighbor", "d_read_weight"]
+__all__ = [
+    "Pages",
+    "d_find_list",
+    "d_mark_pages",
+    "d_num_slots",
+    "d_open_pages",
+    "d_read_neighbor",
+    "d_read_weight",
+    "d_vertex_of",
+]
 
 
 class Pages(NamedTuple):
@@ -25,8 +34,8 @@ class Pages(NamedTuple):
 
 
 @njit
-def d_open_pages(words, first, count, lanes, starts, ranges, layout):
-    """Return the pages that a kernel got; ``count`` and ``lanes`` are for loops, and for kernels on CUDA."""
+def d_open_pages(words, first, starts, ranges, layout):
+    """Return the pages that a kernel got."""
     return Pages(words, first, starts, ranges, layout[0], layout[1], layout[2], layout[3])
 
 
@@ -47,14 +56,19 @@ def d_read_number(words, at, units):
 
 
 @njit
-def d_open_record(pages, page, slot):
-    """Return a slot's vertex, the unit at which its neighbours begin, and how many there are on this page."""
+def d_vertex_of(pages, page, slot):
+    """Return a slot's vertex; VIDs are consecutive, so the RVT has it."""
+    return pages.starts[pages.first + page] + slot
+
+
+@njit
+def d_find_list(pages, page, slot):
+    """Return the unit at which a slot's neighbours begin, and how many there are on this page."""
     end = (page + 1) * pages.page_units
     at = end - (slot + 1) * (pages.id_units + pages.size_units) + pages.id_units
     offset = d_read_number(pages.words, at, pages.size_units) // pages.words.itemsize
     record = page * pages.page_units + offset
-    size = d_read_number(pages.words, record, pages.size_units)
-    return pages.starts[pages.first + page] + slot, record + pages.size_units, size
+    return record + pages.size_units, d_read_number(pages.words, record, pages.size_units)
 
 
 @njit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynstore.gts.cpu.pages import d_num_slots, d_open_pages, d_open_record, d_read_neighbor, d_read_weight
+from dynstore.gts.cpu.pages import d_find_list, d_num_slots, d_open_pages, d_read_neighbor, d_read_weight, d_vertex_of
 from dynstore.host_compiler import njit
 
 __all__ = ["k_read_pages"]
@@ -11,11 +11,12 @@ __all__ = ["k_read_pages"]
 @njit(cache=True, nogil=True)
 def k_read_pages(words, count, starts, ranges, layout, places, indices, weights):
     """Write all neighbours, and weights unless ``weights`` is empty; ``places``: each row's next place."""
-    pages = d_open_pages(words, 0, count, 1, starts, ranges, layout)
+    pages = d_open_pages(words, 0, starts, ranges, layout)
     weighted = weights.shape[0] > 0
     for page in range(count):
         for slot in range(d_num_slots(pages, page)):
-            vertex, begin, size = d_open_record(pages, page, slot)
+            vertex = d_vertex_of(pages, page, slot)
+            begin, size = d_find_list(pages, page, slot)
             place = places[vertex]
             places[vertex] += size
             for i in range(size):
