@@ -102,7 +102,7 @@ def rank(streamer: Streamer, alpha: float, limit: int, tol: float) -> tuple[Arra
     for _ in range(limit if num_vertices else 0):
         # RA is what a vertex gives each neighbour: its rank over its whole degree, which a large page does not have.
         link.fetch(shares, ranks * factors)
-        streamer.report.attribute_bytes += shares.nbytes
+        streamer.report.fetched_bytes += shares.nbytes
         lost = float(ranks[dangling].sum(dtype=np.float64))
         before = ranks if tol > 0 else None
         ranks = xp.full(num_vertices, (1 - alpha + alpha * lost) / num_vertices, dtype=np.float32)

@@ -335,7 +335,9 @@ class GTS:
                 traverse(self._streamer, kernels, sources, (*sent, *arguments), pinned, most)
             else:
                 self._streamer.stream(self._streamer.all_pages, kernels, (*sent, *arguments), pinned)
-            report.attribute_bytes += 2 * sum(one.nbytes for one in sent)
+            moved = sum(one.nbytes for one in sent)
+            report.sent_bytes += moved
+            report.fetched_bytes += moved
             return [np.array(self.backend.to_host(one)) for one in sent]
 
     def _as_kernel(self, function: Callable[..., None]) -> Any:

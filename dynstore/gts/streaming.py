@@ -49,8 +49,8 @@ class RunReport:
         Pages that kernels have read.
     hits : int
         How many of them were on the device already.
-    page_bytes, attribute_bytes : int
-        Bytes of pages and of attributes that went to the device and, for attributes, back.
+    page_bytes, sent_bytes, fetched_bytes : int
+        Bytes of pages that went to the device, and of attributes that went there and back.
     launches : int
         Kernels on pages.
     seconds : float
@@ -61,7 +61,8 @@ class RunReport:
     pages: int = 0
     hits: int = 0
     page_bytes: int = 0
-    attribute_bytes: int = 0
+    sent_bytes: int = 0
+    fetched_bytes: int = 0
     launches: int = 0
     seconds: float = 0.0
     _begun: float = field(default_factory=perf_counter, repr=False)
@@ -173,7 +174,7 @@ class Streamer:
             begin, end = self._starts[group.first], self._last_vertex(group)
             for part, one in zip(parts[turn], read, strict=True):
                 link.send(turn, part, one[begin:end], True)
-                report.attribute_bytes += (end - begin) * one.itemsize
+                report.sent_bytes += (end - begin) * one.itemsize
             self._launch(group, turn, words, kernels, (*parts[turn], *arguments))
             if place is not None:
                 self._readers[place] = link.mark(turn)

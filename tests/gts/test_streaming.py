@@ -78,7 +78,7 @@ def test_what_pagerank_sends(
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     assert (report.passes, report.pages, report.hits, report.launches) == (2, 22, hits, launches)
     assert report.page_bytes == sent * 120
-    assert report.attribute_bytes == 2 * 4 * (40 + shares)  # 40 are fetched first
+    assert (report.fetched_bytes, report.sent_bytes) == (2 * 4 * 40, 2 * 4 * shares)
     assert report.seconds > 0
 
 
@@ -148,7 +148,8 @@ def test_kernels_of_ones_own(topology: gts.PagedTopology, backend_name: str, cop
     (degrees,) = engine.run(*counting, "pagerank", written=[np.zeros(40, np.int32)], read=[shown])
     # Vertex 12 has two pages, and what is shown is added once a page.
     np.testing.assert_array_equal(degrees - shown, topology.degrees + (np.arange(40) == 12) * 1200)
-    assert engine.last_run.attribute_bytes == 2 * 4 * 40 + 4 * (41 if copy_bytes == 0 else 40)
+    assert engine.last_run.fetched_bytes == 4 * 40
+    assert engine.last_run.sent_bytes == 4 * 40 + 4 * (41 if copy_bytes == 0 else 40)
 
     degrees, k = topology.degrees.copy(), 3
     turns = np.where(degrees < k, 0, -1).astype(np.int32)
