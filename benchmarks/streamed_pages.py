@@ -2,8 +2,9 @@
 
 An R-MAT graph in its own order goes into slotted pages. PageRank, breadth-first search and components run over them
 under several settings; the same runs in memory say whether the results are right. Each row has the median time of some
-runs (for PageRank, of an iteration), the bytes that went to the device, and the share of the link: these bytes over
-that time, over what plain copies of pinned memory reach here.
+runs (for PageRank, of an iteration), the time of the paper's cost model, the bytes that went to the device, and the
+share of the link: these bytes over that time, over what plain copies of pinned memory reach here. The model has what
+was measured here: large copies, copies of one page, and the host's time for a launch. It knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dynstore.benchmarks.outputs import check_outputs
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.graph import DynamicGraph
+from dynstore.gts.costs import Machine, predict_search
 from dynstore.gts.links import make_link
 
 __all__ = ["draw_edges", "main", "settings_of"]
@@ -29,6 +31,7 @@ __all__ = ["draw_edges", "main", "settings_of"]
 A, B, C = 0.57, 0.19, 0.19
 CHUNK = 1 << 26  # edges that are drawn at once
 LINK_BYTES = 256 << 20
+CALLS = 1000
 ITERATIONS = 5
 TOLERANCE = 1e-3  # of ranks, relative to the greatest: float32 sums in any order
 
@@ -85,15 +88,18 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{topology}, {topology.nbytes / 1e9:.2f} GB, on {graph.backend.name}")
     watch = Stopwatch(graph.backend)
     rows: list[dict[str, Any]] = []
-    link_times = _time_link(watch, graph, given.steps)
-    link = LINK_BYTES / percentiles(link_times)["median_ms"] / 1e6
-    print(f"copies of {LINK_BYTES >> 20} MiB of pinned memory: {link:.1f} GB/s")
+    link_times = _time_link(watch, graph, LINK_BYTES, given.steps)
+    page_times = _time_link(watch, graph, given.page_bytes, given.steps)
+    link, pages = (LINK_BYTES / percentiles(times)["median_ms"] * 1e3 for times in (link_times, page_times))
+    machine = Machine(link, pages, _time_call(watch, graph))
+    print(f"copies of pinned memory: {LINK_BYTES >> 20} MiB each {link / 1e9:.1f} GB/s, a page each {pages / 1e9:.1f} "
+          f"GB/s; a launch {machine.call_seconds * 1e6:.1f} us")  # fmt: skip
 
-    def note(setting: str, what: str, times_ms: list[float], sent: int) -> None:
+    def note(setting: str, what: str, times_ms: list[float], sent: int, model_ms: float = 0.0) -> None:
         found = percentiles(times_ms)
-        speed = sent / found["median_ms"] / 1e6
-        print(f"{setting:36} {what:20} {found['median_ms']:9.3f} ms {sent / 1e6:9.1f} MB {speed:6.1f} GB/s"
-              f" {100 * speed / link:4.0f} %")  # fmt: skip
+        speed = sent / found["median_ms"] * 1e3
+        print(f"{setting:36} {what:20} {found['median_ms']:9.3f} ms, model {model_ms:9.3f} ms {sent / 1e6:9.1f} MB "
+              f"{speed / 1e9:6.1f} GB/s {100 * speed / link:4.0f} %")  # fmt: skip
         rows.append(
             {
                 "store": f"gts, {setting}", "device": graph.backend.name, "operation": "algorithm", "algorithm": what,
@@ -108,7 +114,7 @@ def main(arguments: list[str] | None = None) -> int:
         engine = gts.GTS(topology, device=given.device, **options) if options else first
         runs = _runs(engine, searches=not options or "cache_pages" in options)
         for what, run in runs.items():
-            _repeat(note, engine, setting, what, run, given.steps)
+            _repeat(note, machine, engine, setting, what, run, given.steps)
     print("results as in memory" if agree else "RESULTS DIFFER from those in memory")
     if given.json is not None:
         dataset = {
@@ -119,18 +125,33 @@ def main(arguments: list[str] | None = None) -> int:
     return int(not agree)
 
 
-def _time_link(watch: Stopwatch, graph: DynamicGraph, steps: int) -> list[float]:
-    """Return the times in ms of plain copies to the device."""
-    link = make_link(graph.backend, 1, 0)
+def _time_link(watch: Stopwatch, graph: DynamicGraph, size: int, steps: int) -> list[float]:
+    """Return the times in ms of plain copies of LINK_BYTES to the device, ``size`` bytes each."""
+    link, size = make_link(graph.backend, 1, 0), min(size, LINK_BYTES)
     source, target = link.empty_pinned(LINK_BYTES, np.uint8), graph.backend.empty(LINK_BYTES, np.uint8)
     source.fill(1)
     times = []
     for _ in range(steps + 1):
         watch.start()
-        link.send(0, target, source, True)
+        for at in range(0, LINK_BYTES, size):
+            link.send(0, target[at : at + size], source[at : at + size], True)
         link.synchronize()
         times.append(watch.lap())
     return times[1:]
+
+
+def _time_call(watch: Stopwatch, graph: DynamicGraph) -> float:
+    """Return the seconds of one launch of a kernel that does nothing; 0 on the host."""
+    if not graph.backend.on_gpu:
+        return 0.0
+    from dynstore.cuda.compiler import k_probe
+
+    written = graph.backend.zeros(1, np.int32)
+    k_probe.launch(1, written)
+    watch.start()
+    for _ in range(CALLS):
+        k_probe.launch(1, written)
+    return watch.lap() / CALLS / 1e3
 
 
 def _pagerank(engine: gts.GTS) -> Any:
@@ -148,7 +169,13 @@ def _runs(engine: gts.GTS, searches: bool) -> dict[str, Callable[[], Any]]:
 
 
 def _repeat(
-    note: Callable[..., None], engine: gts.GTS, setting: str, what: str, run: Callable[[], Any], steps: int
+    note: Callable[..., None],
+    machine: Machine,
+    engine: gts.GTS,
+    setting: str,
+    what: str,
+    run: Callable[[], Any],
+    steps: int,
 ) -> None:
     """Run once to warm up, then ``steps`` times, and note what the engine reports."""
     run()
@@ -161,7 +188,8 @@ def _repeat(
     sent, share = report.page_bytes + report.sent_bytes, 1
     if what == "pagerank iteration":
         share = report.passes
-    note(setting, what, [time / share for time in times], sent // share)
+    model_ms = 1e3 * predict_search(machine, report.fetched_bytes // 2, report.by_pass)
+    note(setting, what, [time / share for time in times], sent // share, model_ms / share)
 
 
 def _check(graph: DynamicGraph, engine: gts.GTS) -> bool:

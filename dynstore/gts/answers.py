@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dynstore.gts.streaming import Streamer
     from dynstore.typing import Array
 
-__all__ = ["label_components", "measure_centrality", "rank", "search", "search_lengths", "traverse"]
+__all__ = [
+    "label_components",
+    "measure_centrality",
+    "no_vertex",
+    "push_shares",
+    "rank",
+    "search",
+    "search_lengths",
+    "take_pages",
+    "traverse",
+]
 
 
 def traverse(
@@ -46,10 +57,15 @@ def traverse(
     while pids.shape[0] and (most is None or len(levels) < most):
         streamer.stream(pids, kernels, (next_pages, len(levels), *written), read)
         levels.append(pids)
-        bits = np.unpackbits(backend.to_host(next_pages).view(np.uint8), bitorder="little")
-        pids = np.flatnonzero(bits)
-        next_pages.fill(0)
+        pids = take_pages(streamer, next_pages)
     return levels
+
+
+def take_pages(streamer: Streamer, next_pages: Array) -> np.ndarray:
+    """Return the ids of the pages whose bits are set, ascending, and clear the bits."""
+    bits = np.unpackbits(streamer.backend.to_host(next_pages).view(np.uint8), bitorder="little")
+    next_pages.fill(0)
+    return np.flatnonzero(bits)
 
 
 def search(streamer: Streamer, sources: np.ndarray, depth: int, parents: bool) -> tuple[Array, Array | None]:
@@ -60,7 +76,7 @@ def search(streamer: Streamer, sources: np.ndarray, depth: int, parents: bool) -
     levels[backend.asarray(sources)] = 0
     found = xp.full(num_vertices if parents else 0, unreached, dtype=dtype)
     traverse(streamer, backend.kernels("dynstore.gts", "search").SEARCH, sources, (levels, found), most=depth)
-    return levels, _no_vertex(xp, found) if parents else None
+    return levels, no_vertex(xp, found) if parents else None
 
 
 def search_lengths(streamer: Streamer, source: int, limit: float) -> tuple[Array, Array]:
@@ -86,13 +102,18 @@ def search_lengths(streamer: Streamer, source: int, limit: float) -> tuple[Array
     while (waiting := int((stages >= stage).sum())) and waiting < left:
         streamer.stream(pids, kernels.FIND_PARENTS, (stage, distances, stages, parents))
         left, stage = waiting, stage + 1
-    return distances, _no_vertex(xp, parents)
+    return distances, no_vertex(xp, parents)
 
 
-def rank(streamer: Streamer, alpha: float, limit: int, tol: float) -> tuple[Array, float]:
-    """Rank all vertices; return ranks, float32, and the last change, which is not known if ``tol`` is 0: infinite."""
+def rank(
+    streamer: Streamer, alpha: float, limit: int, tol: float, push: Callable[[float, np.ndarray], Array] | None = None
+) -> tuple[Array, float]:
+    """Rank all vertices; return ranks, float32, and the last change, which is not known if ``tol`` is 0: infinite.
+
+    ``push``: what one iteration does. It gets what each vertex starts with and RA, shape (V,), and returns the ranks.
+    """
     backend, link, num_vertices = streamer.backend, streamer.link, streamer.topology.num_vertices
-    xp, kernels = backend.xp, backend.kernels("dynstore.gts", "ranks").PUSH
+    xp, push = backend.xp, push or partial(push_shares, streamer)
     degrees = backend.asarray(streamer.topology.degrees)
     dangling = xp.flatnonzero(degrees == 0)
     factors = (alpha / xp.maximum(degrees, 1)).astype(np.float32)
@@ -105,13 +126,21 @@ def rank(streamer: Streamer, alpha: float, limit: int, tol: float) -> tuple[Arra
         streamer.report.fetched_bytes += shares.nbytes
         lost = float(ranks[dangling].sum(dtype=np.float64))
         before = ranks if tol > 0 else None
-        ranks = xp.full(num_vertices, (1 - alpha + alpha * lost) / num_vertices, dtype=np.float32)
-        streamer.stream(streamer.all_pages, kernels, (ranks,), (shares,))
+        ranks = push((1 - alpha + alpha * lost) / num_vertices, shares)
         if before is not None:
             error = float(xp.abs(ranks - before).sum(dtype=np.float64))
             if error < tol:
                 break
     return ranks, error
+
+
+def push_shares(streamer: Streamer, base: float, shares: np.ndarray) -> Array:
+    """Return each vertex's rank: ``base`` and the shares of the vertices that lead to it."""
+    backend = streamer.backend
+    ranks = backend.xp.full(streamer.topology.num_vertices, base, dtype=np.float32)
+    kernels = backend.kernels("dynstore.gts", "ranks").PUSH
+    streamer.stream(streamer.all_pages, kernels, (0, ranks), (shares,))
+    return ranks
 
 
 def label_components(streamer: Streamer) -> Array:
@@ -144,6 +173,6 @@ def measure_centrality(streamer: Streamer, sources: np.ndarray, endpoints: bool)
     return totals
 
 
-def _no_vertex(xp: Any, parents: Array) -> Array:
+def no_vertex(xp: Any, parents: Array) -> Array:
     """Return parents with -1 in place of the largest number."""
     return xp.where(parents == np.iinfo(parents.dtype).max, parents.dtype.type(-1), parents)

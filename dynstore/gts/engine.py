@@ -11,23 +11,22 @@ import numpy as np
 from dynstore.algorithms.centrality.api import scale_factors
 from dynstore.algorithms.link_analysis.api import read_numbers
 from dynstore.arguments import check_count, check_flag, check_integer, check_number
-from dynstore.backend import get_backend
 from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, unknown_name
 from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
-from dynstore.gts.streaming import TECHNIQUES, RunReport, Settings, Streamer
-from dynstore.gts.topology import PagedTopology
-from dynstore.input.frames import check_frames, make_frame
+from dynstore.gts.base import Engine, read_settings
+from dynstore.gts.streaming import RunReport, Streamer
+from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
-    from dynstore.typing import Array, Device, Frame, Frames
+    from dynstore.gts.topology import PagedTopology
+    from dynstore.typing import Device, Frame, Frames
 
 __all__ = ["GTS"]
 
-CACHES = ("fixed", "lru")
 KINDS = ("bfs", "pagerank")
 
 
-class GTS:
+class GTS(Engine):
     """Runs algorithms over a topology that need not fit the device: its pages are streamed through it.
 
     On the device are what an algorithm writes (WA), buffers for pages, and a cache of pages. One run at a time.
@@ -89,29 +88,11 @@ class GTS:
         technique: str = "edge",
         frames: Frames = "auto",
     ) -> None:
-        if not isinstance(topology, PagedTopology):
-            raise InputTypeError(f"GTS: topology is a {type(topology).__name__}; wanted a PagedTopology")
-        for name, value, least in (
-            ("streams", streams, 1),
-            ("cache_pages", cache_pages, 0),
-            ("copy_bytes", copy_bytes, 0),
-            ("host_bytes", host_bytes, 0),
-        ):
-            if value is None and name != "host_bytes":
-                raise InputTypeError(f"GTS: {name} is None; wanted an integer")
-            check_count("GTS", name, value, least)
-        if cache not in CACHES:
-            raise unknown_name("GTS", "cache", cache, CACHES)
-        if technique not in TECHNIQUES:
-            raise unknown_name("GTS", "technique", technique, TECHNIQUES)
-        self._frames = check_frames("GTS", frames)
-        self.topology, self.backend = topology, get_backend(device)
-        settings = Settings(streams, cache_pages, cache, copy_bytes, host_bytes, technique)
+        super().__init__(topology, device, frames)
+        settings = read_settings("GTS", streams, cache_pages, cache, copy_bytes, host_bytes, technique)
         self._streamer = Streamer(topology, self.backend, settings)
         self.last_run = RunReport()
-
-    def __repr__(self) -> str:
-        return f"GTS({self.topology!r}, device={self.backend.name!r})"
+        self._kernels: dict[Any, Any] = {}  # functions of the users' own, as kernels
 
     @property
     def device_bytes(self) -> int:
@@ -140,9 +121,7 @@ class GTS:
             limit = int(np.iinfo(self.topology.degrees.dtype).max)
             wants = check_flag("bfs", "return_predecessors", return_predecessors)
             levels, parents = search(self._streamer, sources, depth if depth >= 0 else limit, wants)
-        if parents is None:
-            parents = self.backend.xp.full(levels.shape[0], -1, dtype=levels.dtype)
-        return self._frame(distance=levels, predecessor=parents)
+        return self._search_frame(levels, parents)
 
     def sssp(self, source: int, cutoff: float | None = None) -> Frame:
         """Find the shortest paths from one vertex to all others.
@@ -345,7 +324,11 @@ class GTS:
             return function
         from dynstore.cuda.compiler import Kernel
 
-        return function if isinstance(function, Kernel) else Kernel(getattr(function, "py_func", function))
+        if isinstance(function, Kernel):
+            return function
+        if function not in self._kernels:
+            self._kernels[function] = Kernel(getattr(function, "py_func", function))
+        return self._kernels[function]
 
     @contextmanager
     def _running(self) -> Iterator[RunReport]:
@@ -358,23 +341,3 @@ class GTS:
         self.backend.synchronize()
         report.stop()
         self.last_run = report
-
-    def _read_vertices(self, caller: str, what: str, vertices: Any) -> np.ndarray:
-        """Return vertices as a one-dimensional array; refuse what is none."""
-        found = np.unique(np.asarray(self.backend.to_host(vertices) if hasattr(vertices, "get") else vertices))
-        if found.dtype.kind not in "iu":
-            raise InputTypeError(f"{caller}: {what} is {vertices!r}; wanted a vertex, or a list or array of vertices")
-        if not found.shape[0]:
-            raise InputError(f"{caller}: no vertex is given as {what}; wanted at least one")
-        for vertex in (found[0], found[-1]):
-            if not 0 <= vertex < self.topology.num_vertices:
-                raise InputError(
-                    f"{caller}: {what} has {vertex}; the topology has {self.topology.num_vertices} vertices, ids from 0"
-                )
-        return found.astype(np.int64)
-
-    def _vertices(self) -> Array:
-        return self.backend.xp.arange(self.topology.num_vertices, dtype=self.topology.degrees.dtype)
-
-    def _frame(self, **columns: Array) -> Frame:
-        return make_frame(self.backend, {"vertex": self._vertices(), **columns}, self._frames)

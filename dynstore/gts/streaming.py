@@ -53,6 +53,8 @@ class RunReport:
         Bytes of pages that went to the device, and of attributes that went there and back.
     launches : int
         Kernels on pages.
+    by_pass : list of (int, int)
+        Of each pass: bytes that went to the device, and kernels on pages.
     seconds : float
         The run as a whole, on the host's clock.
     """
@@ -64,6 +66,7 @@ class RunReport:
     sent_bytes: int = 0
     fetched_bytes: int = 0
     launches: int = 0
+    by_pass: list[tuple[int, int]] = field(default_factory=list, repr=False)
     seconds: float = 0.0
     _begun: float = field(default_factory=perf_counter, repr=False)
 
@@ -83,8 +86,8 @@ class Streamer:
         self.topology, self.backend, self.settings = topology, backend, settings
         form, num_pages = topology.format, topology.num_pages
         is_lru = settings.cache == "lru" and settings.cache_pages > 0
-        self._most = 1 if is_lru else max(1, min(settings.copy_bytes // form.page_bytes, num_pages))
-        self.link = make_link(backend, settings.streams, self._most * form.page_bytes)
+        self.most_pages = 1 if is_lru else max(1, min(settings.copy_bytes // form.page_bytes, num_pages))
+        self.link = make_link(backend, settings.streams, self.most_pages * form.page_bytes)
         self._units = topology.units
         self._page_units = int(self._units.shape[1])
         cached = min(settings.cache_pages, num_pages)
@@ -94,7 +97,7 @@ class Streamer:
         self._rows = np.zeros(topology.num_vertices + 1, dtype=np.int64)
         np.cumsum(topology.degrees, out=self._rows[1:])
         self._rows = self._rows[topology.starts]  # the neighbours before each page, large pages aside
-        self._buffers = [backend.empty(self._most * self._page_units, form.unit) for _ in range(settings.streams)]
+        self._buffers = [backend.empty(self.most_pages * self._page_units, form.unit) for _ in range(settings.streams)]
         self._load_pages(settings)
         # A cache in the paper's way: a place a page, and marks of the last kernels that read it.
         self._cache = PageCache(cached) if is_lru else None
@@ -103,7 +106,7 @@ class Streamer:
         self._turn = 0
         self._all = np.arange(num_pages, dtype=np.int64)
         self._all_groups = list(self._list_groups(self._all))
-        ends = topology.starts[np.minimum(self._all + self._most, num_pages)]
+        ends = topology.starts[np.minimum(self._all + self.most_pages, num_pages)]
         self._most_vertices = int((ends - topology.starts[:-1]).max(initial=0)) + 1  # of a group
         self.report = RunReport()
 
@@ -112,8 +115,8 @@ class Streamer:
         form, num_pages = self.topology.format, self.topology.num_pages
         first = self._num_resident
         self._resident = self.backend.empty((first, self._page_units), form.unit)
-        for at in range(0, first, self._most):
-            count = min(self._most, first - at)
+        for at in range(0, first, self.most_pages):
+            count = min(self.most_pages, first - at)
             self.link.send(0, self._resident[at : at + count].reshape(-1), self._units[at : at + count], False)
         self.link.synchronize()
         if isinstance(self.topology.pages, np.memmap):
@@ -137,7 +140,7 @@ class Streamer:
         return self._all
 
     def _list_groups(self, pids: np.ndarray) -> Iterable[Group]:
-        return list_groups(pids, self.topology.ranges, self._most, (self._num_resident, self._num_held))
+        return list_groups(pids, self.topology.ranges, self.most_pages, (self._num_resident, self._num_held))
 
     def _last_vertex(self, group: Group) -> int:
         """Return the last vertex of a group + 1."""
@@ -164,6 +167,7 @@ class Streamer:
             RA, pinned: read-only attributes, of which a kernel gets those of its pages' vertices.
         """
         link, report = self.link, self.report
+        before = report.page_bytes + report.sent_bytes, report.launches
         self.backend.synchronize()  # what was written on the current stream, such as `arguments`
         parts = [
             [self.backend.empty(self._most_vertices, one.dtype) for one in read] for _ in range(self.settings.streams)
@@ -180,6 +184,8 @@ class Streamer:
                 self._readers[place] = link.mark(turn)
         link.synchronize()
         report.passes += 1
+        sent = report.page_bytes + report.sent_bytes - before[0]
+        report.by_pass.append((sent, report.launches - before[1]))
 
     def _bring(self, group: Group, turn: int) -> tuple[Array, int | None]:
         """Start the copy of a group to the device, unless it is there; return its units, and its place in the cache."""

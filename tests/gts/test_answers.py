@@ -159,7 +159,11 @@ def test_an_empty_graph(backend_name: str) -> None:
         (lambda engine: engine.pagerank(alpha=2), InputError, "pagerank: alpha is 2.0; wanted 0 to 1"),
         (lambda engine: engine.pagerank(max_iter=1), FailedToConvergeError, "after 1 iterations the ranks still"),
         (lambda engine: engine.betweenness_centrality(k=27), InputError, "k is 27; wanted 1 to 26"),
-        (lambda engine: gts.GTS(engine), InputTypeError, "GTS: topology is a GTS; wanted a PagedTopology"),
+        (
+            lambda engine: gts.GTS(engine),
+            InputTypeError,
+            "GTS: topology is a dynstore.gts.*; wanted a PagedTopology",
+        ),
         (lambda engine: gts.GTS(engine.topology, streams=0), InputError, "GTS: streams is 0; wanted 1 or more"),
         (lambda engine: gts.GTS(engine.topology, streams=None), InputTypeError, "GTS: streams is None"),
         (lambda engine: gts.GTS(engine.topology, cache="mru"), InputError, "GTS: unknown cache 'mru'"),

@@ -9,8 +9,11 @@ __all__ = ["PUSH"]
 
 
 @njit(cache=True, nogil=True)
-def k_push_shares(words, first, count, lanes, starts, ranges, layout, shares, ranks):
-    """Add each vertex's share to the ranks of its neighbours; ``shares``: from the first vertex of the pages on."""
+def k_push_shares(words, first, count, lanes, starts, ranges, layout, shares, low, ranks):
+    """Add each vertex's share to the ranks of its neighbours.
+
+    ``shares``: from the first vertex of the pages on; ``ranks``: from vertex ``low`` on, perhaps not to the last one.
+    """
     pages = d_open_pages(words, first, starts, ranges, layout)
     base = d_vertex_of(pages, 0, 0)
     for page in range(count):
@@ -18,7 +21,9 @@ def k_push_shares(words, first, count, lanes, starts, ranges, layout, shares, ra
             given = shares[d_vertex_of(pages, page, slot) - base]
             begin, size = d_find_list(pages, page, slot)
             for i in range(size):
-                ranks[d_read_neighbor(pages, begin, i)[1]] += given
+                place = d_read_neighbor(pages, begin, i)[1] - low
+                if 0 <= place < ranks.shape[0]:
+                    ranks[place] += given
 
 
 PUSH = k_push_shares, k_push_shares
