@@ -90,6 +90,11 @@ def build_from_rows(
     directed : bool
         If False, each edge is in both rows.
 
+    Returns
+    -------
+    PagedTopology
+        In memory.
+
     Raises
     ------
     LimitError

@@ -14,7 +14,7 @@ __all__ = ["Machine", "predict_pass", "predict_search"]
 class Machine:
     """What has to be measured once; bandwidths in bytes per second, times in seconds.
 
-    Attributes
+    Parameters
     ----------
     chunk_bandwidth : float
         The paper's c1: one large copy.

@@ -78,7 +78,21 @@ class MultiGTS(Engine):
         self.last_runs: list[RunReport] = []
 
     def bfs(self, start: Any, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
-        """Find how many edges each vertex is away from the nearest start vertex; as :meth:`GTS.bfs`."""
+        """Find how many edges each vertex is away from the nearest start vertex.
+
+        Parameters
+        ----------
+        start : int, or a list or array of them
+        depth_limit : int, optional
+            The largest distance to search. A negative number means no limit.
+        return_predecessors : bool
+            If False, the column of predecessors is filled with -1.
+
+        Returns
+        -------
+        frame
+            As :meth:`GTS.bfs`.
+        """
         sources = self._read_vertices("bfs", "start", start)
         dtype = self.topology.degrees.dtype
         depth = -1 if depth_limit is None else check_integer("bfs", "depth_limit", depth_limit)
@@ -87,9 +101,26 @@ class MultiGTS(Engine):
         return self._search_frame(*self._run(search, sources, depth if depth >= 0 else np.iinfo(dtype).max, parents))
 
     def pagerank(self, alpha: float = 0.85, max_iter: int = 100, tol: float = 1.0e-5) -> Frame:
-        """Rank vertices by the chance that a random surfer is there; as :meth:`GTS.pagerank`.
+        """Rank vertices by the chance that a random surfer is there.
 
-        With ``tol=0`` all iterations are done.
+        Parameters
+        ----------
+        alpha : float
+            The probability of following an edge, 0 to 1.
+        max_iter : int
+            The most iterations.
+        tol : float
+            Stop when an iteration changes the ranks by less than this in sum. 0 does all iterations.
+
+        Returns
+        -------
+        frame
+            As :meth:`GTS.pagerank`.
+
+        Raises
+        ------
+        FailedToConvergeError
+            If ``max_iter`` iterations are not enough, and ``tol`` is not 0.
         """
         alpha, tol, limit = read_numbers(alpha, tol, max_iter)
         push = self._push_shared if self._shares_pages else self._push_chunks

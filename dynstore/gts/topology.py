@@ -96,7 +96,17 @@ class PagedTopology:
         return self.pages.view(self.format.unit)
 
     def pages_of(self, vertices: np.ndarray) -> np.ndarray:
-        """Return the ids of all pages of some vertices, ascending, each once."""
+        """Return the pages of some vertices.
+
+        Parameters
+        ----------
+        vertices : numpy.ndarray, int64
+
+        Returns
+        -------
+        numpy.ndarray, int64
+            The ids of all their pages, ascending, each once.
+        """
         # Of several pages with one START_VID the first is the vertex's first large page.
         first = np.searchsorted(self.starts, vertices, side="right") - 1
         first = np.where(self.ranges[first] >= 0, np.searchsorted(self.starts, vertices, side="left"), first)
@@ -127,6 +137,11 @@ class PagedTopology:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the pages and the RVT to a new folder, from which :func:`dynstore.gts.open_topology` maps them.
 
+        Parameters
+        ----------
+        path : str or os.PathLike
+            The folder; the one above it must be there.
+
         Raises
         ------
         OSError
@@ -152,6 +167,14 @@ class PagedTopology:
 
 def open_topology(path: str | os.PathLike[str]) -> PagedTopology:
     """Open a folder that :meth:`PagedTopology.save` has written; the pages stay on disk, and are mapped.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+
+    Returns
+    -------
+    PagedTopology
 
     Raises
     ------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +166,12 @@ def test_a_folder_that_is_damaged(tmp_path: Path) -> None:
         gts.open_topology(tmp_path / "pages")
     gts.build(DynamicGraph(device="cpu")).save(tmp_path / "none")
     assert gts.open_topology(tmp_path / "none").num_pages == 0
+
+
+@pytest.mark.parametrize("value", [gts.build, gts.GTS], ids=lambda value: value.__name__)
+def test_the_examples_of_docstrings_print_what_they_show(value: object) -> None:
+    runner = doctest.DocTestRunner()
+    for example in doctest.DocTestFinder(recurse=False).find(value):
+        runner.run(example)
+    assert runner.tries > 1
+    assert runner.summarize().failed == 0
