@@ -25,6 +25,7 @@ def test_there_is_a_test_for_each_example() -> None:
     assert [path.name for path in sorted(EXAMPLES.iterdir()) if path.name != "__pycache__"] == [
         "fraud_stream.py",
         "payments",  # test_payments_example.py
+        "streamed_kernels.py",  # gts/test_streamed_kernels.py
     ]
 
 

@@ -58,6 +58,7 @@ LAYERS = [
     ("durable",),
     ("io", "datasets"),
     ("algorithms",),
+    ("gts",),
     ("adapters",),
     ("streams",),
     ("benchmarks",),

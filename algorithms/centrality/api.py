@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["betweenness_centrality", "measure_rows"]
+__all__ = ["betweenness_centrality", "measure_rows", "scale_factors"]
 
 
 @algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
@@ -86,7 +86,7 @@ def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: 
     out = G.snapshot()
     into = None if G.is_directed() else out
     totals = G.backend.kernels("dynstore.algorithms.centrality").accumulate_dependencies(out, into, sources, endpoints)
-    at_sources, elsewhere = _scales(out.num_vertices, sources.shape[0], normalized, endpoints, G.is_directed())
+    at_sources, elsewhere = scale_factors(out.num_vertices, sources.shape[0], normalized, endpoints, G.is_directed())
     factors = G.backend.empty(out.num_vertices, np.float64)
     factors.fill(elsewhere)
     factors[G.backend.asarray(sources)] = at_sources
@@ -117,7 +117,7 @@ def _sources(G: AnyGraph, k: Any, seed: int | None) -> np.ndarray:
     return read_vertices(G, "betweenness_centrality", "k", k)
 
 
-def _scales(
+def scale_factors(
     num_vertices: int, num_sources: int, normalized: bool, endpoints: bool, directed: bool
 ) -> tuple[float, float]:
     """Return the scaling factors for sources and for other vertices.

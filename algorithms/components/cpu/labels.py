@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["label_components"]
+__all__ = ["d_find_root", "label_components"]
 
 
 def label_components(out: GapCSR, symmetric: bool = False) -> Array:

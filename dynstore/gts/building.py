@@ -1,0 +1,137 @@
+"""Making slotted pages of a graph or of edges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dynstore.arguments import check_flag
+from dynstore.errors import InputError, LimitError, UnweightedGraphError
+from dynstore.graph import AnyGraph, DynamicGraph
+from dynstore.gts.cpu.writing import k_assign_pages, k_write_pages
+from dynstore.gts.formats import PageFormat
+from dynstore.gts.topology import PagedTopology
+from dynstore.typing import MAX_INT32
+
+__all__ = ["build", "build_from_rows"]
+
+
+def build(
+    edges: Any,
+    *,
+    page_bytes: int = 1 << 20,
+    p: int = 2,
+    q: int = 2,
+    weights: bool = False,
+    directed: bool = True,
+) -> PagedTopology:
+    """Make slotted pages of a graph or of edges.
+
+    Parameters
+    ----------
+    edges : DynamicGraph, GraphView, or edges
+        A graph whose vertices are the integers 0 to V - 1; or edges as :meth:`DynamicGraph.insert_edges` takes them.
+    page_bytes : int
+        The size of a page, a multiple of 4.
+    p, q : int
+        Bytes of a page id and of a slot number. The paper has 2 and 2 for pages of 1 MiB, 3 and 3 for 64 MiB.
+    weights : bool
+        Whether the pages have the weights, as float32.
+    directed : bool
+        Of edges: if False, an edge connects both ways. A graph has its own direction.
+
+    Returns
+    -------
+    PagedTopology
+        In memory.
+
+    Raises
+    ------
+    InputError
+        If the graph has ids of its own, or a size cannot be used.
+    LimitError
+        If the graph needs more pages than ``p`` bytes can number.
+    UnweightedGraphError
+        If weights are asked for, and there are none.
+
+    Examples
+    --------
+    >>> from dynstore import gts
+    >>> gts.build(([0, 0, 1], [1, 2, 2]), page_bytes=64)
+    PagedTopology(num_vertices=3, num_edges=3, small_pages=1, large_pages=0, page_bytes=64)
+    """
+    weighted = check_flag("build", "weights", weights)
+    form = PageFormat(page_bytes, p, q, weighted)
+    graph = edges if _is_graph(edges) else _read_edges(edges, weighted, check_flag("build", "directed", directed))
+    if graph.is_renumbered():
+        raise InputError("build: the graph has ids of its own; wanted one whose vertices are 0 to V - 1")
+    if weighted and not graph.is_weighted():
+        raise UnweightedGraphError("build: weights=True, and the graph has no weights")
+    rows = graph.snapshot()
+    packed = rows if rows.is_packed else rows.compact()
+    host = graph.backend.to_host
+    values = host(packed.weights) if weighted else None
+    return build_from_rows(host(packed.offsets), host(packed.indices), values, form, graph.is_directed())
+
+
+def build_from_rows(
+    offsets: np.ndarray, indices: np.ndarray, weights: np.ndarray | None, form: PageFormat, directed: bool = True
+) -> PagedTopology:
+    """Make slotted pages of compressed rows.
+
+    Parameters
+    ----------
+    offsets : numpy.ndarray, shape (V + 1,)
+    indices : numpy.ndarray, shape (E,)
+        Neighbours, each from 0 to V - 1; this is not checked.
+    weights : numpy.ndarray, shape (E,), or None
+    form : PageFormat
+    directed : bool
+        If False, each edge is in both rows.
+
+    Returns
+    -------
+    PagedTopology
+        In memory.
+
+    Raises
+    ------
+    LimitError
+        If there are more pages than the format can number.
+    """
+    num_vertices = offsets.shape[0] - 1
+    degrees = np.diff(offsets).astype(np.int64)
+    sizes = form.page_bytes, form.vertex_bytes, form.entry_bytes, form.max_slots, form.large_capacity
+    nothing = np.empty(0, dtype=np.int64)
+    count = k_assign_pages(degrees, sizes, nothing, nothing, nothing)
+    if count > form.max_pages:
+        raise LimitError(
+            f"build: the graph needs {count} pages of {form.page_bytes} bytes; p={form.p} numbers {form.max_pages}; "
+            "wanted larger pages or a larger p"
+        )
+    starts, ranges = np.empty(count + 1, dtype=np.int64), np.empty(count, dtype=np.int64)
+    pids = np.empty(num_vertices, dtype=np.int64)
+    if count:
+        k_assign_pages(degrees, sizes, starts, ranges, pids)
+    starts[count] = num_vertices
+    pages = np.zeros((count, form.page_bytes), dtype=np.uint8)
+    bits = np.empty(0, dtype=np.uint32) if weights is None else weights.astype(np.float32).view(np.uint32)
+    layout = tuple(form.layout.tolist())
+    k_write_pages(pages.view(form.unit), layout, form.large_capacity, starts, ranges, pids, offsets, indices, bits)
+    dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
+    least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
+    return PagedTopology(form, pages, starts, ranges, degrees.astype(dtype), directed, least)
+
+
+def _is_graph(edges: Any) -> bool:
+    return all(hasattr(edges, name) for name in ("snapshot", "is_renumbered", "is_directed"))
+
+
+def _read_edges(edges: Any, weighted: bool, directed: bool) -> AnyGraph:
+    graph = DynamicGraph(directed=directed, weighted=weighted, store="rebuild", device="cpu")
+    try:
+        graph.insert_edges(edges)
+    except InputError as error:
+        raise type(error)(str(error).replace("insert_edges:", "build:", 1)) from None
+    return graph

@@ -1,0 +1,1 @@
+"""Kernels of streamed pages for the host."""

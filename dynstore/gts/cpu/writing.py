@@ -1,0 +1,86 @@
+"""Writing slotted pages; this is done on the host, whatever the device that reads them."""
+
+from __future__ import annotations
+
+from dynstore.host_compiler import njit
+
+__all__ = ["k_assign_pages", "k_write_pages"]
+
+
+@njit(cache=True, nogil=True)
+def k_assign_pages(degrees, sizes, starts, ranges, pids):
+    """Give each vertex its page, in order; return the number of pages.
+
+    ``sizes``: page, vertex and entry in bytes, slots of a small page, neighbours of a large page. With ``starts`` and
+    ``ranges`` of length 0 the pages are only counted. A small page ends where the next vertex does not fit.
+    """
+    page_bytes, vertex_bytes, entry_bytes, max_slots, capacity = sizes
+    writes = starts.shape[0] > 0
+    pages, used, slots = 0, 0, 0
+    is_open = False
+    for vertex in range(degrees.shape[0]):
+        size = vertex_bytes + degrees[vertex] * entry_bytes
+        if size > page_bytes:
+            parts = (degrees[vertex] + capacity - 1) // capacity
+            if writes:
+                pids[vertex] = pages
+                for k in range(parts):
+                    starts[pages + k] = vertex
+                    ranges[pages + k] = parts - 1 - k
+            pages += parts
+            is_open = False
+            continue
+        if not is_open or used + size > page_bytes or slots == max_slots:
+            if writes:
+                starts[pages] = vertex
+                ranges[pages] = -1
+            pages += 1
+            used, slots, is_open = 0, 0, True
+        if writes:
+            pids[vertex] = pages - 1
+        used += size
+        slots += 1
+    return pages
+
+
+@njit(cache=True, nogil=True)
+def k_write_pages(pages, layout, capacity, starts, ranges, pids, offsets, indices, weight_bits):
+    """Write the rows into ``pages``, shape (pages, units), which are zero.
+
+    ``weight_bits``: the weights as uint32; empty for pages without weights.
+    """
+    page_units, id_units, size_units, pid_bits = layout
+    bits = 8 * pages.itemsize
+    slot_units = id_units + size_units
+    weighted = weight_bits.shape[0] > 0
+    for pid in range(pages.shape[0]):
+        page = pages[pid]
+        low = starts[pid]
+        high = low + 1 if ranges[pid] >= 0 else starts[pid + 1]
+        at = 0
+        for vertex in range(low, high):
+            begin, end = offsets[vertex], offsets[vertex + 1]
+            if ranges[pid] >= 0:
+                begin += (pid - pids[vertex]) * capacity
+                end = min(end, begin + capacity)
+            slot = page_units - (vertex - low + 1) * slot_units
+            d_write(page, slot, id_units, bits, vertex)
+            d_write(page, slot + id_units, size_units, bits, at * pages.itemsize)
+            d_write(page, at, size_units, bits, end - begin)
+            at += size_units
+            for edge in range(begin, end):
+                other = indices[edge]
+                record = pids[other] | (other - starts[pids[other]]) << pid_bits
+                d_write(page, at, id_units, bits, record)
+                at += id_units
+            if weighted:
+                for edge in range(begin, end):
+                    d_write(page, at, size_units, bits, weight_bits[edge])
+                    at += size_units
+
+
+@njit
+def d_write(page, at, units, bits, value):
+    """Write a number, its lowest unit first."""
+    for k in range(units):
+        page[at + k] = (value >> (bits * k)) & ((1 << bits) - 1)

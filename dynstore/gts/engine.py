@@ -1,0 +1,343 @@
+"""The engine: algorithms over a topology that is streamed through a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.centrality.api import scale_factors
+from dynstore.algorithms.link_analysis.api import read_numbers
+from dynstore.arguments import check_count, check_flag, check_integer, check_number
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, UnweightedGraphError, unknown_name
+from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths, traverse
+from dynstore.gts.base import Engine, read_settings
+from dynstore.gts.streaming import RunReport, Streamer
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.gts.topology import PagedTopology
+    from dynstore.typing import Device, Frame, Frames
+
+__all__ = ["GTS"]
+
+KINDS = ("bfs", "pagerank")
+
+
+class GTS(Engine):
+    """Runs algorithms over a topology that need not fit the device: its pages are streamed through it.
+
+    On the device are what an algorithm writes (WA), buffers for pages, and a cache of pages. One run at a time.
+
+    Parameters
+    ----------
+    topology : PagedTopology
+    device : {"auto", "cpu", "cuda"}
+        "auto" takes CUDA if it works, else the host, where pages are streamed through host kernels.
+    streams : int
+        CUDA streams. Each has a buffer: while one copies, others compute.
+    cache_pages : int
+        How many pages are kept on the device.
+    cache : {"fixed", "lru"}
+        "fixed" keeps the first pages: an algorithm that reads all pages in turn finds them each time. "lru" is the
+        paper's: the pages that were used last. In such an algorithm it finds nothing, unless it holds all pages.
+    copy_bytes : int
+        Neighbouring pages are sent together up to so many bytes. With "lru", and with 0, each page is sent alone, as
+        in the paper.
+    host_bytes : int, optional
+        Of a topology on disk: how much of it is loaded into pinned host memory. The rest is read from disk each time.
+        By default all of it is loaded.
+    technique : {"edge", "vertex", "hybrid"}
+        On CUDA, how many threads work on a vertex of a small page: 32, 1, or as many as the pages that are sent
+        together have neighbours a vertex.
+    frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
+        The library of the results.
+
+    Attributes
+    ----------
+    last_run : RunReport
+        What the last run has streamed.
+
+    Examples
+    --------
+    >>> from dynstore import gts
+    >>> topology = gts.build(([0, 0, 1], [1, 2, 3]), page_bytes=64)
+    >>> engine = gts.GTS(topology, device="cpu")
+    >>> engine.bfs(0)
+       vertex  distance  predecessor
+    0       0         0           -1
+    1       1         1            0
+    2       2         1            0
+    3       3         2            1
+    >>> engine.last_run.passes, engine.last_run.pages
+    (3, 3)
+    """
+
+    def __init__(
+        self,
+        topology: PagedTopology,
+        *,
+        device: Device = "auto",
+        streams: int = 4,
+        cache_pages: int = 0,
+        cache: str = "fixed",
+        copy_bytes: int = 8 << 20,
+        host_bytes: int | None = None,
+        technique: str = "edge",
+        frames: Frames = "auto",
+    ) -> None:
+        super().__init__(topology, device, frames)
+        settings = read_settings("GTS", streams, cache_pages, cache, copy_bytes, host_bytes, technique)
+        self._streamer = Streamer(topology, self.backend, settings)
+        self.last_run = RunReport()
+        self._kernels: dict[Any, Any] = {}  # functions of the users' own, as kernels
+
+    @property
+    def device_bytes(self) -> int:
+        """Bytes of the device's memory that are in use between runs."""
+        return self._streamer.device_bytes
+
+    def bfs(self, start: Any, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
+        """Find how many edges each vertex is away from the nearest start vertex.
+
+        Parameters
+        ----------
+        start : int, or a list or array of them
+        depth_limit : int, optional
+            The largest distance to search. A negative number means no limit.
+        return_predecessors : bool
+            If False, the column of predecessors is filled with -1.
+
+        Returns
+        -------
+        frame
+            As :func:`dynstore.bfs`: columns ``vertex``, ``distance`` and ``predecessor``.
+        """
+        sources = self._read_vertices("bfs", "start", start)
+        depth = -1 if depth_limit is None else check_integer("bfs", "depth_limit", depth_limit)
+        with self._running():
+            limit = int(np.iinfo(self.topology.degrees.dtype).max)
+            wants = check_flag("bfs", "return_predecessors", return_predecessors)
+            levels, parents = search(self._streamer, sources, depth if depth >= 0 else limit, wants)
+        return self._search_frame(levels, parents)
+
+    def sssp(self, source: int, cutoff: float | None = None) -> Frame:
+        """Find the shortest paths from one vertex to all others.
+
+        Parameters
+        ----------
+        source : int
+        cutoff : float, optional
+            Only paths shorter than this are found.
+
+        Returns
+        -------
+        frame
+            As :func:`dynstore.sssp`: columns ``distance``, float32, ``vertex`` and ``predecessor``.
+
+        Raises
+        ------
+        UnweightedGraphError
+            If the pages have no weights.
+        InputError
+            If a weight is negative.
+        """
+        sources = self._read_vertices("sssp", "source", source)
+        if sources.shape[0] != 1:
+            raise InputError(f"sssp: source has {sources.shape[0]} vertices; wanted one")
+        if not self.topology.format.weighted:
+            raise UnweightedGraphError("sssp: the pages have no weights; build them with weights=True")
+        if self.topology.least_weight < 0:
+            raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
+        limit = np.inf if cutoff is None else check_number("sssp", "cutoff", cutoff)
+        with self._running():
+            distances, parents = search_lengths(self._streamer, int(sources[0]), limit)
+        frame: Frame = make_frame(
+            self.backend, {"distance": distances, "vertex": self._vertices(), "predecessor": parents}, self._frames
+        )
+        return frame
+
+    def pagerank(
+        self, alpha: float = 0.85, max_iter: int = 100, tol: float = 1.0e-5, fail_on_nonconvergence: bool = True
+    ) -> Frame | tuple[Frame, bool]:
+        """Rank vertices by the chance that a random surfer is there. Weights are not used.
+
+        Parameters
+        ----------
+        alpha : float
+            The probability of following an edge, 0 to 1.
+        max_iter : int
+            The most iterations.
+        tol : float
+            Stop when an iteration changes the ranks by less than this in sum. 0 does all iterations, and needs less
+            memory on the device.
+        fail_on_nonconvergence : bool
+            If False, return ``(frame, converged)``.
+
+        Returns
+        -------
+        frame
+            As :func:`dynstore.pagerank`: columns ``vertex`` and ``pagerank``, float32.
+
+        Raises
+        ------
+        FailedToConvergeError
+            If ``max_iter`` iterations are not enough.
+        """
+        alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+        fails = check_flag("pagerank", "fail_on_nonconvergence", fail_on_nonconvergence)
+        with self._running():
+            ranks, error = rank(self._streamer, alpha, limit, tol)
+        converged = error < tol or not self.topology.num_vertices
+        if fails and not converged:
+            raise FailedToConvergeError(
+                f"pagerank: failed to converge: after {limit} iterations the ranks still change by {error:.3g}; wanted "
+                f"less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
+            )
+        frame = self._frame(pagerank=ranks)
+        return frame if fails else (frame, converged)
+
+    def weakly_connected_components(self) -> Frame:
+        """Label each vertex with the smallest vertex of its component; directions are ignored.
+
+        Returns
+        -------
+        frame
+            As :func:`dynstore.weakly_connected_components`: columns ``vertex`` and ``labels``.
+        """
+        with self._running():
+            labels = label_components(self._streamer)
+        return self._frame(labels=labels)
+
+    def betweenness_centrality(
+        self, k: Any = None, normalized: bool = True, endpoints: bool = False, random_state: int | None = None
+    ) -> Frame:
+        """Measure how many shortest paths lead through each vertex.
+
+        Parameters
+        ----------
+        k : int, or vertices as a list or array, optional
+            A number of vertices to sample, or the vertices themselves, from which paths are searched. By default all.
+        normalized, endpoints : bool
+            As in :func:`dynstore.betweenness_centrality`.
+        random_state : int, optional
+            The seed for sampling.
+
+        Returns
+        -------
+        frame
+            Columns ``vertex`` and ``betweenness_centrality``, float64.
+        """
+        caller, num_vertices = "betweenness_centrality", self.topology.num_vertices
+        normalized, endpoints = check_flag(caller, "normalized", normalized), check_flag(caller, "endpoints", endpoints)
+        if k is None:
+            sources = np.arange(num_vertices)
+        elif isinstance(k, int | np.integer) and not isinstance(k, bool):
+            if not 0 < k <= num_vertices:
+                raise InputError(f"{caller}: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
+            sources = np.random.default_rng(random_state).choice(num_vertices, size=int(k), replace=False)
+        else:
+            sources = self._read_vertices(caller, "k", k)
+        with self._running():
+            totals = measure_centrality(self._streamer, sources, endpoints)
+        at_sources, elsewhere = scale_factors(
+            num_vertices, sources.shape[0], normalized, endpoints, self.topology.directed
+        )
+        factors = self.backend.xp.full(num_vertices, elsewhere)
+        factors[self.backend.asarray(sources)] = at_sources
+        return self._frame(betweenness_centrality=totals * factors)
+
+    def run(
+        self,
+        small: Any,
+        large: Any,
+        kind: str,
+        *,
+        written: Sequence[np.ndarray],
+        read: Sequence[np.ndarray] = (),
+        arguments: Sequence[float] = (),
+        start: Any = None,
+        max_levels: int | None = None,
+    ) -> list[np.ndarray]:
+        """Run kernels of your own: the paper's framework (Algorithm 1).
+
+        On the host a kernel is a function, compiled by Numba or not. On CUDA it is a function that Numba compiles, or
+        a kernel of Numba. ``docs/guides/larger-than-memory.md`` shows both.
+
+        Parameters
+        ----------
+        small, large : function
+            The kernels for small and for large pages. They get ``words``, ``first``, ``count``, ``lanes``, ``starts``,
+            ``ranges`` and ``layout``; the parts of ``read``; if BFS-like, the bits of the pages for the next level,
+            which they set, and the level; ``written``; ``arguments``.
+        kind : {"bfs", "pagerank"}
+            "bfs": level by level, only the pages that kernels have marked. "pagerank": all pages once.
+        written : sequence of numpy.ndarray
+            WA: copied to the device before the run, and back after it.
+        read : sequence of numpy.ndarray, shape (V,)
+            RA: a kernel gets the part of its pages' vertices, from the first vertex of the first page on.
+        arguments : sequence of int or float
+            Numbers that the kernels get.
+        start : int, or a list or array of them
+            The vertices of level 0, if BFS-like.
+        max_levels : int, optional
+            The most levels, if BFS-like.
+
+        Returns
+        -------
+        list of numpy.ndarray
+            ``written`` after the run.
+        """
+        if kind not in KINDS:
+            raise unknown_name("run", "kind", kind, KINDS)
+        if (start is None) == (kind == "bfs"):
+            got = "no start" if start is None else "a start"
+            raise InputTypeError(
+                f"run: got {got} with kind={kind!r}; start is for BFS-like algorithms, and needed there"
+            )
+        sources = None if start is None else self._read_vertices("run", "start", start)
+        most = check_count("run", "max_levels", max_levels)
+        kernels = self._as_kernel(small), self._as_kernel(large)
+        num_vertices, link = self.topology.num_vertices, self._streamer.link
+        for index, one in enumerate(read):
+            if np.shape(one) != (num_vertices,):
+                raise InputError(f"run: read[{index}] has the shape {np.shape(one)}; wanted {(num_vertices,)}")
+        with self._running() as report:
+            sent = [self.backend.xp.array(one) for one in written]
+            pinned = []
+            for one in read:
+                pinned.append(link.empty_pinned(num_vertices, np.asarray(one).dtype))
+                pinned[-1][...] = one
+            if sources is not None:
+                traverse(self._streamer, kernels, sources, (*sent, *arguments), pinned, most)
+            else:
+                self._streamer.stream(self._streamer.all_pages, kernels, (*sent, *arguments), pinned)
+            moved = sum(one.nbytes for one in sent)
+            report.sent_bytes += moved
+            report.fetched_bytes += moved
+            return [np.array(self.backend.to_host(one)) for one in sent]
+
+    def _as_kernel(self, function: Callable[..., None]) -> Any:
+        if self.backend.family == "cpu":
+            return function
+        from dynstore.cuda.compiler import Kernel
+
+        if isinstance(function, Kernel):
+            return function
+        if function not in self._kernels:
+            self._kernels[function] = Kernel(getattr(function, "py_func", function))
+        return self._kernels[function]
+
+    @contextmanager
+    def _running(self) -> Iterator[RunReport]:
+        """Measure a run; it ends when all is done."""
+        report = self._streamer.report = RunReport()
+        try:
+            yield report
+        finally:
+            self._streamer.link.synchronize()  # also before the arrays of a run that failed are freed
+        self.backend.synchronize()
+        report.stop()
+        self.last_run = report
