@@ -89,10 +89,10 @@ def k_measure_leaves(indices, first, marks, num_vertices, bases, widths):
         for slot in range(begin, end):
             starts = slot == begin or d_starts_row(mark, slot - begin)
             field = np.int64(indices[slot]) - (base if starts else np.int64(indices[slot - 1]) + 1)
-            wrong |= field < 0
+            wrong |= bool(field < 0)
             most = max(most, field)
         if begin > 0 and not d_starts_row(mark, 0):
-            wrong |= bool(indices[begin] <= indices[begin - 1])
+            wrong |= indices[begin] <= indices[begin - 1]
         bases[first + leaf] = base
         widths[first + leaf] = d_count_bits(most)
     return wrong
