@@ -1,7 +1,7 @@
 """Graphs whose edges lie in host memory: ``python -m dynstore.benchmarks.out_of_core``.
 
-An R-MAT graph, numbered by falling degree, is made on the device and packed into pages of pinned host memory. PageRank,
-BFS and components then read it in each of several ways:
+An R-MAT graph, numbered by falling degree, is made on the device, piece by piece, and packed into pages of pinned host
+memory. PageRank, BFS and components then read it in each of several ways:
 
 - zero-copy: kernels read plain pages in place;
 - raw: plain pages are streamed through buffers;
@@ -26,12 +26,12 @@ import numpy as np
 from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, weakly_connected_components
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.out_of_core_rows import Rows, make_rmat
 from dynstore.benchmarks.outputs import check_outputs
+from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.timing import percentiles, quiet, time_call
 from dynstore.errors import InputError, unknown_name
-from dynstore.stores.paged.building import pack_rows
+from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import Links, measure_links
 
@@ -66,6 +66,7 @@ class Run:
         Over the link in a call, or an iteration.
     pages_bytes : int
         Of all pages.
+    num_edges : int
     """
 
     way: str
@@ -74,6 +75,7 @@ class Run:
     times: list[float]
     link_bytes: int
     pages_bytes: int
+    num_edges: int
 
     def bound_ms(self, links: Links) -> float:
         """Return how long these bytes take at least."""
@@ -83,27 +85,33 @@ class Run:
 class _Contest:
     """A graph, packed as the ways need it, and the first answers."""
 
-    def __init__(self, backend: Backend, out: Rows, into: Rows, iterations: int, symmetric: bool) -> None:
-        self.backend, self._rows, self._symmetric = backend, {"out": out, "into": into}, symmetric
-        self._degrees, self._iterations = out.offsets[1:] - out.offsets[:-1], iterations
+    def __init__(self, graph: RmatGraph, iterations: int) -> None:
+        self.backend, self._graph, self._iterations = graph.backend, graph, iterations
+        self._degrees: Any = None
         self._answers: dict[str, Any] = {}
 
     def pack(self, encode: bool, algorithms: list[str]) -> dict[str, PagedRows]:
         """Pack the directions that the algorithms read."""
-        out, into = self._rows["out"], self._rows["into"]
+        ranks = "pagerank" in algorithms
+        if ranks and self._degrees is None:
+            self._degrees = self._graph.out_degrees()
         packed: dict[str, PagedRows] = {}
-        if out is into or set(algorithms) != {"pagerank"}:
-            packed["out"] = packed["into"] = pack_rows(self.backend, *out, encode=encode)
-        if out is not into and "pagerank" in algorithms:
-            packed["into"] = pack_rows(self.backend, *into, encode=encode)
+        if self._graph.is_symmetric or set(algorithms) != {"pagerank"}:
+            packed["out"] = self._pack(OUT, encode)
+        if ranks:
+            packed["into"] = packed["out"] if self._graph.is_symmetric else self._pack(INTO, encode)
         return packed
+
+    def _pack(self, kind: int, encode: bool) -> PagedRows:
+        graph = self._graph
+        return pack_pieces(self.backend, graph.num_vertices, lambda: graph.pieces(kind), encode=encode)
 
     def run(self, reader: PageReader, algorithm: str) -> Any:
         """Run an algorithm; return its answer."""
         if algorithm == "pagerank":
             return pagerank(reader, self._degrees, max_iter=self._iterations, tol=0.0)[0]
         if algorithm == "bfs":
-            return bfs(reader, 0, symmetric=self._symmetric)[0]
+            return bfs(reader, 0, symmetric=self._graph.is_symmetric)[0]
         return weakly_connected_components(reader)
 
     def measure(self, packed: dict[str, PagedRows], way: str, resident: float, algorithm: str, repeats: int) -> Run:
@@ -116,7 +124,8 @@ class _Contest:
             reader.traffic = Traffic()
             with quiet():
                 times.append(time_call(self.backend, self.run, reader, algorithm)[1] / each)
-        return Run(way, algorithm, resident, times, reader.traffic.link_bytes // each, int(read.page_bytes().sum()))
+        sizes = reader.traffic.link_bytes // each, int(read.page_bytes().sum()), read.num_edges
+        return Run(way, algorithm, resident, times, *sizes)
 
     def _compare(self, algorithm: str, way: str, answer: Any) -> None:
         first = self._answers.setdefault(algorithm, answer)
@@ -187,8 +196,8 @@ def main(arguments: list[str] | None = None) -> None:
     backend = get_backend(given.device)
     links = measure_links(backend)
     print(f"link: {links.bytes_a_second / 1e9:.1f} GB/s, {links.requests_a_second / 1e6:.1f} M requests/s", flush=True)
-    out, into = make_rmat(backend, given.scale, given.edge_factor, given.seed, given.symmetric)
-    contest = _Contest(backend, out, into, given.iterations, given.symmetric)
+    graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric)
+    contest = _Contest(graph, given.iterations)
     rows = [_link_row(backend, links)]
     print(f"{'algorithm':<10} {'way':<10} {'resident':>8} {'ms':>10} {'link MB':>10} {'of all':>7} {'bound':>6}")
     for run in measure(contest, ways, residents, algorithms, given.repeats):
@@ -198,20 +207,20 @@ def main(arguments: list[str] | None = None) -> None:
             f"{run.link_bytes / max(run.pages_bytes, 1):7.1%} {run.bound_ms(links) / median:6.1%}",
             flush=True,
         )
-        rows.append(_row(backend, run, out.num_edges))
+        rows.append(_row(backend, run))
     if given.json is not None:
         dataset = {
-            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": out.num_vertices, "edges": out.num_edges,
-            "seed": given.seed,
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": graph.num_vertices,
+            "edges": given.edge_factor << given.scale, "seed": given.seed,
         }  # fmt: skip
         write_document(given.json, "out-of-core", arguments, dataset, rows)
 
 
-def _row(backend: Backend, run: Run, num_edges: int) -> dict[str, Any]:
+def _row(backend: Backend, run: Run) -> dict[str, Any]:
     """Return a row of schema 1; ``bytes`` are those over the link."""
     return {
         "store": f"{run.way}, resident {run.resident:g}", "device": backend.name, "operation": "algorithm",
-        "algorithm": NAMES[run.algorithm], "batch": 0, "edges": num_edges, "steps": len(run.times),
+        "algorithm": NAMES[run.algorithm], "batch": 0, "edges": run.num_edges, "steps": len(run.times),
         **percentiles(run.times), "bytes": run.link_bytes,
     }  # fmt: skip
 

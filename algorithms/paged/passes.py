@@ -9,7 +9,7 @@ import numpy as np
 
 from dynstore.errors import InputError, unknown_name
 from dynstore.stores.paged.links import LINE, measure_links
-from dynstore.stores.paged.memory import Ring
+from dynstore.stores.paged.memory import Ring, copy_to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,8 +107,7 @@ class PageReader:
         self._num_resident = int(resident * packed.num_pages)
         end = int(packed.places_on_host[self._num_resident])
         self._resident = backend.empty(end, np.uint32)
-        if end:
-            self._resident[...] = backend.asarray(packed.words_on_host[:end])
+        copy_to_device(backend, packed.words_on_host[:end], self._resident)
         self._every_page = backend.xp.arange(packed.num_pages, dtype=np.int32)
         self._links = links
         self._ring: Ring | None = None

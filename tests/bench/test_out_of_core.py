@@ -8,34 +8,46 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.backend import get_backend
+from dynstore.backend import Backend, get_backend
+from dynstore.benchmarks import rmat_pieces
 from dynstore.benchmarks.out_of_core import ALGORITHMS, WAYS, main
-from dynstore.benchmarks.out_of_core_rows import make_rmat
+from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
 from dynstore.errors import InputError
 
 
+def keys_of(graph: RmatGraph, kind: int) -> np.ndarray:
+    """Return all edges as row * V + destination, and check that pieces fit together."""
+    pieces = [tuple(map(graph.backend.to_host, piece)) for piece in graph.pieces(kind)]
+    degrees, indices = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    assert degrees.shape == (graph.num_vertices,)
+    return np.repeat(np.arange(graph.num_vertices), degrees) * graph.num_vertices + indices
+
+
 def test_rows_are_a_sorted_graph_by_falling_degree() -> None:
-    out, into = make_rmat(get_backend("cpu"), 8, 8, 3, False)
-    sources = np.repeat(np.arange(256), np.diff(out.offsets))
-    keys = sources * 256 + out.indices
+    graph = RmatGraph(get_backend("cpu"), 8, 8, 3)
+    keys = keys_of(graph, OUT)
     assert (np.diff(keys) > 0).all()
-    assert (sources != out.indices).all()
-    degrees = np.diff(out.offsets) + np.diff(into.offsets)
-    assert (np.diff(degrees) <= 0).all()
-    assert degrees[0] > 8 * np.median(degrees)
-    backwards = np.repeat(np.arange(256), np.diff(into.offsets)) + into.indices.astype(np.int64) * 256
-    assert np.sort(backwards).tolist() == keys.tolist()
-    again, _ = make_rmat(get_backend("cpu"), 8, 8, 3, False)
-    assert again.indices.tolist() == out.indices.tolist()
+    rows, columns = keys // 256, keys % 256
+    assert (rows != columns).all()
+    degrees = np.bincount(rows, minlength=256) + np.bincount(columns, minlength=256)
+    assert degrees[:16].min() > degrees[128:].max() + 5
+    assert degrees[0] > 5 * np.median(degrees)
+    assert graph.out_degrees().tolist() == np.bincount(rows, minlength=256).tolist()
+    assert keys_of(graph, INTO).tolist() == np.sort(columns * 256 + rows).tolist()
+    assert keys_of(RmatGraph(get_backend("cpu"), 8, 8, 4), OUT).tolist() != keys.tolist()
 
 
-def test_a_symmetric_graph_has_both_directions() -> None:
-    out, into = make_rmat(get_backend("cpu"), 7, 4, 3, True)
-    assert out is into
-    sources = np.repeat(np.arange(128), np.diff(out.offsets))
-    assert set(zip(sources.tolist(), out.indices.tolist(), strict=True)) == set(
-        zip(out.indices.tolist(), sources.tolist(), strict=True)
-    )
+def test_a_graph_is_the_same_on_every_device_and_in_pieces(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    for symmetric in (False, True):
+        whole = RmatGraph(get_backend("cpu"), 5, 4, 3, symmetric)
+        monkeypatch.setattr(rmat_pieces, "PIECE_EVENTS", 40)
+        parts = RmatGraph(backend, 5, 4, 3, symmetric)
+        assert len(list(parts.pieces(OUT))) > 2
+        for kind in (OUT, INTO):
+            assert keys_of(parts, kind).tolist() == keys_of(whole, kind).tolist()
+        monkeypatch.undo()
+    keys = keys_of(whole, OUT)
+    assert np.sort(keys % 32 * 32 + keys // 32).tolist() == keys.tolist()
 
 
 def test_each_way_and_algorithm_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dynstore.stores.paged.memory import TO_DEVICE, allocate_words
+from dynstore.stores.paged.memory import allocate_words, copy_to_device
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -16,8 +16,8 @@ __all__ = ["LINE", "Links", "measure_links"]
 
 # Bytes of a request, which is a cache line.
 LINE = 128
-# Measured: copies of this size, and as many reads of single lines.
-COPY_BYTES, COPIES = 1 << 26, 4
+# Measured: copies of this size, and reads of every second line, more than caches hold.
+COPY_BYTES, COPIES = 1 << 28, 2
 REQUESTS = 1 << 20
 
 
@@ -47,16 +47,14 @@ def measure_links(backend: Backend) -> Links:
 
 @lru_cache(maxsize=1)
 def _measure(backend: Backend) -> Links:
-    cuda = backend.xp.cuda
     words, on_host, _owner = allocate_words(backend, COPY_BYTES // 4)
     on_host[:] = 0
     target, total = backend.empty(COPY_BYTES // 4, np.uint32), backend.zeros(1, np.uint32)
-    stream = cuda.get_current_stream()
     kernels = backend.kernels("dynstore.stores.paged")
 
     def copy() -> None:
         for _ in range(COPIES):
-            cuda.runtime.memcpyAsync(target.data.ptr, on_host.ctypes.data, COPY_BYTES, TO_DEVICE, stream.ptr)
+            copy_to_device(backend, on_host, target)
 
     seconds = []
     for work in (copy, lambda: kernels.read_lines(words, REQUESTS, total)):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Ring", "allocate_words", "copy_to_host"]
+__all__ = ["Ring", "allocate_words", "copy_to_device", "copy_to_host"]
 
 # cudaMemcpyKind
 TO_DEVICE, TO_HOST = 1, 2
@@ -58,6 +58,16 @@ def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
         cuda.runtime.memcpyAsync(target.ctypes.data, source.data.ptr, source.nbytes, TO_HOST, stream)
+    else:
+        target[...] = source
+
+
+def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
+    """Copy host memory from :func:`allocate_words` to device words, in the order of the current stream."""
+    if backend.on_gpu:
+        cuda = backend.xp.cuda
+        stream = cuda.get_current_stream().ptr
+        cuda.runtime.memcpyAsync(target.data.ptr, source.ctypes.data, source.nbytes, TO_DEVICE, stream)
     else:
         target[...] = source
 

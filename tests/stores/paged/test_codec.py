@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynstore.backend import Backend, get_backend
+from dynstore.benchmarks.rmat_pieces import OUT, RmatGraph
 from dynstore.errors import InputError
 from dynstore.stores.paged import building
-from dynstore.stores.paged.building import decode_rows, pack_rows
+from dynstore.stores.paged.building import decode_rows, pack_pieces, pack_rows
 from dynstore.stores.paged.layout import LEAF, WIDTH_MASK, PagedRows
 
 MOST = 2**31 - 1
@@ -133,9 +134,6 @@ def test_a_graph_without_edges_has_no_pages(backend: Backend) -> None:
 
 def test_encoded_rows_are_as_small_as_the_codec_promises() -> None:
     """1.41 bytes an edge of R-MAT 16 in order of degree, with 5 bytes for each leaf's width and base."""
-    from dynstore.benchmarks.out_of_core_rows import make_rmat
-
-    backend = get_backend("cpu")
-    out, _ = make_rmat(backend, 16, 16, 1, False)
-    packed = pack_rows(backend, *out)
+    graph = RmatGraph(get_backend("cpu"), 16, 16, 1)
+    packed = pack_pieces(graph.backend, graph.num_vertices, lambda: graph.pieces(OUT))
     assert packed.bytes_an_edge()["pages"] + 5 / LEAF == pytest.approx(1.41, abs=0.02)
