@@ -119,6 +119,7 @@ class _Contest:
         read = packed["into" if algorithm == "pagerank" else "out"]
         reader = PageReader(read, WAYS[way][1], resident)
         self._compare(algorithm, way, self.run(reader, algorithm))
+        reader.keep_most_used()
         times, each = [], self._iterations if algorithm == "pagerank" else 1
         for _ in range(repeats):
             reader.traffic = Traffic()

@@ -85,8 +85,8 @@ class PageReader:
         How pages come that are not resident. "auto" chooses for each page and pass: it is read in place if the requests
         take less time than copying the page.
     resident : float
-        The share of the pages that is copied to the device now, and stays: the first ones. In rows that are ordered by
-        degree these are the pages of the hubs.
+        The share of the pages that is copied to the device now, and stays: the first ones, until
+        :meth:`keep_most_used` chooses others.
     links : Links, optional
         The link's limits; measured by default.
 
@@ -101,16 +101,35 @@ class PageReader:
             raise unknown_name("PageReader", "way", way, WAYS)
         if not 0 <= resident <= 1:
             raise InputError(f"PageReader: resident is {resident}; wanted a share of the pages, 0 to 1")
-        backend = packed.backend
         self.packed, self.traffic, self._way = packed, Traffic(), way
         self._sizes = packed.page_bytes()
-        self._num_resident = int(resident * packed.num_pages)
-        end = int(packed.places_on_host[self._num_resident])
-        self._resident = backend.empty(end, np.uint32)
-        copy_to_device(backend, packed.words_on_host[:end], self._resident)
-        self._every_page = backend.xp.arange(packed.num_pages, dtype=np.int32)
+        self._lines = -(-self._sizes // LINE)
+        self._use = np.zeros(packed.num_pages, np.int64)  # lines that passes have needed
         self._links = links
         self._ring: Ring | None = None
+        self._num_resident = int(resident * packed.num_pages)
+        self._keep(np.arange(self._num_resident))
+
+    def keep_most_used(self) -> None:
+        """Keep as many pages on the device as now, but those that the passes so far have needed most often."""
+        often = self._use / np.maximum(self._lines, 1)
+        self._keep(np.sort(np.argsort(-often, kind="stable")[: self._num_resident]))
+
+    def _keep(self, pages: np.ndarray) -> None:
+        """Copy pages to the device, instead of those that were there."""
+        packed, places = self.packed, np.zeros(self.packed.num_pages + 1, np.int64)
+        ends = np.cumsum(self._sizes[pages] // 4)
+        places[pages] = ends - self._sizes[pages] // 4
+        self._resident = packed.backend.empty(0, np.uint32)  # the old ones make room first
+        self._resident = packed.backend.empty(int(ends[-1]) if pages.size else 0, np.uint32)
+        for begin, end in self._group(pages, int(self._sizes.sum())):
+            first, last = int(places[pages[begin]]), int(ends[end - 1])
+            start = int(packed.places_on_host[pages[begin]])
+            words = packed.words_on_host[start : start + last - first]
+            copy_to_device(packed.backend, words, self._resident[first:last])
+        self._resident_places = packed.backend.asarray(places)
+        self._is_resident = np.zeros(packed.num_pages, bool)
+        self._is_resident[pages] = True
 
     def visit(self, launch: Callable[[Piece], None], wanted: np.ndarray | None = None) -> None:
         """Call ``launch`` for pieces of all pages; it puts kernels on the current stream.
@@ -118,6 +137,7 @@ class PageReader:
         ``wanted``, shape (P,): how many lines the kernels would read of each page in place. Pages with 0 are left out.
         """
         self.traffic.passes += 1
+        self._use += self._lines if wanted is None else wanted
         for piece in self._pieces(wanted):
             launch(piece)
 
@@ -128,18 +148,18 @@ class PageReader:
 
     def _pieces(self, wanted: np.ndarray | None) -> Iterator[Piece]:
         pages = np.arange(self.packed.num_pages) if wanted is None else np.flatnonzero(wanted)
-        held, others = np.split(pages, [np.searchsorted(pages, self._num_resident)])
+        held, others = pages[self._is_resident[pages]], pages[~self._is_resident[pages]]
         in_place = self._is_cheaper_in_place(others, wanted)
         direct, copied = others[in_place], others[~in_place]
         order = np.concatenate([held, direct, copied])
-        on_device = self._every_page if wanted is None else self.packed.backend.asarray(order.astype(np.int32))
+        on_device = self.packed.backend.asarray(order.astype(np.int32))
         places = self.packed.places
         if held.size:
             self.traffic.resident_pages += int(held.size)
-            yield Piece(self._resident, places, 0, on_device[: held.size], False)
+            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False)
         if direct.size:
             if wanted is None:  # else the kernels count what they read
-                self.note_direct(int(-(-self._sizes[direct] // LINE).sum()), int(-(-self._sizes[direct] // 32).sum()))
+                self.note_direct(int(self._lines[direct].sum()), int(-(-self._sizes[direct] // 32).sum()))
             yield Piece(self.packed.words, places, 0, on_device[held.size : held.size + direct.size], True)
         if copied.size:
             yield from self._copied(copied, on_device[held.size + direct.size :])
@@ -158,7 +178,7 @@ class PageReader:
         if self._ring is None:
             buffer_bytes = max(min(BUFFER_BYTES, int(self._sizes.sum())), int(self._sizes.max()))
             self._ring = Ring(self.packed.backend, buffer_bytes // 4, NUM_BUFFERS)
-        groups = self._group(pages)
+        groups = self._group(pages, 4 * self._ring.num_words)
         places = self.packed.places_on_host
         spans = [(int(places[pages[begin]]), int(places[pages[end - 1] + 1])) for begin, end in groups]
         self.traffic.copied_pages += int(pages.size)
@@ -167,9 +187,8 @@ class PageReader:
         for (begin, end), (shift, _), buffer in zip(groups, spans, buffers, strict=True):
             yield Piece(buffer, self.packed.places, shift, on_device[begin:end], False)
 
-    def _group(self, pages: np.ndarray) -> list[tuple[int, int]]:
-        """Return runs of neighbouring pages that fit into a buffer, as ranges of ``pages``."""
-        limit = 0 if self._ring is None else 4 * self._ring.num_words
+    def _group(self, pages: np.ndarray, limit: int) -> list[tuple[int, int]]:
+        """Return runs of neighbouring pages of at most ``limit`` bytes, as ranges of ``pages``."""
         groups: list[list[int]] = []
         size = 0
         for i, page in enumerate(pages.tolist()):

@@ -115,7 +115,6 @@ def pack_pieces(
     del marks, bases, widths
     if not encode:
         all_widths.fill(LEAF)
-        all_bases.fill(0)
     heads, places = _lay_out(backend, all_widths, page_bits)
     if not encode:
         heads |= np.uint32(VERBATIM)

@@ -14,6 +14,7 @@ __all__ = [
     "d_starts_row",
     "decode_leaves",
     "encode_leaves",
+    "find_edges",
     "mark_starts",
     "measure_leaves",
     "read_lines",
@@ -135,6 +136,41 @@ def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_ed
                 out[begin + slot] = held[slot]
 
 
+@njit
+def d_search_bases(bases, low, high, destination):
+    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none."""
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if np.int64(bases[middle]) <= destination:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def k_find_edges(heads, bases, marks, words, places, shift, page_bits, offsets, src, dst, slots):
+    """Search the bases of each row's leaves, then one leaf, or the row's last one, too."""
+    held = np.empty(LEAF, np.int64)
+    for item in range(src.shape[0]):
+        begin, end = offsets[src[item]], offsets[src[item] + 1]
+        slots[item] = -1
+        if begin == end:
+            continue
+        first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
+        chosen = d_search_bases(bases, first, max(last - 1, first), dst[item])
+        for leaf in (chosen, last):
+            start = leaf << LEAF_BITS
+            count = min(LEAF, end - start)
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
+            for slot in range(max(begin - start, 0), count):
+                if held[slot] == dst[item]:
+                    slots[item] = start + slot
+            if slots[item] >= 0 or chosen == last:
+                break
+
+
 def mark_starts(starts: Array, marks: Array) -> None:
     """Set the bits of the slots ``starts`` in ``marks``, all 0 before."""
     k_mark_starts(starts, marks)
@@ -172,3 +208,15 @@ def decode_leaves(
 def read_lines(words: Array, num_reads: int, total: Array) -> None:
     """Read lines of 32 words; ``total`` becomes 1 if one is not 0."""
     total[0] |= bool(words[: num_reads * LEAF].any())
+
+
+def find_edges(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    offsets: Array,
+    src: Array,
+    dst: Array,
+    slots: Array,
+) -> None:
+    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
+    k_find_edges(*leaves[:3], *stored, offsets, src, dst, slots)

@@ -22,6 +22,7 @@ __all__ = [
     "d_open_leaf",
     "decode_leaves",
     "encode_leaves",
+    "find_edges",
     "mark_starts",
     "measure_leaves",
     "read_lines",
@@ -233,6 +234,64 @@ def decode_leaves(
     """Write the destinations of some pages to their slots of ``out``; ``stored``: words, places of pages, shift."""
     num_leaves = pages.shape[0] << page_bits
     k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, page_bits, num_edges, pages, out)
+
+
+@device
+def d_search_bases(bases, low, high, destination):
+    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none.
+
+    All leaves but the first begin inside the row, and none but ``high`` may hold another row's beginning.
+    """
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if np.int64(bases[middle]) <= destination:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@device
+def d_find_in_leaf(leaves, stored, leaf, begin, end, destination):
+    """Return the slot of a destination in a leaf, among the slots from ``begin`` to ``end``; -1 if it is not there."""
+    lane = d_lane()
+    value = d_open_leaf(leaves, stored, leaf, leaves.marks[leaf], lane)
+    slot = (leaf << LEAF_BITS) + lane
+    found = d_ballot(begin <= slot and slot < end and value == destination)
+    return (leaf << LEAF_BITS) + np.int64(cuda.ffs(np.uint32(found))) - 1 if found != 0 else np.int64(-1)
+
+
+@kernel
+def k_find_edges(heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, src, dst, slots):
+    """Warps stride over edges: search the bases of the row's leaves, then read one leaf, or the row's last one, too.
+
+    The last leaf of a row may hold the next row's beginning, so its base says nothing.
+    """
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, src.shape[0], int(cuda.gridsize(1)) >> 5):
+        begin, end, wanted = offsets[src[item]], offsets[src[item] + 1], dst[item]
+        slot = np.int64(-1)
+        if begin < end:  # the same in all lanes
+            first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
+            leaf = d_search_bases(bases, first, max(last - 1, first), wanted)
+            slot = d_find_in_leaf(leaves, stored, leaf, begin, end, wanted)
+            if slot < 0 and leaf != last:
+                slot = d_find_in_leaf(leaves, stored, last, begin, end, wanted)
+        if lane == 0:
+            slots[item] = slot
+
+
+def find_edges(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    offsets: Array,
+    src: Array,
+    dst: Array,
+    slots: Array,
+) -> None:
+    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
+    k_find_edges.launch_strided(src.shape[0] * LEAF, *leaves, *stored, offsets, src, dst, slots)
 
 
 @kernel

@@ -51,7 +51,7 @@ class PagedRows:
     heads : array, shape (L,), uint32
         Of each leaf its width, whether its slots are plain ids, and its first word in its page.
     bases : array, shape (L,), uint32
-        The smallest destination of each leaf, 0 where slots are plain.
+        The smallest destination of each leaf.
     marks : array, shape (L,), uint32
         A bit a slot: whether a row begins there.
     ranks : array, shape (L,), uint32
@@ -91,6 +91,21 @@ class PagedRows:
     def leaves(self) -> tuple[Array, ...]:
         """The arrays of leaves that kernels get, in their order: heads, bases, marks, ranks, rows."""
         return self.heads, self.bases, self.marks, self.ranks, self.rows
+
+    def find_edges(self, src: Any, dst: Any) -> Array:
+        """Return the slot of each edge, shape (B,), int64; -1 where it is not there.
+
+        Parameters
+        ----------
+        src, dst : array, shape (B,)
+            Row numbers from 0 to below V. An edge costs one or two reads of a leaf in host memory, side by side.
+        """
+        src, dst = self.backend.asarray(src, np.int64), self.backend.asarray(dst, np.int64)
+        slots = self.backend.empty(src.shape[0], np.int64)
+        stored = self.words, self.places, 0, self.page_bits
+        kernels = self.backend.kernels("dynstore.stores.paged")
+        kernels.find_edges(self.leaves, stored, self.offsets, src, dst, slots)
+        return slots
 
     def page_bytes(self) -> np.ndarray:
         """Return the bytes of each page, shape (P,), int64."""

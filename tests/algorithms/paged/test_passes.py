@@ -147,6 +147,33 @@ def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> Non
     assert found == [[0], [2, 3, 4], [5], [7]]
 
 
+def test_the_most_used_pages_are_kept(backend: Backend) -> None:
+    rng = np.random.default_rng(7)
+    rows = [np.sort(rng.choice(500, 120, replace=False)) for _ in range(60)]
+    offsets = np.concatenate([np.cumsum([0, *map(len, rows)]), np.full(440, 7200)])
+    packed = pack_rows(backend, offsets, np.concatenate(rows).astype(np.int32), page_bits=5)
+    reader = PageReader(packed, "zero-copy", 0.5)
+    kept: list[list[int]] = []
+
+    def launch(piece: passes.Piece) -> None:
+        if not piece.is_direct:
+            kept.append(piece.pages.tolist())
+            for page in kept[-1]:
+                size = int(packed.page_bytes()[page]) // 4
+                first, there = int(piece.places[page]), int(packed.places_on_host[page])
+                words = backend.to_host(piece.words)[first : first + size]
+                assert words.tolist() == packed.words_on_host[there : there + size].tolist()
+
+    reader.visit(launch)
+    reader.keep_most_used()
+    reader.visit(launch)
+    reader.visit(lambda piece: None, np.array([0, 500, 0, 0, 0, 400, 300, 0]))
+    reader.keep_most_used()
+    reader.visit(launch)
+    assert packed.num_pages == 8
+    assert kept == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 5, 6]]
+
+
 def test_buffers_are_filled_in_turn(backend: Backend) -> None:
     words = np.arange(40, dtype=np.uint32)
     ring = Ring(backend, 8, 3)

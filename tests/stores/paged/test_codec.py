@@ -54,6 +54,23 @@ def test_rows_of_any_shape_come_back(backend: Backend, encode: bool) -> None:
         assert usage["pages"] == 128 * packed.num_leaves
 
 
+@pytest.mark.parametrize("encode", [True, False])
+def test_edges_are_found_at_their_slots(backend: Backend, encode: bool) -> None:
+    rng = np.random.default_rng(6)
+    lengths = [0, 5, 150, 0, 20, 70, 1, 32, 0]
+    rows = [sorted((2 * rng.choice(120, min(length, 120), replace=False)).tolist()) for length in lengths]
+    rows += [[] for _ in range(240 - len(rows))]
+    packed = pack(backend, rows, encode)
+    present = [(row, each) for row, others in enumerate(rows) for each in others]
+    some = range(0, len(present), 1 if backend.family == "cpu" else 9)
+    src, dst = np.array([present[i] for i in some]).T
+    assert backend.to_host(packed.find_edges(src, dst)).tolist() == list(some)
+    absent = [(row, other) for row in range(len(lengths)) for other in (0, 1, 77, 238, 239)]
+    absent = [pair for pair in absent if pair not in present]
+    src, dst = np.array(absent).T
+    assert (backend.to_host(packed.find_edges(src, dst)) == -1).all()
+
+
 def widths_of(packed: PagedRows) -> list[int]:
     return (packed.backend.to_host(packed.heads) & WIDTH_MASK).tolist()
 
