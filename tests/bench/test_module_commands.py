@@ -14,8 +14,8 @@ from dynstore.errors import InputError, OutOfMemoryError
 ROOT = Path(__file__).resolve().parents[2]
 BENCHMARKS = (
     "algorithm_suite", "drop_in_suite", "edge_column_costs", "expire_costs", "first_calls", "floors", "id_costs",
-    "id_ratios", "kernel_times", "log_costs", "lpma_cycle", "opera_costs", "pin_costs", "results_page", "stream_costs",
-    "stream_soak", "streamed_pages",
+    "id_ratios", "kernel_times", "log_costs", "lpma_cycle", "opera_costs", "out_of_core", "pin_costs", "results_page",
+    "stream_costs", "stream_soak", "streamed_pages",
 )  # fmt: skip
 MODULES = [
     *(ROOT / "benchmarks" / f"{name}.py" for name in BENCHMARKS),

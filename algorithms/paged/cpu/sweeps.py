@@ -1,0 +1,114 @@
+"""PageRank and components over pages on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
+from dynstore.host_compiler import njit
+from dynstore.stores.paged.cpu import d_find_place, d_open_leaf, d_starts_row
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.paged.passes import PageReader, Piece
+    from dynstore.typing import Array
+
+__all__ = ["pagerank", "unite"]
+
+
+@njit(cache=True, nogil=True)
+def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, shares, sums):
+    """Add the shares of the neighbours to the sums of their rows."""
+    others = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            count = min(LEAF, num_edges - (leaf << LEAF_BITS))
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, others)
+            rank = np.int64(ranks[leaf])
+            total = 0.0
+            for slot in range(count):
+                if slot > 0 and d_starts_row(marks[leaf], slot):
+                    sums[rows[rank]] += total
+                    total = 0.0
+                    rank += 1
+                total += shares[others[slot]]
+            sums[rows[rank]] += total
+
+
+@njit(cache=True, nogil=True)
+def k_advance_ranks(sums, alpha, spread, ranks):
+    """Replace the ranks by those of the next iteration; return the L1 change."""
+    change = 0.0
+    for v in range(ranks.shape[0]):
+        before = ranks[v]
+        ranks[v] = alpha * sums[v] + spread / ranks.shape[0]
+        change += abs(np.float64(ranks[v]) - before)
+    return change
+
+
+@njit
+def d_find_root(parents, v):
+    """Return the root of ``v``, halving the path to it."""
+    while parents[v] != v:
+        parents[v] = parents[parents[v]]
+        v = parents[v]
+    return v
+
+
+@njit(cache=True, nogil=True)
+def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, parents):
+    """Unite the ends of all edges; the larger root is hooked under the smaller."""
+    others = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            count = min(LEAF, num_edges - (leaf << LEAF_BITS))
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, others)
+            rank = np.int64(ranks[leaf])
+            for slot in range(count):
+                if slot > 0 and d_starts_row(marks[leaf], slot):
+                    rank += 1
+                first, second = d_find_root(parents, rows[rank]), d_find_root(parents, others[slot])
+                parents[max(first, second)] = min(first, second)
+
+
+@njit(cache=True, nogil=True)
+def k_flatten_trees(parents):
+    """Point each vertex at its root; a parent is smaller than its child."""
+    for v in range(parents.shape[0]):
+        parents[v] = parents[parents[v]]
+
+
+def pagerank(
+    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float
+) -> tuple[Array, int, float]:
+    """Iterate PageRank over in-edges in pages; returns ranks, iterations and the last change."""
+    packed = into.packed
+
+    def pull(shares: Array, spread: float, ranks: Array) -> float:
+        sums = np.zeros(packed.num_vertices, np.float64)
+
+        def add(piece: Piece) -> None:
+            stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
+            k_sum_leaves(*packed.leaves, *stored, shares, sums)
+
+        into.visit(add)
+        change: float = k_advance_ranks(sums, alpha, spread, ranks)
+        return change
+
+    return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
+
+
+def unite(edges: PageReader, parents: Array) -> None:
+    """Unite the ends of all edges, then point each vertex at the smallest one of its component."""
+    packed = edges.packed
+
+    def hook(piece: Piece) -> None:
+        stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
+        k_unite_leaves(*packed.leaves, *stored, parents)
+
+    edges.visit(hook)
+    k_flatten_trees(parents)

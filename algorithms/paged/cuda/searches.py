@@ -1,0 +1,203 @@
+"""Breadth-first search over pages on the GPU: a warp a leaf, and only leaves that are marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_ballot, d_lane, d_sum_lanes
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_open_leaf
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, WIDTH_MASK
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.paged.passes import Piece
+    from dynstore.algorithms.paged.searches import Search
+    from dynstore.stores.paged.layout import PagedRows
+    from dynstore.typing import Array
+
+__all__ = ["choose_parents", "mark_leaves", "pull_leaves", "push_leaves"]
+
+# Words of a line and of a sector of memory, as powers of two.
+LINE_BITS, SECTOR_BITS = 5, 3
+
+
+@device
+def d_count_spans(place, width, bits):
+    """Return how many spans of ``2**bits`` words a leaf's words touch, at least 1."""
+    return ((place + max(width, 1) - 1) >> bits) - (place >> bits) + 1
+
+
+@device
+def d_is_wanted(leaves, leaf, mark, distances, depth, kind):
+    """Return whether a leaf has a row of some kind."""
+    continues = mark & np.uint32(1) == 0
+    first = np.int64(leaves.ranks[leaf])
+    last = first + np.int64(cuda.popc(np.uint32(mark & np.uint32(0xFFFFFFFE))))
+    if kind == CONTINUING:
+        last = first if continues else first - 1
+    elif kind == BEGINNING and continues:
+        first += 1
+    value = depth if kind == FRONTIER else UNREACHED
+    for rank in range(first, last + 1):
+        if distances[leaves.rows[rank]] == value:
+            return True
+    return False
+
+
+@kernel
+def k_mark_leaves(heads, bases, marks, ranks, rows, places, page_bits, distances, depth, kind, active, requests):
+    """Warps stride over words of leaves, a leaf a lane: set the bits of those with rows of some kind.
+
+    They add the requests for these to those of the page, one atomic add a warp and page.
+    """
+    lane = d_lane()
+    leaves = Leaves(heads, bases, marks, ranks, rows)
+    for word in range(int(cuda.grid(1)) >> 5, active.shape[0], int(cuda.gridsize(1)) >> 5):
+        leaf = word * 32 + lane
+        wanted, count, page = False, np.int64(0), (word * 32) >> page_bits
+        if leaf < heads.shape[0] and d_is_wanted(leaves, leaf, marks[leaf], distances, depth, kind):
+            head = heads[leaf]
+            wanted = True
+            count = d_count_spans(places[page] + (np.int64(head) >> START_AT), np.int64(head) & WIDTH_MASK, LINE_BITS)
+        bits = d_ballot(wanted)
+        total = d_sum_lanes(count)
+        if lane == 0:
+            active[word] = bits
+            if total > 0:
+                cuda.atomic.add(requests, page, total)
+
+
+@device
+def d_next_leaf(bits):
+    """Return the lowest set bit of a word of leaves."""
+    return np.int64(cuda.ffs(np.uint32(bits))) - 1
+
+
+@device
+def d_add_reads(stored, leaf, head, totals):
+    """Return the requests and sectors of all leaves that this warp has read, and of one more."""
+    place = stored.places[leaf >> stored.page_bits] + (np.int64(head) >> START_AT)
+    width = np.int64(head) & WIDTH_MASK
+    requests, sectors = totals
+    return requests + d_count_spans(place, width, LINE_BITS), sectors + d_count_spans(place, width, SECTOR_BITS)
+
+
+@device
+def d_note_reads(notes, noted, totals):
+    """Add what a warp has read to the notes: two atomic adds."""
+    if d_lane() == 0 and totals[0] > 0:
+        cuda.atomic.add(notes, noted, totals[0])
+        cuda.atomic.add(notes, noted + 1, totals[1])
+
+
+@kernel
+def k_push_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, active, notes,
+    depth, noted,
+):  # fmt: skip
+    """Warps stride over words of active leaves: reach the unreached neighbours of the frontier."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    totals = np.int64(0), np.int64(0)
+    word_bits = page_bits - LEAF_BITS
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
+        word = d_find_leaf(pages, word_bits, item)
+        bits = active[word] if word < active.shape[0] else np.uint32(0)
+        while bits != 0:  # the same in all lanes
+            leaf = word * 32 + d_next_leaf(bits)
+            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            totals = d_add_reads(stored, leaf, heads[leaf], totals)
+            if (leaf << LEAF_BITS) + lane < num_edges:
+                if distances[d_find_row(leaves, leaf, mark, lane)] == depth and distances[other] == UNREACHED:
+                    distances[other] = depth + 1
+                    notes[0] = 1
+    d_note_reads(notes, noted, totals)
+
+
+@kernel
+def k_pull_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, active, notes,
+    depth, noted,
+):  # fmt: skip
+    """Warps stride over words of active leaves: reach rows with a neighbour in the frontier.
+
+    A leaf whose rows have all been reached meanwhile is not read.
+    """
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    totals = np.int64(0), np.int64(0)
+    word_bits = page_bits - LEAF_BITS
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
+        word = d_find_leaf(pages, word_bits, item)
+        bits = active[word] if word < active.shape[0] else np.uint32(0)
+        while bits != 0:  # the same in all lanes
+            leaf = word * 32 + d_next_leaf(bits)
+            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            mark = marks[leaf]
+            row = d_find_row(leaves, leaf, mark, lane)
+            is_open = (leaf << LEAF_BITS) + lane < num_edges and distances[row] == UNREACHED
+            if d_ballot(is_open) != 0:
+                other = d_open_leaf(leaves, stored, leaf, mark, lane)
+                totals = d_add_reads(stored, leaf, heads[leaf], totals)
+                if is_open and distances[other] == depth:
+                    distances[row] = depth + 1
+                    notes[0] = 1
+    d_note_reads(notes, noted, totals)
+
+
+@kernel
+def k_choose_parents(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, parents
+):  # fmt: skip
+    """Warps stride over leaves: keep the smallest parent of each vertex (atomic minimum)."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:  # the same in all lanes
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            if (leaf << LEAF_BITS) + lane < num_edges:
+                row = d_find_row(leaves, leaf, mark, lane)
+                if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
+                    if row < parents[other]:
+                        cuda.atomic.min(parents, other, row)
+
+
+def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, requests: Array) -> None:
+    """Set the active bits of leaves with rows of some kind, and count requests by page."""
+    k_mark_leaves.launch_strided(
+        search.active.shape[0] * 32, *packed.leaves, packed.places, packed.page_bits, search.distances, depth, kind,
+        search.active, requests,
+    )  # fmt: skip
+
+
+def push_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
+    """Reach the neighbours of the frontier in the active leaves of a piece."""
+    k_push_leaves.launch_strided(
+        piece.pages.shape[0] << packed.page_bits, *_listed(packed, piece), *search, depth, noted
+    )
+
+
+def pull_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
+    """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece."""
+    k_pull_leaves.launch_strided(
+        piece.pages.shape[0] << packed.page_bits, *_listed(packed, piece), *search, depth, noted
+    )
+
+
+def choose_parents(packed: PagedRows, piece: Piece, distances: Array, parents: Array) -> None:
+    """Keep the smallest parents that the edges of a piece offer."""
+    num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
+    k_choose_parents.launch_strided(num_threads, *_listed(packed, piece), distances, parents)
+
+
+def _listed(packed: PagedRows, piece: Piece) -> tuple[Array | int, ...]:
+    """Return the first arguments of kernels that read a piece."""
+    stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
+    return *packed.leaves, *stored

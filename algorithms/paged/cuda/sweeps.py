@@ -1,0 +1,115 @@
+"""PageRank and components over pages on the GPU: a warp a leaf."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.components.cuda.union_find import d_unite, flatten_trees
+from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, iterate_ranks, k_advance_split_rows
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.launch import Packed
+from dynstore.cuda.warp import d_lane, d_shuffle_up
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_open_leaf
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.link_analysis.cuda.iterations import Step
+    from dynstore.algorithms.paged.passes import PageReader, Piece
+    from dynstore.typing import Array
+
+__all__ = ["pagerank", "unite"]
+
+
+@device
+def d_sum_rows(value, start, lane):
+    """Return the sum of ``value`` over the slots of a leaf from ``start`` to this lane's; all 32 lanes call."""
+    for step in (1, 2, 4, 8, 16):
+        other = d_shuffle_up(value, step)
+        if lane - step >= start:
+            value += other
+    return value
+
+
+@kernel
+def k_sum_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, shares, sums
+):  # fmt: skip
+    """Warps stride over leaves: add the shares of the neighbours to the sums of their rows, an atomic add a row."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:  # the same in all lanes
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            last = min(LEAF, num_edges - (leaf << LEAF_BITS)) - 1
+            share = 0.0
+            if lane <= last:
+                share = np.float64(shares[other])
+            total = d_sum_rows(share, d_find_start(mark, lane), lane)
+            is_last = lane == last or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0
+            if is_last and lane <= last:
+                cuda.atomic.add(sums, d_find_row(leaves, leaf, mark, lane), total)
+
+
+@kernel
+def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, parents):
+    """Warps stride over leaves: unite the ends of all edges; atomics as in :func:`d_unite`."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:  # the same in all lanes
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            if (leaf << LEAF_BITS) + lane < num_edges:
+                first, second = int(parents[d_find_row(leaves, leaf, mark, lane)]), int(parents[other])
+                if first != second:
+                    d_unite(parents, first, second)
+
+
+def pagerank(
+    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float
+) -> tuple[Array, int, float]:
+    """Iterate PageRank over in-edges in pages; returns ranks, iterations and the last change.
+
+    With a tolerance the host waits for the last iteration's change, so that no pass is made in vain.
+    """
+    packed = into.packed
+    backend = packed.backend
+    every = backend.xp.arange(packed.num_vertices, dtype=np.int32)
+    lengths = backend.empty(1, np.int64)
+    lengths.fill(packed.num_vertices)
+    leaves, summed = Packed(*packed.leaves), Packed(every, lengths)
+
+    def advance(step: Step) -> None:
+        if tol > 0 and float(step.history[2 * step.numbers[0] + CHANGE]) < tol:
+            return
+
+        def add(piece: Piece) -> None:
+            k_sum_leaves.launch_strided(
+                (piece.pages.shape[0] << packed.page_bits) * LEAF, leaves, piece.words, piece.places, piece.shift,
+                packed.page_bits, packed.num_edges, piece.pages, step.shares, step.sums,
+            )  # fmt: skip
+
+        into.visit(add)
+        k_advance_split_rows.launch_strided(packed.num_vertices, summed, *step.last_arguments)
+
+    return iterate_ranks(backend, advance, (every, lengths), out_weights, alpha, None, start, max_iter, tol)
+
+
+def unite(edges: PageReader, parents: Array) -> None:
+    """Unite the ends of all edges, then point each vertex at the smallest one of its component."""
+    packed = edges.packed
+    leaves = Packed(*packed.leaves)
+
+    def hook(piece: Piece) -> None:
+        k_unite_leaves.launch_strided(
+            (piece.pages.shape[0] << packed.page_bits) * LEAF, leaves, piece.words, piece.places, piece.shift,
+            packed.page_bits, packed.num_edges, piece.pages, parents,
+        )  # fmt: skip
+
+    edges.visit(hook)
+    flatten_trees(parents)

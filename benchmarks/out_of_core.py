@@ -1,0 +1,238 @@
+"""Graphs whose edges lie in host memory: ``python -m dynstore.benchmarks.out_of_core``.
+
+An R-MAT graph, numbered by falling degree, is made on the device, piece by piece, and packed into pages of pinned host
+memory. PageRank, BFS and components then read it in each of several ways:
+
+- zero-copy: kernels read plain pages in place;
+- raw: plain pages are streamed through buffers;
+- codec: encoded pages are streamed, and decoded inside the kernels;
+- hybrid: of encoded pages, each pass takes the cheaper of both.
+
+For each run it prints the median time, the bytes over the link, and the share of the bound: the time that these bytes
+take at the link's measured speed, divided by the time taken. PageRank's figures are those of one iteration. All ways
+have to give the same answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, weakly_connected_components
+from dynstore.backend import Backend, get_backend
+from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.outputs import check_outputs
+from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
+from dynstore.benchmarks.schema import write_document
+from dynstore.benchmarks.timing import percentiles, quiet, time_call
+from dynstore.errors import InputError, unknown_name
+from dynstore.stores.paged.building import pack_pieces
+from dynstore.stores.paged.layout import PagedRows
+from dynstore.stores.paged.links import Links, measure_links
+
+__all__ = ["ALGORITHMS", "WAYS", "Run", "main", "measure"]
+
+# way -> whether pages are encoded, and how they are read
+WAYS = {
+    "zero-copy": (False, "zero-copy"),
+    "raw": (False, "stream"),
+    "codec": (True, "stream"),
+    "hybrid": (True, "auto"),
+}
+ALGORITHMS = ("pagerank", "bfs", "components")
+NAMES = {"bfs": "bfs", "pagerank": "pagerank", "components": "weakly_connected_components"}
+# Answers of float32 sums in another order differ by so much.
+TOLERANCE = 1e-4
+LINK_BYTES = 1 << 30
+
+
+@dataclass
+class Run:
+    """One algorithm in one way.
+
+    Attributes
+    ----------
+    way, algorithm : str
+    resident : float
+        The share of pages on the device.
+    times : list of float
+        ms of each call, or of each iteration.
+    link_bytes : int
+        Over the link in a call, or an iteration.
+    pages_bytes : int
+        Of all pages.
+    num_edges : int
+    """
+
+    way: str
+    algorithm: str
+    resident: float
+    times: list[float]
+    link_bytes: int
+    pages_bytes: int
+    num_edges: int
+
+    def bound_ms(self, links: Links) -> float:
+        """Return how long these bytes take at least."""
+        return self.link_bytes / links.bytes_a_second * 1e3
+
+
+class _Contest:
+    """A graph, packed as the ways need it, and the first answers."""
+
+    def __init__(self, graph: RmatGraph, iterations: int) -> None:
+        self.backend, self._graph, self._iterations = graph.backend, graph, iterations
+        self._degrees: Any = None
+        self._answers: dict[str, Any] = {}
+
+    def pack(self, encode: bool, algorithms: list[str]) -> dict[str, PagedRows]:
+        """Pack the directions that the algorithms read."""
+        ranks = "pagerank" in algorithms
+        if ranks and self._degrees is None:
+            self._degrees = self._graph.out_degrees()
+        packed: dict[str, PagedRows] = {}
+        if self._graph.is_symmetric or set(algorithms) != {"pagerank"}:
+            packed["out"] = self._pack(OUT, encode)
+        if ranks:
+            packed["into"] = packed["out"] if self._graph.is_symmetric else self._pack(INTO, encode)
+        return packed
+
+    def _pack(self, kind: int, encode: bool) -> PagedRows:
+        graph = self._graph
+        return pack_pieces(self.backend, graph.num_vertices, lambda: graph.pieces(kind), encode=encode)
+
+    def run(self, reader: PageReader, algorithm: str) -> Any:
+        """Run an algorithm; return its answer."""
+        if algorithm == "pagerank":
+            return pagerank(reader, self._degrees, max_iter=self._iterations, tol=0.0)[0]
+        if algorithm == "bfs":
+            return bfs(reader, 0, symmetric=self._graph.is_symmetric)[0]
+        return weakly_connected_components(reader)
+
+    def measure(self, packed: dict[str, PagedRows], way: str, resident: float, algorithm: str, repeats: int) -> Run:
+        """Run once to warm up and compare the answer, then ``repeats`` times."""
+        read = packed["into" if algorithm == "pagerank" else "out"]
+        reader = PageReader(read, WAYS[way][1], resident)
+        self._compare(algorithm, way, self.run(reader, algorithm))
+        reader.keep_most_used()
+        times, each = [], self._iterations if algorithm == "pagerank" else 1
+        for _ in range(repeats):
+            reader.traffic = Traffic()
+            with quiet():
+                times.append(time_call(self.backend, self.run, reader, algorithm)[1] / each)
+        sizes = reader.traffic.link_bytes // each, int(read.page_bytes().sum()), read.num_edges
+        return Run(way, algorithm, resident, times, *sizes)
+
+    def _compare(self, algorithm: str, way: str, answer: Any) -> None:
+        first = self._answers.setdefault(algorithm, answer)
+        if algorithm == "pagerank":
+            agree = bool((abs(first - answer) <= TOLERANCE * first).all())
+        else:
+            agree = bool((first == answer).all())
+        if not agree:
+            raise InputError(f"out_of_core: {algorithm} by {way} gives another answer than by the way before it")
+
+
+def measure(
+    contest: _Contest, ways: list[str], residents: list[float], algorithms: list[str], repeats: int
+) -> Iterator[Run]:
+    """Yield a run for each way, share of resident pages and algorithm; rows are packed when they are first needed."""
+    for encode in (False, True):
+        chosen = [way for way in ways if WAYS[way][0] == encode]
+        if not chosen:
+            continue
+        packed = contest.pack(encode, algorithms)
+        for kind, one in packed.items():
+            sizes = one.bytes_an_edge()
+            print(
+                f"{kind:>4}: {one.num_edges} edges, {one.num_pages} pages, "
+                f"{sizes['pages']:.3f} bytes an edge in pages, {sizes['leaves']:.3f} with heads and bases",
+                flush=True,
+            )
+        for algorithm in algorithms:
+            for way in chosen:
+                for resident in residents:
+                    yield contest.measure(packed, way, resident, algorithm, repeats)
+        del packed  # before the next ones are made
+
+
+def _listed(caller: str, text: str, known: Any) -> list[str]:
+    names = text.split(",")
+    for name in names:
+        if name not in known:
+            raise unknown_name("out_of_core", caller, name, known)
+    return names
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print, and write the JSON of schema 1 on request."""
+    parser = argparse.ArgumentParser(
+        prog="python -m dynstore.benchmarks.out_of_core",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--scale", type=int, default=22, help="2**scale vertices")
+    parser.add_argument("--edge-factor", type=int, default=16, help="drawn edges for each vertex")
+    parser.add_argument("--ways", default=",".join(WAYS), help="some of the above, by comma")
+    parser.add_argument("--resident", default="0", help="shares of the pages that stay on the device, by comma")
+    parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="by comma")
+    parser.add_argument("--symmetric", action="store_true", help="each edge in both directions")
+    parser.add_argument("--iterations", type=int, default=10, help="of PageRank")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args(arguments)
+    check_outputs(given.json)
+    ways, algorithms = _listed("way", given.ways, WAYS), _listed("algorithm", given.algorithms, ALGORITHMS)
+    try:
+        residents = [float(share) for share in given.resident.split(",")]
+    except ValueError as error:
+        raise InputError(f"out_of_core: --resident is {given.resident!r}; wanted numbers by comma") from error
+    backend = get_backend(given.device)
+    links = measure_links(backend)
+    print(f"link: {links.bytes_a_second / 1e9:.1f} GB/s, {links.requests_a_second / 1e6:.1f} M requests/s", flush=True)
+    graph = RmatGraph(backend, given.scale, given.edge_factor, given.seed, given.symmetric)
+    contest = _Contest(graph, given.iterations)
+    rows = [_link_row(backend, links)]
+    print(f"{'algorithm':<10} {'way':<10} {'resident':>8} {'ms':>10} {'link MB':>10} {'of all':>7} {'bound':>6}")
+    for run in measure(contest, ways, residents, algorithms, given.repeats):
+        median = float(np.median(run.times))
+        print(
+            f"{run.algorithm:<10} {run.way:<10} {run.resident:8.2f} {median:10.3f} {run.link_bytes / 1e6:10.1f} "
+            f"{run.link_bytes / max(run.pages_bytes, 1):7.1%} {run.bound_ms(links) / median:6.1%}",
+            flush=True,
+        )
+        rows.append(_row(backend, run))
+    if given.json is not None:
+        dataset = {
+            "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": graph.num_vertices,
+            "edges": given.edge_factor << given.scale, "seed": given.seed,
+        }  # fmt: skip
+        write_document(given.json, "out-of-core", arguments, dataset, rows)
+
+
+def _row(backend: Backend, run: Run) -> dict[str, Any]:
+    """Return a row of schema 1; ``bytes`` are those over the link."""
+    return {
+        "store": f"{run.way}, resident {run.resident:g}", "device": backend.name, "operation": "algorithm",
+        "algorithm": NAMES[run.algorithm], "batch": 0, "edges": run.num_edges, "steps": len(run.times),
+        **percentiles(run.times), "bytes": run.link_bytes,
+    }  # fmt: skip
+
+
+def _link_row(backend: Backend, links: Links) -> dict[str, Any]:
+    """Return the row that the bounds follow from: the time of copying 1 GiB."""
+    return {
+        "store": "link", "device": backend.name, "operation": "convert", "algorithm": None, "batch": 0, "edges": 0,
+        "steps": 1, **percentiles([LINK_BYTES / links.bytes_a_second * 1e3]), "bytes": LINK_BYTES,
+    }  # fmt: skip
+
+
+if __name__ == "__main__":
+    run_as_command(main)

@@ -1,0 +1,97 @@
+"""R-MAT graphs of any size, made on the device in pieces, in order of degree: rows that ascend, no edge twice.
+
+A graph is its events, and an event is a function of its number and the seed. So a piece of the rows is made by drawing
+all events again, and keeping those of these rows. The device never holds more than a piece.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["INTO", "MAX_SCALE", "OUT", "RmatGraph"]
+
+MAX_SCALE = 30
+# Which edges a row has, as bits: those that leave the vertex, those that arrive.
+OUT, INTO = 1, 2
+# Events of a piece, at most, unless one vertex has more: some 4 GiB of keys.
+PIECE_EVENTS = 1 << 29
+
+
+class RmatGraph:
+    """A directed or symmetric graph of ``2**scale`` vertices, numbered by falling number of drawn ends.
+
+    Parameters
+    ----------
+    backend : Backend
+    scale, edge_factor, seed : int
+        ``edge_factor << scale`` events are drawn, with the quadrants of Graph500. Repeated ones and self-loops are
+        dropped. The graph is the same on every device.
+    symmetric : bool
+        Whether each edge is there in both directions.
+
+    Raises
+    ------
+    InputError
+        For a scale outside 1 to 30.
+    """
+
+    def __init__(self, backend: Backend, scale: int, edge_factor: int, seed: int, symmetric: bool = False) -> None:
+        if not 1 <= scale <= MAX_SCALE:
+            raise InputError(f"out_of_core: --scale is {scale}; wanted 1 to {MAX_SCALE}")
+        self.backend, self.num_vertices, self.is_symmetric = backend, 1 << scale, symmetric
+        self._events = edge_factor << scale, scale, seed
+        self._kernels = backend.kernels("dynstore.benchmarks.rmat_pieces")
+        xp = backend.xp
+        drawn = {OUT: backend.zeros(self.num_vertices, np.int32), INTO: backend.zeros(self.num_vertices, np.int32)}
+        self._kernels.count_ends(*self._events, drawn[OUT], drawn[INTO])
+        both = drawn[OUT] + drawn[INTO]
+        order = xp.argsort(-both.astype(np.int64) * self.num_vertices + xp.arange(self.num_vertices))
+        self._ranks = backend.empty(self.num_vertices, np.int32)
+        self._ranks[order] = xp.arange(self.num_vertices, dtype=np.int32)
+        kept = {OUT | INTO: both} if symmetric else drawn
+        self._bounds = {kind: self._cut(counts[order]) for kind, counts in kept.items()}
+
+    def _cut(self, counts: Array) -> list[tuple[int, int, int]]:
+        """Return ranges of rows, and how many events each has."""
+        ends = self.backend.xp.cumsum(counts, dtype=np.int64)
+        total = int(ends[-1])
+        limits = self.backend.asarray(np.arange(PIECE_EVENTS, total + PIECE_EVENTS, PIECE_EVENTS))
+        bounds = self.backend.to_host(self.backend.xp.searchsorted(ends, limits)).tolist()
+        bounds = sorted({0, *bounds[:-1], self.num_vertices})
+        before = [0, *(int(ends[bound - 1]) for bound in bounds[1:])]
+        return [
+            (low, high, end - begin)
+            for low, high, begin, end in zip(bounds[:-1], bounds[1:], before[:-1], before[1:], strict=True)
+        ]
+
+    def pieces(self, kind: int) -> Iterator[tuple[Array, Array]]:
+        """Yield degrees and destinations of the rows, in order; ``kind``: OUT or INTO."""
+        kind = OUT | INTO if self.is_symmetric else kind
+        for low, high, count in self._bounds[kind]:
+            keys, filled = self.backend.empty(count, np.int64), self.backend.zeros(1, np.int64)
+            self._kernels.draw_edges(*self._events, kind, self._ranks, low, high, keys, filled)
+            yield self._split(keys[: int(filled[0])], low, high)
+
+    def _split(self, keys: Array, low: int, high: int) -> tuple[Array, Array]:
+        """Sort the keys, and drop those that are there twice; return degrees and destinations."""
+        xp = self.backend.xp
+        keys.sort()
+        is_new = xp.ones(keys.shape[0], bool)
+        is_new[1:] = keys[1:] != keys[:-1]
+        keys = keys[is_new]
+        bounds = xp.searchsorted(keys, xp.arange(low, high + 1, dtype=np.int64) << 32)
+        return bounds[1:] - bounds[:-1], (keys & 0xFFFFFFFF).astype(np.int32)
+
+    def out_degrees(self) -> Array:
+        """Return how many edges leave each vertex, shape (V,), int64."""
+        return self.backend.xp.concatenate([degrees for degrees, _ in self.pieces(OUT)])

@@ -1,0 +1,89 @@
+"""Drawing the events of an R-MAT graph on the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.cuda.block import d_claim
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_lane
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = ["count_ends", "draw_edges"]
+
+# Limits of 32 random bits: quadrant a, then b, then c; d is the rest. The same as on the host.
+A, A_B, A_B_C = round(0.57 * 2**32), round(0.76 * 2**32), round(0.95 * 2**32)
+LOW_BITS, STEP, MULTIPLIER = 0xFFFFFFFF, 0x1E3779B9, 0x45D9F3B
+
+
+@device
+def d_mix(bits):
+    """Return 32 mixed bits of a number of 32 bits, in int64."""
+    bits = ((bits ^ (bits >> 16)) * MULTIPLIER) & LOW_BITS
+    bits = ((bits ^ (bits >> 16)) * MULTIPLIER) & LOW_BITS
+    return bits ^ (bits >> 16)
+
+
+@device
+def d_draw_event(event, scale, seed):
+    """Return source and destination of an event."""
+    state = d_mix(d_mix(event & LOW_BITS) ^ (event >> 32) ^ d_mix(seed & LOW_BITS))
+    row, column = np.int64(0), np.int64(0)
+    for level in range(scale):
+        bits = d_mix((state + (level + 1) * STEP) & LOW_BITS)
+        row = 2 * row + (1 if bits >= A_B else 0)
+        column = 2 * column + (1 if (bits >= A and bits < A_B) or bits >= A_B_C else 0)
+    return row, column
+
+
+@kernel
+def k_count_ends(num_events, scale, seed, sources, targets):
+    """Threads stride over events: count both ends (atomic adds)."""
+    for event in range(int(cuda.grid(1)), num_events, int(cuda.gridsize(1))):
+        row, column = d_draw_event(event, scale, seed)
+        cuda.atomic.add(sources, row, 1)
+        cuda.atomic.add(targets, column, 1)
+
+
+@kernel
+def k_draw_edges(num_events, scale, seed, kind, ranks, low, high, keys, filled):
+    """Warps stride over events: list those whose rows are from ``low`` to ``high``; one atomic add a warp and step."""
+    lane = d_lane()
+    for begin in range(int(cuda.grid(1)) - lane, num_events, int(cuda.gridsize(1))):
+        first, second = np.int64(-1), np.int64(-1)
+        if begin + lane < num_events:
+            row, column = d_draw_event(np.int64(begin + lane), scale, seed)
+            first, second = np.int64(ranks[row]), np.int64(ranks[column])
+        for turn in range(2):
+            wanted = (kind >> turn) & 1 != 0 and first != second and first >= low and first < high
+            place = d_claim(filled, 0, wanted)
+            if wanted:
+                keys[place] = (first << 32) | second
+            first, second = second, first
+
+
+def count_ends(num_events: int, scale: int, seed: int, sources: Array, targets: Array) -> None:
+    """Add up how often each vertex is an event's source and its destination."""
+    k_count_ends.launch_strided(num_events, num_events, scale, seed, sources, targets)
+
+
+def draw_edges(
+    num_events: int,
+    scale: int,
+    seed: int,
+    kind: int,
+    ranks: Array,
+    low: int,
+    high: int,
+    keys: Array,
+    filled: Array,
+) -> None:
+    """List the edges of the rows from ``low`` to ``high`` as ``row << 32 | destination``, in any order.
+
+    ``kind``: OUT and INTO, as bits. ``filled``, 0 before, gets their number.
+    """
+    k_draw_edges.launch_strided(num_events, num_events, scale, seed, kind, ranks, low, high, keys, filled)

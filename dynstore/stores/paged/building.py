@@ -1,0 +1,238 @@
+"""Packing rows into pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.errors import InputError
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS, MAX_PAGE_BITS, MIN_PAGE_BITS, START_AT, VERBATIM, PagedRows
+from dynstore.stores.paged.memory import allocate_words, copy_to_host
+from dynstore.typing import MAX_INT32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = ["decode_rows", "pack_pieces", "pack_rows"]
+
+# Leaves that are measured and encoded at a time: 64 MiB of plain ids.
+PIECE_LEAVES = 1 << 19
+
+
+def pack_rows(
+    backend: Backend, offsets: Any, indices: Any, *, encode: bool = True, page_bits: int = MAX_PAGE_BITS
+) -> PagedRows:
+    """Pack rows into pages in host memory.
+
+    Parameters
+    ----------
+    backend : Backend
+    offsets : array, shape (V + 1,)
+        Where each row begins in ``indices``; the last entry is its length.
+    indices : array, shape (E,), int32 or int64
+        The destinations, ascending in each row, none twice. On the host or the device: the device then holds a piece of
+        them at a time.
+    encode : bool
+        Whether pages hold gaps, as wide as each leaf needs, or plain ids.
+    page_bits : int
+        ``2**page_bits`` leaves are a page; 5 to 15.
+
+    Returns
+    -------
+    PagedRows
+
+    Raises
+    ------
+    InputError
+        If a row does not ascend, an id is no vertex, or there are too many vertices.
+    OutOfMemoryError
+        If host memory cannot be pinned, or the device has not enough for the directory.
+    """
+    offsets = backend.asarray(offsets, np.int64)
+    degrees = offsets[1:] - offsets[:-1]
+
+    def make_pieces() -> Iterator[tuple[Array, Array]]:
+        yield degrees, backend.nothing(np.int32)
+        for begin in range(0, int(indices.shape[0]), PIECE_LEAVES * LEAF):
+            yield degrees[:0], backend.asarray(indices[begin : begin + PIECE_LEAVES * LEAF])
+
+    return pack_pieces(backend, int(degrees.shape[0]), make_pieces, encode=encode, page_bits=page_bits)
+
+
+def pack_pieces(
+    backend: Backend,
+    num_vertices: int,
+    make_pieces: Callable[[], Iterator[tuple[Array, Array]]],
+    *,
+    encode: bool = True,
+    page_bits: int = MAX_PAGE_BITS,
+) -> PagedRows:
+    """Pack rows that come in pieces, for graphs of which the device never holds all edges.
+
+    Parameters
+    ----------
+    backend : Backend
+    num_vertices : int
+    make_pieces : callable
+        Called twice, as sizes are measured before words are written. It yields ``(degrees, indices)`` in order: degrees
+        of the next rows, and the next destinations, both on the device. A row's degree comes with its first destination
+        or before. Pieces may end anywhere.
+    encode, page_bits
+        As for :func:`pack_rows`.
+
+    Returns
+    -------
+    PagedRows
+
+    Raises
+    ------
+    InputError, OutOfMemoryError
+        As by :func:`pack_rows`.
+    """
+    if not MIN_PAGE_BITS <= page_bits <= MAX_PAGE_BITS:
+        raise InputError(f"pack_rows: page_bits is {page_bits}; wanted {MIN_PAGE_BITS} to {MAX_PAGE_BITS}")
+    if num_vertices > MAX_INT32:
+        raise InputError(f"pack_rows: got {num_vertices} vertices; wanted at most {MAX_INT32}")
+    xp, kernels = backend.xp, backend.kernels("dynstore.stores.paged")
+    reader = _PieceReader(backend, num_vertices, page_bits)
+    marks, bases, widths, wrong = [], [], [], backend.zeros(1, np.int32)
+    for first, chunk in reader.read(make_pieces()):
+        num_leaves = -(-chunk.shape[0] // LEAF)
+        marks.append(backend.zeros(num_leaves, np.uint32))
+        bases.append(backend.zeros(num_leaves, np.uint32))
+        widths.append(backend.empty(num_leaves, np.uint8))
+        kernels.mark_starts(reader.starts(first, first + int(chunk.shape[0])), marks[-1])
+        kernels.measure_leaves(chunk, 0, marks[-1], num_vertices, bases[-1], widths[-1], wrong)
+    reader.check(bool(wrong[0]))
+    all_marks, all_bases, all_widths = (
+        xp.concatenate([*parts, backend.nothing(dtype)])
+        for parts, dtype in ((marks, np.uint32), (bases, np.uint32), (widths, np.uint8))
+    )
+    del marks, bases, widths
+    if not encode:
+        all_widths.fill(LEAF)
+    heads, places = _lay_out(backend, all_widths, page_bits)
+    if not encode:
+        heads |= np.uint32(VERBATIM)
+    offsets = reader.offsets
+    rows = xp.flatnonzero(offsets[1:] > offsets[:-1])
+    leaf_slots = xp.arange(heads.shape[0], dtype=np.int64) << LEAF_BITS
+    ranks = (xp.searchsorted(offsets[:-1][rows], leaf_slots, side="right") - 1).astype(np.uint32)
+    places_on_host = backend.to_host(places).copy()
+    words, words_on_host, owner = allocate_words(backend, int(places_on_host[-1]))
+    packed = PagedRows(
+        backend, num_vertices, reader.num_edges, page_bits, words, words_on_host, places, places_on_host, heads,
+        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, owner,
+    )  # fmt: skip
+    for first, chunk in reader.read(make_pieces()):
+        _write_words(packed, first >> LEAF_BITS, chunk, kernels)
+    backend.synchronize()
+    return packed
+
+
+class _PieceReader:
+    """Cuts pieces into chunks of whole pages, and adds up the degrees.
+
+    Attributes
+    ----------
+    offsets : array, shape (V + 1,), int64
+        Those of the rows that have come so far.
+    num_edges : int
+    """
+
+    def __init__(self, backend: Backend, num_vertices: int, page_bits: int) -> None:
+        self._backend = backend
+        self._chunk_slots = max(PIECE_LEAVES, 1 << page_bits) * LEAF
+        self.offsets = backend.zeros(num_vertices + 1, np.int64)
+        self._num_rows = self.num_edges = 0
+
+    def read(self, pieces: Iterator[tuple[Array, Array]]) -> Iterator[tuple[int, Array]]:
+        """Yield chunks of destinations, each with the number of its first slot; only the last may be short."""
+        held, size = [], 0
+        self._num_rows = self.num_edges = first = 0
+        for degrees, indices in pieces:
+            self._add_degrees(degrees)
+            self.num_edges += int(indices.shape[0])
+            while indices.shape[0]:
+                part = indices[: self._chunk_slots - size]
+                indices = indices[part.shape[0] :]
+                held.append(part)
+                size += int(part.shape[0])
+                if size == self._chunk_slots:
+                    yield first, self._joined(held)
+                    first += size
+                    held, size = [], 0
+        if held:
+            yield first, self._joined(held)
+
+    def _joined(self, parts: list[Array]) -> Array:
+        return parts[0] if len(parts) == 1 else self._backend.xp.concatenate(parts)
+
+    def _add_degrees(self, degrees: Array) -> None:
+        count, row = int(degrees.shape[0]), self._num_rows
+        if count:
+            ends = self._backend.xp.cumsum(degrees, dtype=np.int64)
+            self.offsets[row + 1 : row + 1 + count] = ends + self.offsets[row]
+            self._num_rows += count
+
+    def starts(self, begin: int, end: int) -> Array:
+        """Return where rows with edges begin, of the slots from ``begin`` to ``end``, counted from ``begin``."""
+        known = self.offsets[: self._num_rows]
+        bounds = self._backend.xp.searchsorted(known, self._backend.asarray(np.array([begin, end])))
+        low, high = self._backend.to_host(bounds).tolist()
+        span = self.offsets[low : high + 1]
+        return span[:-1][span[1:] > span[:-1]] - begin
+
+    def check(self, is_wrong: bool) -> None:
+        """Refuse rows that do not ascend, ids that are no vertices, and degrees that are not those of the rows."""
+        num_vertices = int(self.offsets.shape[0]) - 1
+        if is_wrong:
+            raise InputError(
+                f"pack_rows: the rows do not ascend, or ids are not below {num_vertices}; "
+                f"wanted sorted rows of vertices"
+            )
+        if self._num_rows != num_vertices or int(self.offsets[-1]) != self.num_edges:
+            raise InputError(
+                f"pack_rows: the rows end at edge {int(self.offsets[self._num_rows])} of vertex {self._num_rows}; "
+                f"wanted {self.num_edges} edges of {num_vertices} vertices"
+            )
+
+
+def _lay_out(backend: Backend, widths: Array, page_bits: int) -> tuple[Array, Array]:
+    """Return the heads of all leaves, and where each page begins; a leaf has as many words as its width."""
+    xp, num_leaves = backend.xp, int(widths.shape[0])
+    ends = xp.cumsum(widths, dtype=np.int64)
+    num_pages = -(-num_leaves >> page_bits)
+    places = backend.zeros(num_pages + 1, np.int64)
+    if num_pages:
+        places[1:-1] = ends[(1 << page_bits) - 1 :: 1 << page_bits][: num_pages - 1]
+        places[-1] = ends[-1]
+    before = ends - widths
+    before -= places[:-1][xp.arange(num_leaves) >> page_bits]
+    return ((before << START_AT) | widths).astype(np.uint32), places
+
+
+def _write_words(packed: PagedRows, first: int, chunk: Array, kernels: Any) -> None:
+    """Encode a chunk of whole pages, from leaf ``first`` on, on the device, and copy its words to their place."""
+    backend, places = packed.backend, packed.places_on_host
+    page = first >> packed.page_bits
+    begin = int(places[page])
+    end = int(places[page + (-(-int(chunk.shape[0]) // LEAF) - 1 >> packed.page_bits) + 1])
+    words = backend.zeros(end - begin, np.uint32)
+    kernels.encode_leaves(chunk, first, packed.leaves, packed.places, begin, packed.page_bits, words)
+    copy_to_host(backend, words, packed.words_on_host[begin:end])
+
+
+def decode_rows(packed: PagedRows) -> Array:
+    """Return all destinations, shape (E,), int32, on the device."""
+    backend = packed.backend
+    out = backend.empty(packed.num_edges, np.int32)
+    pages = backend.xp.arange(packed.num_pages, dtype=np.int32)
+    stored = packed.words, packed.places, 0
+    kernels = backend.kernels("dynstore.stores.paged")
+    kernels.decode_leaves(packed.leaves, stored, packed.page_bits, packed.num_edges, pages, out)
+    return out

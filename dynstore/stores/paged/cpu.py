@@ -1,0 +1,222 @@
+"""Encoding and decoding of leaves on the host."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dynstore.host_compiler import njit
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
+from dynstore.typing import Array
+
+__all__ = [
+    "d_find_place",
+    "d_open_leaf",
+    "d_starts_row",
+    "decode_leaves",
+    "encode_leaves",
+    "find_edges",
+    "mark_starts",
+    "measure_leaves",
+    "read_lines",
+]
+
+
+@njit
+def d_starts_row(mark, slot):
+    """Return whether a row begins at a slot of a leaf."""
+    return (mark >> np.uint32(slot)) & np.uint32(1) != 0
+
+
+@njit
+def d_count_bits(value):
+    """Return the number of bits that a value of at least 0 needs."""
+    bits = 0
+    while value:
+        value >>= 1
+        bits += 1
+    return bits
+
+
+@njit
+def d_find_place(places, shift, page_bits, head, leaf):
+    """Return where a leaf begins in an array that holds its page from word ``places[page] - shift`` on."""
+    return places[leaf >> page_bits] - shift + np.int64(head >> np.uint32(START_AT))
+
+
+@njit
+def d_open_leaf(words, place, head, base, mark, count, out):
+    """Write the destinations of the first ``count`` slots of a leaf."""
+    width = np.int64(head & np.uint32(WIDTH_MASK))
+    plain = head & np.uint32(VERBATIM) != 0
+    limit = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    value = np.int64(0)
+    for slot in range(count):
+        field = np.int64(0)
+        if width > 0:
+            bit = slot * width
+            at = place + (bit >> 5)
+            pair = np.uint64(words[at])
+            if (bit & 31) + width > 32:
+                pair |= np.uint64(words[at + 1]) << np.uint64(32)
+            field = np.int64((pair >> np.uint64(bit & 31)) & limit)
+        if plain:
+            value = field
+        elif slot == 0 or d_starts_row(mark, slot):
+            value = np.int64(base) + field
+        else:
+            value += field + 1
+        out[slot] = value
+
+
+@njit(cache=True, nogil=True)
+def k_mark_starts(starts, marks):
+    """Set the bit of each slot where a row begins."""
+    for i in range(starts.shape[0]):
+        marks[starts[i] >> LEAF_BITS] |= np.uint32(1) << np.uint32(starts[i] & (LEAF - 1))
+
+
+@njit(cache=True, nogil=True)
+def k_measure_leaves(indices, first, marks, num_vertices, bases, widths):
+    """Write base and width of each leaf from ``first`` on; return whether a row is not ascending or has a wrong id."""
+    wrong = False
+    for leaf in range((indices.shape[0] + LEAF - 1) >> LEAF_BITS):
+        begin, end = leaf << LEAF_BITS, min((leaf + 1) << LEAF_BITS, indices.shape[0])
+        mark = marks[first + leaf]
+        base = np.int64(indices[begin])
+        for slot in range(begin, end):
+            base = min(base, np.int64(indices[slot]))
+            wrong |= indices[slot] < 0 or indices[slot] >= num_vertices
+        most = np.int64(0)
+        for slot in range(begin, end):
+            starts = slot == begin or d_starts_row(mark, slot - begin)
+            field = np.int64(indices[slot]) - (base if starts else np.int64(indices[slot - 1]) + 1)
+            wrong |= bool(field < 0)
+            most = max(most, field)
+        if begin > 0 and not d_starts_row(mark, 0):
+            wrong |= indices[begin] <= indices[begin - 1]
+        bases[first + leaf] = base
+        widths[first + leaf] = d_count_bits(most)
+    return wrong
+
+
+@njit(cache=True, nogil=True)
+def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bits, words):
+    """Write the words of the leaves from ``first`` on; ``words``, all 0 before, begins at word ``shift``."""
+    for leaf in range((indices.shape[0] + LEAF - 1) >> LEAF_BITS):
+        begin, end = leaf << LEAF_BITS, min((leaf + 1) << LEAF_BITS, indices.shape[0])
+        head, mark = heads[first + leaf], marks[first + leaf]
+        base = np.int64(bases[first + leaf])
+        width = np.int64(head & np.uint32(WIDTH_MASK))
+        plain = head & np.uint32(VERBATIM) != 0
+        place = d_find_place(places, shift, page_bits, head, first + leaf)
+        for slot in range(begin, end):
+            field = np.int64(indices[slot])
+            if not plain:
+                starts = slot == begin or d_starts_row(mark, slot - begin)
+                field -= base if starts else np.int64(indices[slot - 1]) + 1
+            bit = (slot - begin) * width
+            if width > 0:
+                pair = np.uint64(field) << np.uint64(bit & 31)
+                words[place + (bit >> 5)] |= np.uint32(pair & np.uint64(0xFFFFFFFF))
+                if (bit & 31) + width > 32:
+                    words[place + (bit >> 5) + 1] |= np.uint32(pair >> np.uint64(32))
+
+
+@njit(cache=True, nogil=True)
+def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_edges, pages, out):
+    """Write the destinations of some pages, each at its slots."""
+    held = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            begin = leaf << LEAF_BITS
+            count = min(LEAF, num_edges - begin)
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
+            for slot in range(count):
+                out[begin + slot] = held[slot]
+
+
+@njit
+def d_search_bases(bases, low, high, destination):
+    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none."""
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if np.int64(bases[middle]) <= destination:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@njit(cache=True, nogil=True)
+def k_find_edges(heads, bases, marks, words, places, shift, page_bits, offsets, src, dst, slots):
+    """Search the bases of each row's leaves, then one leaf, or the row's last one, too."""
+    held = np.empty(LEAF, np.int64)
+    for item in range(src.shape[0]):
+        begin, end = offsets[src[item]], offsets[src[item] + 1]
+        slots[item] = -1
+        if begin == end:
+            continue
+        first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
+        chosen = d_search_bases(bases, first, max(last - 1, first), dst[item])
+        for leaf in (chosen, last):
+            start = leaf << LEAF_BITS
+            count = min(LEAF, end - start)
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
+            for slot in range(max(begin - start, 0), count):
+                if held[slot] == dst[item]:
+                    slots[item] = start + slot
+            if slots[item] >= 0 or chosen == last:
+                break
+
+
+def mark_starts(starts: Array, marks: Array) -> None:
+    """Set the bits of the slots ``starts`` in ``marks``, all 0 before."""
+    k_mark_starts(starts, marks)
+
+
+def measure_leaves(
+    indices: Array, first: int, marks: Array, num_vertices: int, bases: Array, widths: Array, wrong: Array
+) -> None:
+    """Write base and width of the leaves that hold ``indices``, from leaf ``first`` on.
+
+    Set ``wrong`` to 1 if a row does not ascend, or an id is no vertex.
+    """
+    wrong[0] |= k_measure_leaves(indices, first, marks, num_vertices, bases, widths)
+
+
+def encode_leaves(
+    indices: Array, first: int, leaves: tuple[Array, ...], places: Array, shift: int, page_bits: int, words: Array
+) -> None:
+    """Write the words of the leaves that hold ``indices``; ``words``, all 0 before, begins at word ``shift``."""
+    k_encode_leaves(indices, first, *leaves[:3], places, shift, page_bits, words)
+
+
+def decode_leaves(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int],
+    page_bits: int,
+    num_edges: int,
+    pages: Array,
+    out: Array,
+) -> None:
+    """Write the destinations of some pages to their slots of ``out``; ``stored``: words, places of pages, shift."""
+    k_decode_leaves(*leaves[:3], *stored, page_bits, num_edges, pages, out)
+
+
+def read_lines(words: Array, num_reads: int, total: Array) -> None:
+    """Read lines of 32 words; ``total`` becomes 1 if one is not 0."""
+    total[0] |= bool(words[: num_reads * LEAF].any())
+
+
+def find_edges(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    offsets: Array,
+    src: Array,
+    dst: Array,
+    slots: Array,
+) -> None:
+    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
+    k_find_edges(*leaves[:3], *stored, offsets, src, dst, slots)

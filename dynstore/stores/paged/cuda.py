@@ -1,0 +1,310 @@
+"""Encoding and decoding of leaves by warps: a lane a slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle, d_shuffle_up
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, VERBATIM, WIDTH_MASK
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array
+
+__all__ = [
+    "Leaves",
+    "Stored",
+    "d_find_leaf",
+    "d_find_row",
+    "d_find_start",
+    "d_open_leaf",
+    "decode_leaves",
+    "encode_leaves",
+    "find_edges",
+    "mark_starts",
+    "measure_leaves",
+    "read_lines",
+]
+
+# Lines between two reads that follow each other; a large prime, so that all lines have their turn.
+SPREAD = 1_000_003
+
+
+class Leaves(NamedTuple):
+    """What the device knows of each leaf; see :class:`~dynstore.stores.paged.layout.PagedRows`."""
+
+    heads: Array
+    bases: Array
+    marks: Array
+    ranks: Array
+    rows: Array
+
+
+class Stored(NamedTuple):
+    """Where pages lie: page p begins at ``words[places[p] - shift]``."""
+
+    words: Array
+    places: Array
+    shift: int
+    page_bits: int
+
+
+@device
+def d_find_leaf(pages, page_bits, item):
+    """Return leaf number ``item`` of some pages."""
+    return (int(pages[item >> page_bits]) << page_bits) + (item & ((1 << page_bits) - 1))
+
+
+@device
+def d_find_start(mark, lane):
+    """Return the slot of a leaf where the row of slot ``lane`` begins, 0 if it began in an earlier leaf."""
+    below = np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)
+    return 31 - np.int64(cuda.clz(np.uint32((mark | np.uint32(1)) & below)))
+
+
+@device
+def d_find_row(leaves, leaf, mark, lane):
+    """Return the row of slot ``lane`` of a leaf."""
+    below = np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)
+    begun = np.int64(cuda.popc(np.uint32(mark & below & np.uint32(0xFFFFFFFE))))
+    return np.int64(leaves.rows[min(np.int64(leaves.ranks[leaf]) + begun, leaves.rows.shape[0] - 1)])
+
+
+@device
+def d_read_field(stored, leaf, head, lane):
+    """Return the field of slot ``lane``: the warp reads the leaf's words at once, then each lane shifts its own out."""
+    width = np.int64(head) & WIDTH_MASK
+    place = stored.places[leaf >> stored.page_bits] - stored.shift + (np.int64(head) >> START_AT)
+    word = np.int32(0)
+    if lane < width:
+        word = np.int32(stored.words[place + lane])
+    bit = lane * width
+    low = d_shuffle(word, bit >> 5)
+    high = d_shuffle(word, ((bit >> 5) + 1) & 31)
+    pair = (np.uint64(np.uint32(high)) << np.uint64(32)) | np.uint64(np.uint32(low))
+    limit = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    return np.int64((pair >> np.uint64(bit & 31)) & limit)
+
+
+@device
+def d_open_leaf(leaves, stored, leaf, mark, lane):
+    """Return the destination in slot ``lane`` of a leaf; all 32 lanes call. Past the last edge the value means nothing.
+
+    In an encoded leaf the field of a row's first slot is added to the leaf's base. Each other field is the gap to the
+    slot before, less 1. So a destination is a sum of fields that stops where its row begins.
+    """
+    head = leaves.heads[leaf]
+    value = d_read_field(stored, leaf, head, lane)
+    if head & np.uint32(VERBATIM) == 0:
+        start = d_find_start(mark, lane)
+        value += np.int64(leaves.bases[leaf]) if lane == start else np.int64(1)
+        for step in (1, 2, 4, 8, 16):
+            other = d_shuffle_up(value, step)
+            if lane - step >= start:
+                value += other
+    return value
+
+
+@kernel
+def k_mark_starts(starts, marks):
+    """One thread a row with edges: set the bit of its first slot (atomic or)."""
+    i = int(cuda.grid(1))
+    if i < starts.shape[0]:
+        slot = int(starts[i])
+        cuda.atomic.or_(marks, slot >> LEAF_BITS, np.uint32(1) << np.uint32(slot & (LEAF - 1)))
+
+
+@device
+def d_make_field(indices, slot, mark, lane, base):
+    """Return what an encoded leaf holds for a slot; below 0 if the row does not ascend."""
+    value = np.int64(indices[slot])
+    if lane == d_find_start(mark, lane):
+        return value - base
+    return value - np.int64(indices[slot - 1]) - 1
+
+
+@kernel
+def k_measure_leaves(indices, first, marks, num_vertices, bases, widths, wrong):
+    """One warp a leaf: write its base and width; note a row that does not ascend, or an id that is no vertex."""
+    lane = d_lane()
+    leaf = int(cuda.grid(1)) >> 5
+    begin = leaf << LEAF_BITS
+    if begin >= indices.shape[0]:  # the same in all lanes
+        return
+    count = min(LEAF, indices.shape[0] - begin)
+    mark = marks[first + leaf]
+    slot = begin + min(lane, count - 1)
+    value = np.int64(indices[slot])
+    base = -d_max_lanes(-value)
+    field = d_make_field(indices, slot, mark, slot - begin, base)
+    bad = field < 0 or value < 0 or value >= num_vertices
+    if lane == 0 and begin > 0 and mark & np.uint32(1) == 0:
+        bad = bad or value <= np.int64(indices[begin - 1])
+    most = d_max_lanes(field)
+    if bad:
+        wrong[0] = 1
+    if lane == 0:
+        bases[first + leaf] = np.uint32(base & 0xFFFFFFFF)
+        widths[first + leaf] = 64 - cuda.clz(np.int64(max(most, 0)))
+
+
+@kernel
+def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bits, words):
+    """One warp a leaf: write its words; a lane gathers the fields that overlap its word from their lanes."""
+    lane = d_lane()
+    number = int(cuda.grid(1)) >> 5
+    begin = number << LEAF_BITS
+    if begin >= indices.shape[0]:  # the same in all lanes
+        return
+    leaf = first + number
+    count = min(LEAF, indices.shape[0] - begin)
+    head, mark = heads[leaf], marks[leaf]
+    width = np.int64(head) & WIDTH_MASK
+    field = np.int64(0)
+    if lane < count:
+        if head & np.uint32(VERBATIM) != 0:
+            field = np.int64(indices[begin + lane])
+        else:
+            field = d_make_field(indices, begin + lane, mark, lane, np.int64(bases[leaf]))
+    if width > 0:
+        overlapping = (LEAF * lane) // width
+        word = np.uint64(0)
+        for step in range(LEAF // width + 2):
+            owner = overlapping + step
+            other = np.uint64(d_shuffle(field, owner & 31))
+            at = owner * width - LEAF * lane
+            if owner < LEAF and at < LEAF:
+                if at >= 0:
+                    word |= other << np.uint64(at)
+                else:
+                    word |= other >> np.uint64(-at)
+        if lane < width:
+            place = places[leaf >> page_bits] - shift + (np.int64(head) >> START_AT)
+            words[place + lane] = np.uint32(word & np.uint64(0xFFFFFFFF))
+
+
+@kernel
+def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, out):
+    """Warps stride over the leaves of some pages: write their destinations."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:
+            value = d_open_leaf(leaves, stored, leaf, marks[leaf], lane)
+            slot = (leaf << LEAF_BITS) + lane
+            if slot < num_edges:
+                out[slot] = value
+
+
+def mark_starts(starts: Array, marks: Array) -> None:
+    """Set the bits of the slots ``starts`` in ``marks``, all 0 before."""
+    k_mark_starts.launch(starts.shape[0], starts, marks)
+
+
+def measure_leaves(
+    indices: Array, first: int, marks: Array, num_vertices: int, bases: Array, widths: Array, wrong: Array
+) -> None:
+    """Write base and width of the leaves that hold ``indices``, from leaf ``first`` on.
+
+    Set ``wrong`` to 1 if a row does not ascend, or an id is no vertex.
+    """
+    num_leaves = -(-indices.shape[0] // LEAF)
+    k_measure_leaves.launch_warps(num_leaves, indices, first, marks, num_vertices, bases, widths, wrong)
+
+
+def encode_leaves(
+    indices: Array, first: int, leaves: tuple[Array, ...], places: Array, shift: int, page_bits: int, words: Array
+) -> None:
+    """Write the words of the leaves that hold ``indices``; ``words``, all 0 before, begins at word ``shift``."""
+    num_leaves = -(-indices.shape[0] // LEAF)
+    k_encode_leaves.launch_warps(num_leaves, indices, first, *leaves[:3], places, shift, page_bits, words)
+
+
+def decode_leaves(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int],
+    page_bits: int,
+    num_edges: int,
+    pages: Array,
+    out: Array,
+) -> None:
+    """Write the destinations of some pages to their slots of ``out``; ``stored``: words, places of pages, shift."""
+    num_leaves = pages.shape[0] << page_bits
+    k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, page_bits, num_edges, pages, out)
+
+
+@device
+def d_search_bases(bases, low, high, destination):
+    """Return the last leaf from ``low`` to ``high`` whose base is not above a destination, ``low`` if there is none.
+
+    All leaves but the first begin inside the row, and none but ``high`` may hold another row's beginning.
+    """
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if np.int64(bases[middle]) <= destination:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@device
+def d_find_in_leaf(leaves, stored, leaf, begin, end, destination):
+    """Return the slot of a destination in a leaf, among the slots from ``begin`` to ``end``; -1 if it is not there."""
+    lane = d_lane()
+    value = d_open_leaf(leaves, stored, leaf, leaves.marks[leaf], lane)
+    slot = (leaf << LEAF_BITS) + lane
+    found = d_ballot(begin <= slot and slot < end and value == destination)
+    return (leaf << LEAF_BITS) + np.int64(cuda.ffs(np.uint32(found))) - 1 if found != 0 else np.int64(-1)
+
+
+@kernel
+def k_find_edges(heads, bases, marks, ranks, rows, words, places, shift, page_bits, offsets, src, dst, slots):
+    """Warps stride over edges: search the bases of the row's leaves, then read one leaf, or the row's last one, too.
+
+    The last leaf of a row may hold the next row's beginning, so its base says nothing.
+    """
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    for item in range(int(cuda.grid(1)) >> 5, src.shape[0], int(cuda.gridsize(1)) >> 5):
+        begin, end, wanted = offsets[src[item]], offsets[src[item] + 1], dst[item]
+        slot = np.int64(-1)
+        if begin < end:  # the same in all lanes
+            first, last = begin >> LEAF_BITS, (end - 1) >> LEAF_BITS
+            leaf = d_search_bases(bases, first, max(last - 1, first), wanted)
+            slot = d_find_in_leaf(leaves, stored, leaf, begin, end, wanted)
+            if slot < 0 and leaf != last:
+                slot = d_find_in_leaf(leaves, stored, last, begin, end, wanted)
+        if lane == 0:
+            slots[item] = slot
+
+
+def find_edges(
+    leaves: tuple[Array, ...],
+    stored: tuple[Array, Array, int, int],
+    offsets: Array,
+    src: Array,
+    dst: Array,
+    slots: Array,
+) -> None:
+    """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
+    k_find_edges.launch_strided(src.shape[0] * LEAF, *leaves, *stored, offsets, src, dst, slots)
+
+
+@kernel
+def k_read_lines(words, num_reads, total):
+    """Warps stride over reads of lines of 32 words, each line in another place; the sum keeps the reads alive."""
+    lane, lines = d_lane(), words.shape[0] >> LEAF_BITS
+    mixed = np.uint32(0)
+    for read in range(int(cuda.grid(1)) >> 5, num_reads, int(cuda.gridsize(1)) >> 5):
+        mixed |= np.uint32(words[((read * SPREAD) % lines << LEAF_BITS) + lane])
+    if d_ballot(mixed != 0) != 0 and lane == 0:
+        cuda.atomic.or_(total, 0, np.uint32(1))
+
+
+def read_lines(words: Array, num_reads: int, total: Array) -> None:
+    """Read lines of 32 words in scattered places; ``total`` becomes 1 if one is not 0."""
+    k_read_lines.launch_strided(num_reads * LEAF, words, num_reads, total)

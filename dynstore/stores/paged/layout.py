@@ -1,0 +1,127 @@
+"""The arrays of packed rows in pages; ``docs/internals/paged.md`` draws a leaf and a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from dynstore.backend import Backend
+    from dynstore.typing import Array
+
+__all__ = [
+    "LEAF",
+    "LEAF_BITS",
+    "MAX_PAGE_BITS",
+    "MIN_PAGE_BITS",
+    "START_AT",
+    "VERBATIM",
+    "WIDTH_MASK",
+    "PagedRows",
+]
+
+# Slots of a leaf.
+LEAF_BITS = 5
+LEAF = 1 << LEAF_BITS
+# A leaf's head: its width in bits 0 to 5, whether its slots are plain ids, from bit 7 on its first word in the page.
+WIDTH_MASK, VERBATIM, START_AT = 63, 64, 7
+# Leaves of a page, as a power of two. A word of a bitmap of leaves belongs to one page; a page of plain ids has at most
+# 4 MiB.
+MIN_PAGE_BITS, MAX_PAGE_BITS = 5, 15
+
+
+@dataclass(frozen=True)
+class PagedRows:
+    """A graph's rows, packed: an edge a slot, 32 slots a leaf, ``2**page_bits`` leaves a page. Nothing changes them.
+
+    Attributes
+    ----------
+    backend : Backend
+    num_vertices, num_edges : int
+        Fewer than 2^31 vertices; any number of edges.
+    page_bits : int
+    words : array, shape (W,), uint32
+        All pages, one behind the other, in host memory: on CUDA pinned, as kernels read it in place.
+    words_on_host : numpy array
+        The same memory, as the host reads it.
+    places : array, shape (P + 1,), int64
+        The first word of each page in ``words``; the directory, on the device as all that follows.
+    heads : array, shape (L,), uint32
+        Of each leaf its width, whether its slots are plain ids, and its first word in its page.
+    bases : array, shape (L,), uint32
+        The smallest destination of each leaf.
+    marks : array, shape (L,), uint32
+        A bit a slot: whether a row begins there.
+    ranks : array, shape (L,), uint32
+        Which of ``rows`` owns the leaf's first slot.
+    rows : array, int32
+        The vertices with edges, ascending.
+    offsets : array, shape (V + 1,), int64
+        The first slot of each row.
+    """
+
+    backend: Backend
+    num_vertices: int
+    num_edges: int
+    page_bits: int
+    words: Array
+    words_on_host: np.ndarray
+    places: Array
+    places_on_host: np.ndarray
+    heads: Array
+    bases: Array
+    marks: Array
+    ranks: Array
+    rows: Array
+    offsets: Array
+    is_encoded: bool
+    owner: Any = None
+
+    @property
+    def num_leaves(self) -> int:
+        return int(self.heads.shape[0])
+
+    @property
+    def num_pages(self) -> int:
+        return int(self.places_on_host.shape[0]) - 1
+
+    @property
+    def leaves(self) -> tuple[Array, ...]:
+        """The arrays of leaves that kernels get, in their order: heads, bases, marks, ranks, rows."""
+        return self.heads, self.bases, self.marks, self.ranks, self.rows
+
+    def find_edges(self, src: Any, dst: Any) -> Array:
+        """Return the slot of each edge, shape (B,), int64; -1 where it is not there.
+
+        Parameters
+        ----------
+        src, dst : array, shape (B,)
+            Row numbers from 0 to below V. An edge costs one or two reads of a leaf in host memory, side by side.
+        """
+        src, dst = self.backend.asarray(src, np.int64), self.backend.asarray(dst, np.int64)
+        slots = self.backend.empty(src.shape[0], np.int64)
+        stored = self.words, self.places, 0, self.page_bits
+        kernels = self.backend.kernels("dynstore.stores.paged")
+        kernels.find_edges(self.leaves, stored, self.offsets, src, dst, slots)
+        return slots
+
+    def page_bytes(self) -> np.ndarray:
+        """Return the bytes of each page, shape (P,), int64."""
+        sizes: np.ndarray = 4 * np.diff(self.places_on_host)
+        return sizes
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part: ``pages`` lie in host memory, all others on the device."""
+        on_device = ("places", "heads", "bases", "marks", "ranks", "rows", "offsets")
+        return {"pages": int(self.words.nbytes), **{name: int(getattr(self, name).nbytes) for name in on_device}}
+
+    def bytes_an_edge(self) -> dict[str, float]:
+        """Return the bytes of an edge: ``pages``, what crosses the link; ``leaves``, with its leaf's head and base."""
+        count = max(self.num_edges, 1)
+        usage = self.memory_usage()
+        return {
+            "pages": usage["pages"] / count,
+            "leaves": (usage["pages"] + usage["heads"] + usage["bases"]) / count,
+        }

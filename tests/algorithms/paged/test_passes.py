@@ -1,0 +1,219 @@
+"""Algorithms over pages give the answers of those over the graph, whichever way the pages come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, passes, weakly_connected_components
+from dynstore.backend import Backend, get_backend
+from dynstore.errors import InputError
+from dynstore.stores.paged.building import pack_rows
+from dynstore.stores.paged.layout import PagedRows
+from dynstore.stores.paged.links import USUAL_LINKS, Links, measure_links
+from dynstore.stores.paged.memory import Ring
+from dynstore.typing import Device
+
+# Reading in place costs nothing, or much.
+FAST, SLOW = Links(1.0, 1e9), Links(1e9, 1.0)
+MAX_ITER = 3
+
+
+def make_graph(device: Device, directed: bool, num_vertices: int = 90, num_edges: int = 2200) -> Any:
+    """Make a graph with a hub, a path that leaves it, and vertices without edges."""
+    rng = np.random.default_rng(4)
+    src = (rng.random(num_edges) ** 3 * num_vertices).astype(np.int64)
+    dst = rng.integers(0, num_vertices, num_edges)
+    path = np.arange(num_vertices, num_vertices + 4)
+    G = dynstore.DynamicGraph(device=device, directed=directed)
+    G.insert_edges((np.concatenate([src, [3], path[:-1]]), np.concatenate([dst, [num_vertices], path[1:]])))
+    G.insert_vertices([num_vertices + 8])
+    return G
+
+
+def pack(G: Any, transposed: bool = False, encode: bool = True) -> PagedRows:
+    rows = G.snapshot(transposed=transposed).compact()
+    return pack_rows(G.backend, rows.offsets, rows.indices, encode=encode, page_bits=5)
+
+
+@pytest.mark.parametrize(
+    ("encode", "way", "resident", "links"),
+    [
+        (True, "stream", 0.5, None),
+        (False, "zero-copy", 0, None),
+        (True, "auto", 0, FAST),
+    ],
+)
+@pytest.mark.parametrize("directed", [True, False])
+def test_answers_are_those_of_the_graph(
+    backend_name: Device, directed: bool, encode: bool, way: str, resident: float, links: Links | None
+) -> None:
+    G = make_graph(backend_name, directed)
+    to_host = G.backend.to_host
+    out = PageReader(pack(G, encode=encode), way, resident, links)
+    wanted = dynstore.bfs(G, [3, 7])
+    distances, predecessors = bfs(out, [3, 7], symmetric=not directed, predecessors=True)
+    assert to_host(distances).tolist() == wanted["distance"].to_numpy().tolist()
+    assert to_host(predecessors).tolist() == wanted["predecessor"].to_numpy().tolist()
+    labels = weakly_connected_components(out)
+    assert to_host(labels).tolist() == dynstore.weakly_connected_components(G)["labels"].to_numpy().tolist()
+    into = PageReader(pack(G, True, encode), way, resident, links)
+    degrees = np.diff(to_host(G.snapshot().compact().offsets))
+    ranks, iterations, _ = pagerank(into, degrees, max_iter=MAX_ITER, tol=0.0)
+    frame, _ = dynstore.pagerank(G, max_iter=MAX_ITER, tol=0.0, fail_on_nonconvergence=False)
+    assert iterations == MAX_ITER
+    np.testing.assert_allclose(to_host(ranks), frame["pagerank"].to_numpy(), rtol=2e-5)
+    pages, size = into.packed.num_pages, int(into.packed.page_bytes().sum())
+    assert into.traffic.passes == MAX_ITER
+    assert into.traffic.resident_pages == MAX_ITER * int(resident * pages)
+    if way == "zero-copy":
+        assert into.traffic.direct_bytes == MAX_ITER * size
+        assert into.traffic.copied_bytes == 0
+    else:  # nothing is left out, so copying is never the dearer way
+        assert into.traffic.direct_bytes == 0
+        held = int(into.packed.places_on_host[int(resident * pages)]) * 4
+        assert into.traffic.copied_bytes == into.traffic.link_bytes == MAX_ITER * (size - held)
+
+
+def test_ranks_converge_without_passes_in_vain(backend_name: Device) -> None:
+    G = make_graph(backend_name, True, 12, 60)
+    into = PageReader(pack(G, True))
+    degrees = np.diff(G.backend.to_host(G.snapshot().compact().offsets))
+    ranks, iterations, error = pagerank(into, degrees, tol=0.03)
+    assert error < 0.03
+    assert 1 < iterations == into.traffic.passes
+    assert float(ranks.sum()) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(InputError, match=r"pagerank: got 3 out_degrees; wanted 21"):
+        pagerank(into, degrees[:3])
+
+
+@pytest.mark.parametrize("links", [FAST, SLOW])
+def test_the_cheaper_way_is_taken(links: Links) -> None:
+    G = make_graph("cpu", True)
+    reader = PageReader(pack(G), "auto", 0, links)
+    bfs(reader, 3)
+    traffic = reader.traffic
+    assert (traffic.direct_requests > 0) == (links is FAST)
+    assert (traffic.copied_pages == 0) == (links is FAST)
+    assert traffic.direct_bytes >= 32 * traffic.direct_requests / 4
+
+
+def test_a_search_reads_only_what_it_needs() -> None:
+    G = dynstore.DynamicGraph(device="cpu")
+    far = np.arange(10, 4010)
+    G.insert_edges((np.concatenate([[0, 1], np.repeat([4, 5], 4000)]), np.concatenate([[1, 2], far, far])))
+    reader = PageReader(pack(G), "zero-copy")
+    distances, predecessors = bfs(reader, 0)
+    assert predecessors is None
+    assert distances[:5].tolist() == [0, 1, 2, 2**31 - 1, 2**31 - 1]
+    assert reader.packed.num_leaves > 200
+    assert reader.traffic.direct_requests == 2  # one leaf, by two levels
+    near, _ = bfs(reader, 0, depth_limit=1)
+    assert near[:3].tolist() == [0, 1, 2**31 - 1]
+
+
+def test_most_rows_of_a_symmetric_graph_need_one_leaf() -> None:
+    """All vertices are neighbours of a hub with the smallest id, so a search from it pulls only first leaves."""
+    num_vertices = 1500
+    rng = np.random.default_rng(2)
+    G = dynstore.DynamicGraph(device="cpu", directed=False)
+    hub = np.arange(1, num_vertices)
+    G.insert_edges((np.concatenate([hub, rng.integers(1, num_vertices, 60_000)]),
+                    np.concatenate([hub * 0, rng.integers(1, num_vertices, 60_000)])))  # fmt: skip
+    reader = PageReader(pack(G, encode=False), "zero-copy")
+    distances, _ = bfs(reader, 7, symmetric=True)
+    assert distances.tolist() == dynstore.bfs(G, 7)["distance"].tolist()
+    pulled = reader.traffic.direct_requests
+    reader.traffic = Traffic()
+    bfs(reader, 7)
+    assert pulled < 0.6 * reader.traffic.direct_requests
+
+
+def test_neighbouring_pages_share_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
+    G = make_graph("cpu", True, 400, 9000)
+    packed = pack(G, encode=False)
+    page = 32 * 128
+    monkeypatch.setattr(passes, "BUFFER_BYTES", 3 * page)
+    reader = PageReader(packed, "stream")
+    found: list[list[int]] = []
+    reader.visit(lambda piece: found.append(piece.pages.tolist()))
+    assert found == [list(range(first, min(first + 3, packed.num_pages))) for first in range(0, packed.num_pages, 3)]
+    wanted = np.array([1, 0, 1, 1, 1, 1, 0, 1] + [0] * (packed.num_pages - 8))
+    found.clear()
+    reader.visit(lambda piece: found.append(piece.pages.tolist()), wanted)
+    assert found == [[0], [2, 3, 4], [5], [7]]
+
+
+def test_the_most_used_pages_are_kept(backend: Backend) -> None:
+    rng = np.random.default_rng(7)
+    rows = [np.sort(rng.choice(500, 120, replace=False)) for _ in range(60)]
+    offsets = np.concatenate([np.cumsum([0, *map(len, rows)]), np.full(440, 7200)])
+    packed = pack_rows(backend, offsets, np.concatenate(rows).astype(np.int32), page_bits=5)
+    reader = PageReader(packed, "zero-copy", 0.5)
+    kept: list[list[int]] = []
+
+    def launch(piece: passes.Piece) -> None:
+        if not piece.is_direct:
+            kept.append(piece.pages.tolist())
+            for page in kept[-1]:
+                size = int(packed.page_bytes()[page]) // 4
+                first, there = int(piece.places[page]), int(packed.places_on_host[page])
+                words = backend.to_host(piece.words)[first : first + size]
+                assert words.tolist() == packed.words_on_host[there : there + size].tolist()
+
+    reader.visit(launch)
+    reader.keep_most_used()
+    reader.visit(launch)
+    reader.visit(lambda piece: None, np.array([0, 500, 0, 0, 0, 400, 300, 0]))
+    reader.keep_most_used()
+    reader.visit(launch)
+    assert packed.num_pages == 8
+    assert kept == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 5, 6]]
+
+
+def test_buffers_are_filled_in_turn(backend: Backend) -> None:
+    words = np.arange(40, dtype=np.uint32)
+    ring = Ring(backend, 8, 3)
+    for _ in range(2):
+        spans = [(5 * part, 5 * part + 5) for part in range(8)]
+        seen = [backend.to_host(buffer)[:5].tolist() for buffer in ring.bring(words, spans)]
+        assert seen == [words[first:end].tolist() for first, end in spans]
+
+
+def test_the_link_is_measured(backend: Backend) -> None:
+    links = measure_links(backend)
+    assert links == measure_links(backend)
+    assert backend.on_gpu or links == USUAL_LINKS
+    assert min(links) > 1e6
+    total = backend.zeros(1, np.uint32)
+    words = backend.zeros(128, np.uint32)
+    read_lines = backend.kernels("dynstore.stores.paged").read_lines
+    read_lines(words, 4, total)
+    assert int(total[0]) == 0
+    words[101] = 4
+    read_lines(words, 4, total)
+    assert int(total[0]) == 1
+
+
+def test_a_graph_without_edges() -> None:
+    backend = get_backend("cpu")
+    reader = PageReader(pack_rows(backend, np.zeros(4, np.int64), np.empty(0, np.int32)))
+    assert bfs(reader, 1, predecessors=True)[0].tolist() == [2**31 - 1, 0, 2**31 - 1]
+    assert weakly_connected_components(reader).tolist() == [0, 1, 2]
+    assert pagerank(reader, np.zeros(3))[0].tolist() == pytest.approx([1 / 3] * 3)
+    none = PageReader(pack_rows(backend, np.zeros(1, np.int64), np.empty(0, np.int32)))
+    assert pagerank(none, np.zeros(0))[0].shape == (0,)
+
+
+def test_wrong_calls_are_refused() -> None:
+    packed = pack_rows(get_backend("cpu"), np.array([0, 1, 1]), np.array([1], np.int32))
+    with pytest.raises(InputError, match="PageReader: unknown way 'copy'; known: 'auto', 'stream', 'zero-copy'"):
+        PageReader(packed, "copy")
+    with pytest.raises(InputError, match="PageReader: resident is 2; wanted a share of the pages, 0 to 1"):
+        PageReader(packed, resident=2)
+    for start in (2, -1, []):
+        with pytest.raises(InputError, match=r"bfs: start is .*; wanted row numbers below 2"):
+            bfs(PageReader(packed), start)

@@ -1,0 +1,79 @@
+"""The comparison of ways out of core runs on small sizes, and writes what it promises."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dynstore.backend import Backend, get_backend
+from dynstore.benchmarks import rmat_pieces
+from dynstore.benchmarks.out_of_core import ALGORITHMS, WAYS, main
+from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
+from dynstore.errors import InputError
+
+
+def keys_of(graph: RmatGraph, kind: int) -> np.ndarray:
+    """Return all edges as row * V + destination, and check that pieces fit together."""
+    pieces = [tuple(map(graph.backend.to_host, piece)) for piece in graph.pieces(kind)]
+    degrees, indices = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    assert degrees.shape == (graph.num_vertices,)
+    return np.repeat(np.arange(graph.num_vertices), degrees) * graph.num_vertices + indices
+
+
+def test_rows_are_a_sorted_graph_by_falling_degree() -> None:
+    graph = RmatGraph(get_backend("cpu"), 8, 8, 3)
+    keys = keys_of(graph, OUT)
+    assert (np.diff(keys) > 0).all()
+    rows, columns = keys // 256, keys % 256
+    assert (rows != columns).all()
+    degrees = np.bincount(rows, minlength=256) + np.bincount(columns, minlength=256)
+    assert degrees[:16].min() > degrees[128:].max() + 5
+    assert degrees[0] > 5 * np.median(degrees)
+    assert graph.out_degrees().tolist() == np.bincount(rows, minlength=256).tolist()
+    assert keys_of(graph, INTO).tolist() == np.sort(columns * 256 + rows).tolist()
+    assert keys_of(RmatGraph(get_backend("cpu"), 8, 8, 4), OUT).tolist() != keys.tolist()
+
+
+def test_a_graph_is_the_same_on_every_device_and_in_pieces(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    for symmetric in (False, True):
+        whole = RmatGraph(get_backend("cpu"), 5, 4, 3, symmetric)
+        monkeypatch.setattr(rmat_pieces, "PIECE_EVENTS", 40)
+        parts = RmatGraph(backend, 5, 4, 3, symmetric)
+        assert len(list(parts.pieces(OUT))) > 2
+        for kind in (OUT, INTO):
+            assert keys_of(parts, kind).tolist() == keys_of(whole, kind).tolist()
+        monkeypatch.undo()
+    keys = keys_of(whole, OUT)
+    assert np.sort(keys % 32 * 32 + keys // 32).tolist() == keys.tolist()
+
+
+def test_each_way_and_algorithm_has_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "ways.json"
+    sizes = ["--scale", "9", "--edge-factor", "8", "--repeats", "2", "--iterations", "3", "--device", "cpu"]
+    main([*sizes, "--resident", "0,1", "--json", str(path)])
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    assert rows[0]["store"] == "link"
+    assert len(rows) == 1 + 2 * len(WAYS) * len(ALGORITHMS)
+    for row in rows[1:]:
+        assert (row["bytes"] == 0) == row["store"].endswith("resident 1")
+    ranked = {row["store"]: row["bytes"] for row in rows if row["algorithm"] == "pagerank"}
+    assert ranked["raw, resident 0"] == ranked["zero-copy, resident 0"] == -(-rows[1]["edges"] // 32) * 128
+    assert ranked["codec, resident 0"] < 0.4 * ranked["raw, resident 0"]
+    assert "bytes an edge in pages" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--ways", "fax"], "out_of_core: unknown way 'fax'; known: 'codec', 'hybrid', 'raw', 'zero-copy'"),
+        (["--algorithms", "sort"], "out_of_core: unknown algorithm 'sort'"),
+        (["--resident", "half"], "out_of_core: --resident is 'half'; wanted numbers by comma"),
+        (["--scale", "31"], "out_of_core: --scale is 31; wanted 1 to 30"),
+    ],
+)
+def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        main([*arguments, "--device", "cpu"])
