@@ -18,6 +18,7 @@ from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import check_graph, named_edges
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 KINDS = [operation.name.lower() for operation in Operation]
 FRAMES = ("has_edge", "successors", "predecessors", "k_hop")
@@ -131,12 +132,11 @@ def unweighted(answers: dict[str, list[tuple[Any, ...]]]) -> dict[str, list[tupl
     }
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize(("device", "store"), CASES)
+@crossed(case=CASES, directed=[True, False], weighted=[False, True])
 def test_a_batch_answers_as_if_one_by_one(
-    device: str, store: str, directed: bool, weighted: bool, rng: np.random.Generator
+    case: tuple[str, str], directed: bool, weighted: bool, rng: np.random.Generator
 ) -> None:
+    device, store = case
     batches, size, num_ids = (4, 90, 12) if device == "cpu" else (2, 24, 6)
     G = DynamicGraph(directed, weighted, store, device=device, frames="pandas")
     other = DynamicGraph(directed, weighted, device="cpu", frames="pandas")

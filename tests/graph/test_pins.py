@@ -21,6 +21,7 @@ from dynstore.stores import STORES
 from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import every_store_and_device
 from tests.graph.readings import make_random, points, read, whole
 
@@ -45,8 +46,7 @@ def few_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MIN_RECORDS", 2)
 
 
-@every_kind
-@pytest.mark.parametrize("in_edges", [False, True])
+@crossed(kind=list(KINDS), in_edges=[False, True], backend_name=DEVICES)
 def test_pins_do_not_change(
     kind: str, in_edges: bool, backend_name: str, rng: np.random.Generator, few_undone: None
 ) -> None:
@@ -75,8 +75,7 @@ def test_pins_do_not_change(
         assert read(pin, points) == expected
 
 
-@every_kind
-@pytest.mark.parametrize("when", ["before", "after"])
+@crossed(kind=list(KINDS), when=["before", "after"], backend_name=DEVICES)
 def test_all_reads_of_a_pin_are_those_of_its_version(
     kind: str, when: str, backend_name: str, rng: np.random.Generator
 ) -> None:
@@ -373,9 +372,7 @@ def test_without_memory_a_pin_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     assert len(pin.edge_table()) == 50
 
 
-@pytest.mark.parametrize("in_edges", [False, True])
-@pytest.mark.parametrize("store", ["gpma+", "merge", "slab_hash", "lpma"])
-@pytest.mark.parametrize("device", DEVICES)
+@crossed(store=["gpma+", "merge", "slab_hash", "lpma"], in_edges=[False, True], device=DEVICES)
 def test_failing_updates_leave_pins_as_they_are(
     store: str, in_edges: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
