@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Device
 
-__all__ = ["Numbered", "Outcome", "Witness", "main", "soak"]
+__all__ = ["Numbered", "Outcome", "Part", "Sample", "Sampler", "Table", "Witness", "main", "soak"]
 
 PARTS, WARM_PARTS = 10, 3
 SPARE_BYTES = 32 << 20

@@ -14,6 +14,7 @@ import os
 import secrets
 import sys
 import zlib
+from pathlib import Path
 
 DEVICES = [name for name in os.environ.get("DYNSTORE_TEST_DEVICES", "").replace(" ", "").split(",") if name]
 if DEVICES == ["cuda"]:
@@ -39,6 +40,7 @@ COMMON = {
 settings.register_profile("quick", max_examples=25, stateful_step_count=30, **COMMON)
 settings.register_profile("thorough", max_examples=1000, stateful_step_count=60, **COMMON)
 PROFILE = os.environ.get("DYNSTORE_TEST_PROFILE", "quick")
+_file: Path | None = None  # whose tests run
 settings.load_profile(PROFILE)
 
 
@@ -55,10 +57,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in set(left_out)]
 
 
-def pytest_collection_finish() -> None:
-    """Spare the collected tests the collections of garbage that the benchmarks start before each timing."""
-    gc.collect()
-    gc.freeze()
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Spare each file's tests the collections of what the files before it have imported and compiled.
+
+    The benchmarks collect garbage before each timing, and tests of memory that comes back do so, too.
+    """
+    global _file
+    if item.path != _file:
+        _file = item.path
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -17,6 +17,7 @@ import pytest
 import dynstore
 from dynstore import warmup
 from tests.adapters.cugraph.stand_ins import rapids
+from tests.crossed import pair_up
 
 __all__ = ["rapids"]  # a fixture
 
@@ -114,7 +115,7 @@ def test_a_first_call_launches_what_was_compiled(
                 warmup._Example("cuda-sim", directed, weighted, ids).compute()
     ids = [("int32", True), ("int32", False), ("int64", True), ("int64", False), ("str", True)]
     missed = {}
-    for directed, weights, (dtype, renumber) in product(
+    for directed, weights, (dtype, renumber) in pair_up(
         (True, False), (None, "float32", "float64", "int32", "int64"), ids
     ):
         ends = rng.integers(0, 9, (2, FIRST)).astype(dtype)

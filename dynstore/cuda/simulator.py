@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from greenlet import greenlet
+from greenlet import getcurrent, greenlet
 
 __all__ = ["WARP", "Block", "combine", "cuda", "exchange", "launch", "pause", "run_blocks"]
 
@@ -44,37 +44,59 @@ class _Board:
 
 
 class _Thread(greenlet):  # type: ignore[misc]  # greenlet has no types here
-    """One thread of a grid."""
+    """A thread of one grid after another: to start a greenlet takes longer than most threads run."""
 
-    def __init__(self, function: Callable[[], None], block: Block, index: int) -> None:
-        super().__init__(function)
-        self.block, self.index = block, _Index(index)
+    def begin(self, block: Block, index: int) -> None:
+        """Make this the thread ``index`` of a block."""
+        self.parent = getcurrent()  # gets what the kernel raises
+        self.block: Any = block
+        self.index = _Index(index)
         self.position = block.index.x * block.size + index
         self.board = 0  # which of the block's two boards it used last
-        self.paused = False
+
+    def run(self) -> None:
+        """Run the kernel each time that it begins."""
+        while True:
+            cuda.thread, cuda.threadIdx = self, self.index
+            self.block.function()
+            self.block.is_thinned = True
+            self.block = None
+            next(cuda.turns).switch()
+
+
+class _Idle(threading.local):
+    """The greenlets that wait for a grid; they stay in their host thread."""
+
+    def __init__(self) -> None:
+        self.threads: list[_Thread] = []
 
 
 class Block:
     """A block's threads, its shared arrays, and the boards of its warp."""
 
     def __init__(self, function: Callable[[], None], index: int, size: int) -> None:
-        self.index, self.size = _Index(index), size
+        self.function, self.index, self.size = function, _Index(index), size
         # Two boards take turns: a fast lane shows its next value while others still read the last ones.
         self.boards = _Board(), _Board()
         self.arrays: dict[tuple[str, int], np.ndarray] = {}
-        self.threads = [_Thread(function, self, thread) for thread in range(size)]
+        self.threads = [_idle.threads.pop() if _idle.threads else _Thread() for _ in range(size)]
+        self.paused: list[_Thread] = []
+        self.is_thinned = False  # whether some of `threads` have ended
+        for position, thread in enumerate(self.threads):
+            thread.begin(self, position)
 
     def advance(self) -> None:
         """Run each thread up to its next barrier; if some have paused, run only these."""
-        cuda.blockIdx = self.index
-        for thread in [thread for thread in self.threads if thread.paused] or self.threads:
-            cuda.thread, cuda.threadIdx = thread, thread.index
-            try:
-                thread.switch()
-            except Exception as error:
-                error.add_note(f"raised by thread {thread.index.x} of block {self.index.x} of a simulated grid")
-                raise
-        self.threads = [thread for thread in self.threads if not thread.dead]
+        turns, self.paused = self.paused or self.threads, []
+        # Each thread switches to the one after it, the last one back to here.
+        cuda.blockIdx, cuda.turns = self.index, iter([*turns, getcurrent()])
+        try:
+            next(cuda.turns).switch()
+        except Exception as error:
+            error.add_note(f"raised by thread {cuda.threadIdx.x} of block {self.index.x} of a simulated grid")
+            raise
+        if self.is_thinned:
+            self.threads, self.is_thinned = [thread for thread in self.threads if thread.block is not None], False
 
 
 class _Shared:
@@ -162,6 +184,7 @@ class _Cuda:
     def __init__(self) -> None:
         self.threadIdx = self.blockIdx = self.blockDim = self.gridDim = _Index(0)
         self.thread: Any = None
+        self.turns: Iterator[greenlet] = iter(())  # who runs next: each takes one more
 
     def grid(self, dimensions: int) -> int:
         position: int = self.thread.position
@@ -172,7 +195,9 @@ class _Cuda:
 
     def syncthreads(self) -> None:
         """Let all other threads of the block run up to here."""
-        self.thread.parent.switch()
+        thread = self.thread
+        next(self.turns).switch()
+        self.thread, self.threadIdx = thread, thread.index
 
     @staticmethod
     def threadfence() -> None:
@@ -204,6 +229,7 @@ def _bits(word: Any) -> int:
 
 
 cuda = _Cuda()
+_idle = _Idle()
 _one_at_a_time = threading.RLock()  # host threads take turns: there is only one `cuda`
 
 
@@ -226,9 +252,9 @@ def _show(value: Any) -> _Board:
     board: _Board = thread.block.boards[turn]
     if board.shown == WARP:  # left from the operation before the last
         board.shown = 0
-    board.values[thread.index.x] = value
+    board.values[cuda.threadIdx.x] = value
     board.shown += 1
-    thread.parent.switch()
+    cuda.syncthreads()
     if board.shown not in (0, WARP):
         raise RuntimeError(f"a warp operation is called by {board.shown} of {WARP} lanes")
     return board
@@ -236,10 +262,8 @@ def _show(value: Any) -> _Board:
 
 def pause() -> None:
     """Let all other threads run, then go on: for a loop that waits for another block's write."""
-    thread = cuda.thread
-    thread.paused = True
-    thread.parent.switch()
-    thread.paused = False
+    cuda.thread.block.paused.append(cuda.thread)
+    cuda.syncthreads()
 
 
 def launch(kernel: Callable[..., None], num_blocks: int, size: int, args: list[Any]) -> None:
@@ -247,12 +271,15 @@ def launch(kernel: Callable[..., None], num_blocks: int, size: int, args: list[A
     if size != WARP:
         raise ValueError(f"{kernel.__name__}: a simulated block has {size} threads; wanted {WARP}")
     with _one_at_a_time:
-        before = cuda.blockDim, cuda.gridDim
+        before = vars(cuda).copy()
         cuda.blockDim, cuda.gridDim = _Index(size), _Index(num_blocks)
         try:
-            run_blocks(kernel.__name__, [Block(lambda: kernel(*args), index, size) for index in range(num_blocks)])
+            blocks = [Block(lambda: kernel(*args), index, size) for index in range(num_blocks)]
+            threads = [thread for block in blocks for thread in block.threads]
+            run_blocks(kernel.__name__, blocks)
+            _idle.threads += threads  # unless one has raised: then others wait in the midst of the kernel
         finally:
-            cuda.blockDim, cuda.gridDim = before
+            vars(cuda).update(before)
 
 
 def run_blocks(name: str, blocks: list[Block]) -> None:

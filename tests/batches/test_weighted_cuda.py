@@ -15,6 +15,7 @@ from dynstore.batches.unsorted import WeightedRows
 from dynstore.errors import InputError, LimitError
 from dynstore.testing.invariants import check_graph, host_arrays
 from dynstore.testing.pair import Pair, same_arrays
+from tests.crossed import crossed
 
 KINDS = list(product([True, False], ["replace", "add"]))
 
@@ -46,12 +47,10 @@ def check(batch, backend, src, dst, weights, directed, on_duplicate):
     assert batch.num_loops == (0 if directed else loops)
 
 
-@pytest.mark.parametrize(("directed", "on_duplicate"), KINDS)
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("weight_dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("size", [1, 2, 40, 200])
-def test_rows_become_edges(backend, directed, on_duplicate, dtype, weight_dtype, size):
+@crossed(kind=KINDS, dtype=[np.int32, np.int64], weight_dtype=[np.float32, np.float64], size=[1, 2, 40, 200])
+def test_rows_become_edges(backend, kind, dtype, weight_dtype, size):
     """Few ids, so nearly all edges have several rows, and some are self-loops; sums depend on the order."""
+    directed, on_duplicate = kind
     rng = np.random.default_rng(size)
     src, dst = rng.integers(0, 5, size).astype(dtype), rng.integers(0, 5, size).astype(dtype)
     weights = (rng.random(size) * 10.0 ** rng.integers(-8, 8, size)).astype(weight_dtype)

@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -21,7 +18,7 @@ from dynstore import Database, DynamicGraph
 from dynstore.durable import log, replaying
 from dynstore.durable.graph import DurableGraph
 from dynstore.durable.records import KINDS as LOGGED
-from dynstore.errors import DynstoreError, InputError, InputTypeError, LogError, SavedGraphError
+from dynstore.errors import DynstoreError, InputError, LogError
 from dynstore.files import Files
 from tests.conftest import DEVICES
 from tests.durable.scenes import FAST, KINDS, Fast, content, make_update, named, opened, random_update
@@ -409,96 +406,3 @@ def _noting(made: list[str]) -> Any:
         make(graph, change)
 
     return note
-
-
-# ---------------------------------------------------------------------- opening
-
-
-def test_one_opener_at_a_time(tmp_path: Path) -> None:
-    with opened(tmp_path / "db"):
-        message = "is open already, in this process or another one; wanted one at a time"
-        with pytest.raises(LogError, match=message):
-            dynstore.open(tmp_path / "db", device="cpu")
-        found: list[Any] = []
-        thread = Thread(target=lambda: found.append(_error_of(tmp_path / "db")))
-        thread.start()
-        thread.join()
-        assert message in found[0]
-        program = f"import dynstore; dynstore.open({str(tmp_path / 'db')!r}, device='cpu')"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=environment
-        )
-        assert message in done.stderr
-    dynstore.open(tmp_path / "db", device="cpu").close()
-
-
-def _error_of(path: Path) -> str:
-    try:
-        dynstore.open(path, device="cpu")
-    except LogError as error:
-        return str(error)
-    return ""
-
-
-def test_options_are_those_of_the_graph(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"directed": False, "store": "gpma+", "build_density": 0.5, "capacity": 10}
-    with opened(tmp_path / "db", **options) as db:
-        assert not db.graph.is_directed()
-    with opened(tmp_path / "db", **options, frames="pyarrow") as db:
-        assert db.graph.frames == "pyarrow"
-    message = "open: the graph in '.*' has directed=False; got True"
-    for _ in range(2):
-        with pytest.raises(InputError, match=message):
-            dynstore.open(tmp_path / "db", directed=True, device="cpu")
-    with pytest.raises(InputTypeError, match="unknown parameter 'direct'"):
-        dynstore.open(tmp_path / "db", direct=True, device="cpu")
-    with opened(tmp_path / "db") as db:
-        assert db.graph._options()["build_density"] == 0.5
-
-
-def test_wrong_calls(tmp_path: Path) -> None:
-    for arguments, error, message in (
-        ({"sync": "fsync"}, InputError, "open: unknown sync 'fsync'"),
-        ({"keep": 0}, InputError, "open: keep is 0; wanted at least 1"),
-        ({"checkpoint_bytes": -1}, InputError, "open: .*checkpoint_bytes"),
-        ({"store": "gmpa"}, InputError, "DynamicGraph: unknown store 'gmpa'"),
-    ):
-        with pytest.raises(error, match=message):
-            dynstore.open(tmp_path / "db", device="cpu", **arguments)
-        assert not (tmp_path / "db").exists()
-    with pytest.raises(InputTypeError, match="open: path is a int; wanted a str or a path"):
-        dynstore.open(3)
-    with pytest.raises(FileNotFoundError, match="open: there is no folder"):
-        dynstore.open(tmp_path / "no" / "db", device="cpu")
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="is a file; wanted a folder"):
-        dynstore.open(tmp_path / "file", device="cpu")
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "mine.txt").write_text("x")
-    with pytest.raises(InputError, match=r"has no MANIFEST, but 'mine\.txt'; wanted a database"):
-        dynstore.open(tmp_path / "other", device="cpu")
-
-
-def test_a_lost_manifest_does_not_make_a_new_database(tmp_path: Path) -> None:
-    with opened(tmp_path / "db") as db:
-        db.graph.insert_edges([(0, 1)])
-    (tmp_path / "db" / "MANIFEST").unlink()
-    with pytest.raises(InputError, match="has no MANIFEST"):
-        dynstore.open(tmp_path / "db", device="cpu")
-
-
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
-    opened_once = dynstore.open(tmp_path / "db", device="cpu")
-    opened_once.close()
-    file = tmp_path / "db" / "MANIFEST"
-    file.write_text(file.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(SavedGraphError, match="has kind 'dynstore-database' and format 2; this dynstore reads"):
-        dynstore.open(tmp_path / "db", device="cpu")
-
-
-def test_it_shows_itself(tmp_path: Path) -> None:
-    with opened(tmp_path / "db") as db:
-        assert repr(db).startswith(
-            f"Database({str(tmp_path / 'db')!r}, sync='commit', DurableGraph(directed, 0 vertices"
-        )

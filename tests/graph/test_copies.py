@@ -15,7 +15,8 @@ from dynstore import DynamicGraph
 from dynstore.errors import InputTypeError
 from dynstore.stores import STORES
 from tests.conftest import DEVICES
-from tests.graph.cases import IDS, KIND_NAMES, KINDS, assert_equal, every_store_and_device, host_columns, make_graph
+from tests.crossed import crossed
+from tests.graph.cases import IDS, assert_equal, every_store_and_device, host_columns, make_graph
 
 WAYS: dict[str, Callable[[DynamicGraph], DynamicGraph]] = {
     "copy": copy.copy,
@@ -32,9 +33,7 @@ def test_every_store_with_options_and_weights(way: str, store: str, device: str)
     assert_equal(G, WAYS[way](G))
 
 
-@every_way
-@pytest.mark.parametrize("ids", IDS)
-@pytest.mark.parametrize(("directed", "weighted"), KINDS, ids=KIND_NAMES)
+@crossed(way=list(WAYS), ids=list(IDS), directed=[True, False], weighted=[True, False], backend_name=DEVICES)
 def test_every_kind_of_graph_and_ids(way: str, ids: str, directed: bool, weighted: bool, backend_name: str) -> None:
     G = make_graph("gpma+", backend_name, directed, weighted, ids, vertex_dtype="int64", weight_dtype="float64")
     assert_equal(G, WAYS[way](G))

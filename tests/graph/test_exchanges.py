@@ -15,6 +15,7 @@ from dynstore.stores.base import Plan, Reason, Refused, Store
 from dynstore.testing.faults import FailingEmpty, FailingModule
 from dynstore.testing.invariants import check_graph, named_edges
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 
 def expected(before: dict[Any, float], insert: Any, delete: Any, add: bool, directed: bool) -> dict[Any, float]:
@@ -152,20 +153,22 @@ class NoInsertion:
         monkeypatch.setattr(kind, "try_insert", lambda store, batch, *_: Refused(Reason.UNSUPPORTED, batch))
 
 
-@pytest.mark.parametrize("delete", [([0, 1], [1, 2]), ([0, 1, 2, 0, 7], [1, 0, 2, 1, 7])], ids=["all there", "not all"])
-@pytest.mark.parametrize("weighted", [True, False])
-@pytest.mark.parametrize("directed", [True, False])
-@pytest.mark.parametrize("followed", [True, False])
-@pytest.mark.parametrize(("device", "store"), [case for case in CASES if case[1] in ("gpma+", "merge", "slab_hash")])
+@crossed(
+    case=[case for case in CASES if case[1] in ("gpma+", "merge", "slab_hash")],
+    followed=[True, False],
+    directed=[True, False],
+    weighted=[True, False],
+    all_there=[True, False],
+)
 def test_only_edges_that_were_there_come_back(
-    device: str,
-    store: str,
+    case: tuple[str, str],
     followed: bool,
     directed: bool,
     weighted: bool,
-    delete: Any,
+    all_there: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (device, store), delete = case, ([0, 1], [1, 2]) if all_there else ([0, 1, 2, 0, 7], [1, 0, 2, 1, 7])
     columns = (np.arange(8), np.roll(np.arange(8), -1), np.arange(1.0, 9.0))
     G = DynamicGraph(directed=directed, weighted=weighted, store=store, device=device)
     G.insert_edges(columns if weighted else columns[:2])

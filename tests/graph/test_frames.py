@@ -17,6 +17,8 @@ from dynstore.algorithms import ALGORITHMS
 from dynstore.errors import InputError, MissingDependencyError
 from dynstore.input.frames import make_frame
 from dynstore.typing import Frames
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import make_graph
 
 KINDS = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.Table}
@@ -36,8 +38,7 @@ def _results(G: DynamicGraph) -> dict[str, Any]:
     return calls | {"edge_table": G.edge_table(), "k_hop": G.k_hop(first, 1)}
 
 
-@pytest.mark.parametrize("frames", KINDS)
-@pytest.mark.parametrize("ids", ["dense", "strings"])
+@crossed(frames=list(KINDS), ids=["dense", "strings"], backend_name=DEVICES)
 def test_every_result_is_of_the_library(frames: str, ids: str, backend_name: str) -> None:
     G = _positive(make_graph("merge", backend_name, directed=False, weighted=True, ids=ids, frames=frames))
     plain = G.copy()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import pickle
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
-from weakref import ref
 
 import numpy as np
 import pytest
@@ -21,6 +19,7 @@ from dynstore.stores import STORES
 from dynstore.testing.faults import FailingEmpty
 from dynstore.testing.invariants import check_graph
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import every_store_and_device
 from tests.graph.readings import make_random, points, read, whole
 
@@ -45,8 +44,7 @@ def few_undone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "MIN_RECORDS", 2)
 
 
-@every_kind
-@pytest.mark.parametrize("in_edges", [False, True])
+@crossed(kind=list(KINDS), in_edges=[False, True], backend_name=DEVICES)
 def test_pins_do_not_change(
     kind: str, in_edges: bool, backend_name: str, rng: np.random.Generator, few_undone: None
 ) -> None:
@@ -75,8 +73,7 @@ def test_pins_do_not_change(
         assert read(pin, points) == expected
 
 
-@every_kind
-@pytest.mark.parametrize("when", ["before", "after"])
+@crossed(kind=list(KINDS), when=["before", "after"], backend_name=DEVICES)
 def test_all_reads_of_a_pin_are_those_of_its_version(
     kind: str, when: str, backend_name: str, rng: np.random.Generator
 ) -> None:
@@ -181,123 +178,6 @@ def test_an_id_that_takes_a_number_does_not_take_it_at_a_pin() -> None:
     assert pin.neighbors("ann").tolist() == ["bob"]
 
 
-# ---------------------------------------------------------------------- memory
-
-
-def test_pins_of_one_version_share_their_copy() -> None:
-    G = DynamicGraph.from_edges((np.arange(1000), np.arange(1000)[::-1].copy()), device="cpu")
-    first, second = G.pin(), G.pin()
-    assert first.snapshot().indices is second.snapshot().indices
-    first.release()
-    assert second.number_of_edges() == 1000
-
-
-@pytest.mark.parametrize("how", ["release", "with", "del"])
-def test_memory_comes_back(how: str) -> None:
-    """What a pin keeps is freed with it, and updates note nothing any more."""
-    G = DynamicGraph.from_edges((np.arange(5000), np.arange(5000)[::-1].copy()), device="cpu")
-    pin = G.pin()
-    assert pin.memory_usage() == {"undo": 0, "total": 0}
-    G.delete_edges((np.arange(100), np.arange(100)))
-    G.insert_edges((np.arange(1000), np.arange(1000)))
-    assert pin.memory_usage()["undo"] == 1100 * 9  # src, dst, and whether it was there
-    assert pin.memory_usage() == {"undo": pin.memory_usage()["undo"], "total": pin.memory_usage()["total"]}
-    log, store = G._undo, ref(pin._out)
-    assert log() is not None
-    assert G._logs
-    if how == "with":
-        with pin:
-            pass
-    elif how == "release":
-        pin.release()
-    else:
-        del pin
-    gc.collect()
-    assert log() is None
-    assert store() is None
-    assert not G._logs
-
-
-def test_what_is_older_than_the_oldest_pin_is_freed() -> None:
-    G = DynamicGraph.from_edges((np.arange(50_000), np.arange(50_000)[::-1].copy()), device="cpu")
-    old = G.pin()
-    G.insert_edges((np.arange(1000), np.arange(1000)))
-    noted = ref(old._out._link.change.before)
-    new = G.pin()
-    G.insert_edges((np.arange(10), np.arange(10)))
-    old.release()
-    assert noted() is None
-    assert new.memory_usage()["undo"] < 1000
-    assert new.number_of_edges() == G.number_of_edges()
-
-
-def test_a_long_chain_is_freed() -> None:
-    G = DynamicGraph.from_edges((np.arange(10**6), np.arange(10**6)), device="cpu")
-    pin = G.pin()
-    for step in range(5000):
-        G.insert_edges(([step], [step + 1]))
-    assert len(pin._out._link.changes()) == 5000
-    pin.release()
-    assert G._undo() is None
-
-
-def test_a_copy_needs_no_notes() -> None:
-    """A version that changed a lot is copied, once; the graph forgets it then."""
-    G = DynamicGraph.from_edges((np.arange(40_000), np.arange(40_000)), device="cpu")
-    pin, expected = G.pin(), G.edge_columns()
-    G.insert_edges((np.arange(9_000), np.arange(9_000) + 1))
-    assert set(pin.memory_usage()) == {"undo", "total"}
-    G.insert_edges((np.arange(9_000), np.arange(9_000) + 2))
-    assert set(pin.memory_usage()) == {"copy", "total"}
-    assert 8 * 40_000 < pin.memory_usage()["total"] < 13 * 40_000
-    assert not G._logs
-    assert all((pin.edge_columns()[name] == column).all() for name, column in expected.items())
-
-
-def test_a_copied_pin_does_not_keep_its_graph_alive() -> None:
-    G = DynamicGraph.from_edges([(0, 1)], device="cpu")
-    pin, graph = G.pin(), ref(G)
-    pin.materialize()
-    del G
-    gc.collect()
-    assert graph() is None
-    assert pin.neighbors(0).tolist() == [1]
-
-
-def test_records_of_edges_that_only_a_pin_has_are_not_used_again(rng: np.random.Generator) -> None:
-    G = DynamicGraph(edge_columns={"id": "int64"}, weighted=True, device="cpu")
-    src = np.arange(500)
-    G.insert_edges((src, src, src.astype("float32"), src))
-    pins = [(G.pin(), G.edge_table())]
-    for step in range(200):
-        chosen = rng.integers(0, 500, 40)
-        G.insert_edges((chosen, chosen, np.full(40, step, "float32"), chosen + step))
-        if step in (50, 100):
-            pins.append((G.pin(), G.edge_table()))
-    G.delete_edges((src, src))
-    G.insert_edges(([1], [1], [1.0], [1]))
-    for pin, expected in pins:
-        assert pin.edge_table().equals(expected)
-    size = G._records.size
-    del pin
-    pins.clear()
-    for _ in range(2 * size):
-        G.insert_edges(([1], [1], [1.0], [1]))
-    assert G._records.size < size
-
-
-def test_a_pin_that_is_read_after_each_update_is_copied_once() -> None:
-    """Sorting the notes again and again would take more work in the end."""
-    G = DynamicGraph.from_edges((np.arange(60_000), np.arange(60_000)), device="cpu")
-    pin, steps = G.pin(), 0
-    while "undo" in pin.memory_usage():
-        G.insert_edges((np.arange(500), np.arange(500) + steps + 1))
-        assert not pin.has_edges(([0], [steps + 1])).any()
-        steps += 1
-    assert 10 < steps < 25
-    assert pin.number_of_edges() == len(pin.edge_table()) == 60_000
-
-
 # ---------------------------------------------------------------------- errors
 
 
@@ -373,9 +253,7 @@ def test_without_memory_a_pin_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) ->
     assert len(pin.edge_table()) == 50
 
 
-@pytest.mark.parametrize("in_edges", [False, True])
-@pytest.mark.parametrize("store", ["gpma+", "merge", "slab_hash", "lpma"])
-@pytest.mark.parametrize("device", DEVICES)
+@crossed(store=["gpma+", "merge", "slab_hash", "lpma"], in_edges=[False, True], device=DEVICES)
 def test_failing_updates_leave_pins_as_they_are(
     store: str, in_edges: bool, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from dynstore.stores.base import Store
 from dynstore.testing.faults import FailingEmpty, FailingModule
 from dynstore.testing.invariants import check_graph, check_report
 from dynstore.typing import UpdateReport
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.cases import KIND_NAMES, KINDS
 
 Row = tuple[Any, ...]
@@ -422,8 +424,7 @@ def test_graphs_without_times_refuse_them() -> None:
     assert (named.timestamps, named.edge_columns()["time"].tolist()) == (None, [3])
 
 
-@pytest.mark.parametrize("kept", [True, False], ids=["in-edges", "none"])
-@every_kind
+@crossed(directed=[True, False], weighted=[True, False], kept=[True, False], backend_name=DEVICES)
 def test_memory_that_runs_out_changes_nothing(
     directed: bool, weighted: bool, kept: bool, monkeypatch: pytest.MonkeyPatch, backend_name: str
 ) -> None:

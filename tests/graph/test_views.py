@@ -14,6 +14,8 @@ from dynstore import DynamicGraph, GraphView
 from dynstore.errors import InputError, InputTypeError, StaleSnapshotError
 from dynstore.graph.versions.view import REFUSED
 from dynstore.testing.invariants import check_csr
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 from tests.graph.readings import make_random, points, read, whole
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -37,9 +39,7 @@ def without(G: DynamicGraph, start: int, end: int) -> DynamicGraph:
     return twin
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("in_edges", [False, True])
+@crossed(kind=list(KINDS), way=list(WAYS), in_edges=[False, True], backend_name=DEVICES)
 def test_a_window_is_read_as_a_graph_of_its_edges(
     kind: str, way: str, in_edges: bool, backend_name: str, rng: np.random.Generator
 ) -> None:

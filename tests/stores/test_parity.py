@@ -14,14 +14,13 @@ from dynstore.stores import stores_of
 from dynstore.testing.contract_inputs import BAD_INSERTS
 from dynstore.testing.invariants import live_edges
 from dynstore.testing.parity import check_parity
+from tests.crossed import crossed
 
 DEVICES = ("cpu", "cuda" if "cuda" in os.environ.get("DYNSTORE_TEST_DEVICES", "") else "cuda-sim")
 every_store = pytest.mark.parametrize("store", stores_of("cuda"))
 
 
-@every_store
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("directed", [True, False])
+@crossed(store=stores_of("cuda"), vertex_dtype=["int32", "int64"], directed=[True, False])
 def test_a_history_of_updates(store: str, vertex_dtype: str, directed: bool) -> None:
     def history(device: str) -> Any:
         graph = DynamicGraph(directed=directed, weighted=True, store=store, device=device, vertex_dtype=vertex_dtype)

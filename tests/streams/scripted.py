@@ -1,12 +1,18 @@
-"""A source that tests control."""
+"""A source that tests control, and what tests of streams share."""
 
 from __future__ import annotations
 
+import time
 from queue import Empty, Queue
 from threading import Event
 from typing import Any
 
+import numpy as np
+
+from dynstore import DynamicGraph
 from dynstore.streams.source import BaseSource
+
+SOON = 20.0
 
 
 class Scripted(BaseSource):
@@ -46,3 +52,25 @@ class Scripted(BaseSource):
 
     def close(self) -> None:
         self.closed.set()
+
+
+def graph(**options: Any) -> DynamicGraph:
+    return DynamicGraph(**{"device": "cpu", **options})
+
+
+def pairs_of(G: DynamicGraph) -> set[tuple[Any, Any]]:
+    table = G.to_pandas()
+    return set(zip(table["source"], table["destination"], strict=True))
+
+
+def path(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """The edges of a path; each row is another edge."""
+    rows = np.arange(first, last)
+    return rows, rows + 1
+
+
+def wait_until(condition: Any, timeout: float = SOON) -> None:
+    ends = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < ends, "it did not happen in time"
+        time.sleep(0.002)

@@ -19,21 +19,10 @@ import pytest
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from tests.streams.scripted import pairs_of, wait_until
 from tests.streams.servers import nats_server, redis_server
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def pairs_of(G: DynamicGraph) -> set[tuple[int, int]]:
-    table = G.to_pandas()
-    return set(zip(table["source"], table["destination"], strict=True))
-
-
-def wait_until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
-    ends = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < ends, "it did not happen in time"
-        time.sleep(0.005)
 
 
 # ---------------------------------------------------------------------- messages

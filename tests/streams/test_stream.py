@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -18,35 +16,11 @@ import pandas as pd
 import pytest
 
 import dynstore
-from dynstore import DynamicGraph, Stream, Window
+from dynstore import Stream, Window
 from dynstore.errors import InputError, InputTypeError, StreamError
-from dynstore.streams import Tick
-from tests.streams.scripted import Scripted
+from tests.streams.scripted import SOON, Scripted, graph, pairs_of, path, wait_until
 
-SOON = 20.0
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def graph(**options: Any) -> DynamicGraph:
-    return DynamicGraph(**{"device": "cpu", **options})
-
-
-def pairs_of(G: DynamicGraph) -> set[tuple[Any, Any]]:
-    table = G.to_pandas()
-    return set(zip(table["source"], table["destination"], strict=True))
-
-
-def path(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-    """The edges of a path; each row is another edge."""
-    rows = np.arange(first, last)
-    return rows, rows + 1
-
-
-def wait_until(condition: Any, timeout: float = SOON) -> None:
-    ends = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < ends, "it did not happen in time"
-        time.sleep(0.002)
 
 
 # ---------------------------------------------------------------------- rows in many forms
@@ -279,205 +253,6 @@ def test_overload_keeps_memory_bounded() -> None:
 @pytest.mark.thorough
 def test_overload_for_ten_minutes() -> None:
     soak(float(os.environ.get("DYNSTORE_TEST_SOAK_S", "600")))
-
-
-# ---------------------------------------------------------------------- time
-
-
-def test_late_and_future_and_repeated_events() -> None:
-    frame = pd.DataFrame({"source": range(8), "destination": range(1, 9), "time": [10, 12, 9, 11, 100, 99, 12, 100]})
-    for batch in (1, 3, 100):  # what is late does not depend on how rows are cut into batches
-        G = graph()
-        progress = Stream(G, frame, batch_edges=batch, lateness=2).run()
-        assert {src for src, _ in pairs_of(G)} == {0, 1, 3, 4, 5, 7}
-        assert (progress.late, progress.applied, progress.event_time) == (2, 8, 100)
-    G = graph()
-    assert Stream(G, pd.concat([frame, frame])).run().late == 0  # by default none is late
-    assert G.number_of_edges() == 8
-
-
-def test_dates_with_lateness_and_lag() -> None:
-    times = pd.to_datetime(["2026-01-01 10:00", "2026-01-01 10:30", "2026-01-01 10:05"])
-    frame = pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3], "when": times})
-    G = graph()
-    progress = Stream(G, frame, lateness="10min", columns={"time": "when"}).run()
-    assert pairs_of(G) == {(0, 1), (1, 2)}
-    assert progress.event_time == np.datetime64("2026-01-01T10:30")
-    assert progress.event_lag == np.timedelta64(0)
-    with pytest.raises(InputTypeError, match="numbers in some batches, date-times in others"):
-        Stream(graph(), frame, lateness=10, columns={"time": "when"}).run()
-
-
-@pytest.mark.parametrize("by", ["count", "time"])
-@pytest.mark.parametrize("dated", [False, True])
-def test_a_window_slides_and_applies_its_own_rule(rng: np.random.Generator, by: Any, dated: bool) -> None:
-    if dated and by == "count":
-        pytest.skip("it has no times")
-    count = 900
-    time_of = np.arange(count) - rng.integers(0, 30, count)
-    frame = pd.DataFrame(
-        {"source": rng.integers(0, 9, count), "destination": rng.integers(0, 9, count), "time": time_of}
-    )
-    if dated:
-        frame["time"] = pd.to_datetime(frame["time"], unit="s")
-    length: Any = "100s" if dated else 100
-    G, H = graph(), graph()
-    window, other = Window(G, length, by), Window(H, length, by)
-    progress = Stream(G, frame, window, batch_edges=70).run()
-    late = 0
-    for first in range(0, count, 70):
-        late += other.slide(frame[first : first + 70], **({"time": "time"} if by == "time" else {})).late
-    assert pairs_of(G) == pairs_of(H)
-    assert (len(window), progress.late, G.version) == (len(other), late, H.version)
-
-
-def test_a_window_with_deletions() -> None:
-    frame = {"source": [0, 1, 2, 0], "destination": [1, 2, 3, 1], "op": ["insert", "insert", "insert", "delete"]}
-    G = graph()
-    Stream(G, frame, Window(G, 10)).run()
-    assert pairs_of(G) == {(1, 2), (2, 3)}
-
-
-# ---------------------------------------------------------------------- monitors
-
-
-def test_ticks_have_the_answer_and_what_changed() -> None:
-    G, ticks, source = graph(), [], Scripted()
-    with Stream(G, source, max_delay=0.0).start() as stream:
-        stream.monitor("weakly_connected_components", ticks.append)
-        for number, batch in enumerate([[(0, 1), (2, 3)], [(0, 1)], [(1, 2)]], start=1):
-            source.queue.put(batch)
-            wait_until(lambda number=number: stream.progress().batches == number)
-            stream.drain(SOON)
-    first, last = ticks  # nothing has changed after the second batch
-    assert isinstance(first, Tick)
-    assert (first.version, last.version) == (1, 3)
-    assert first.changed["vertex"].tolist() == [0, 1, 2, 3]
-    assert last.changed["vertex"].tolist() == [2, 3]
-    assert last.result["labels"].tolist() == [0, 0, 0, 0]
-    assert last.ms > 0
-
-
-def test_every_so_many_batches_and_after_the_last(rng: np.random.Generator) -> None:
-    G, versions = graph(), []
-    stream = Stream(G, ([pair] for pair in zip(range(7), range(1, 8), strict=True)), max_delay=0.0, batch_edges=1)
-    monitor = stream.monitor("pagerank", lambda tick: time.sleep(0), every=3, changed_only=False)
-    answer = monitor._answer
-    monitor._answer = lambda event_time: (answer(event_time), versions.append(G.version))  # type: ignore[method-assign,assignment]
-    stream.run()
-    assert versions == [3, 6, 7]
-
-
-def test_an_answer_that_is_not_possible_yet_comes_later() -> None:
-    G, ticks = graph(), []
-    stream = Stream(G, iter([[(0, 1)], [(1, 5)]]), max_delay=0.0, batch_edges=1)
-    stream.monitor("bfs", ticks.append, start=5)
-    progress = stream.run()
-    assert ticks[-1].version == 2
-    assert any("5" in error for error in progress.errors)
-
-
-def test_a_slow_callback_misses_ticks_and_one_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    G, source, release, got = graph(), Scripted(), Event(), []
-
-    def slow(tick: Tick) -> None:
-        got.append(tick)
-        assert release.wait(SOON)
-
-    def bad(tick: Tick) -> None:
-        raise ValueError(f"no, not {tick.version}")
-
-    with Stream(G, source, max_delay=0.0).start() as stream:
-        stream.monitor("weakly_connected_components", slow)
-        stream.monitor("pagerank", bad, changed_only=False)
-        for row in range(6):
-            source.queue.put([(row, row + 1)])
-            wait_until(lambda row=row: stream.progress().batches == row + 1)
-        wait_until(lambda: len(got) == 1)
-        assert stream.progress().skipped_ticks >= 4
-        assert any("the callback of pagerank raised ValueError: no, not" in e for e in stream.progress().errors)
-        release.set()
-        stream.drain(SOON)
-    first, last = got
-    assert (first.version, last.version) == (1, 6)
-    assert last.changed["vertex"].tolist() == list(range(2, 7))  # since the one that it got
-    assert "the callback of pagerank raised" in caplog.text
-    assert G.number_of_edges() == 6
-
-
-# ---------------------------------------------------------------------- questions
-
-
-def test_now_sees_all_that_has_arrived_and_nothing_after() -> None:
-    G, source, release, begun = graph(), Scripted(), Event(), Event()
-
-    def hold(graph: Any) -> int:
-        begun.set()
-        assert release.wait(SOON)
-        return int(graph.number_of_edges())
-
-    with Stream(G, source, batch_edges=1000, max_delay=0.0).start() as stream:
-        held = stream.ask(hold)
-        assert begun.wait(SOON)
-        source.queue.put(path(0, 30))
-        wait_until(lambda: stream.progress().arrived == 30)
-        now = stream.ask(DynamicGraph.number_of_edges, at="now")
-        applied = stream.ask(DynamicGraph.number_of_edges)
-        source.queue.put(path(30, 70))
-        wait_until(lambda: stream.progress().arrived == 70)
-        later = stream.ask(DynamicGraph.number_of_edges, at="now")
-        release.set()
-        assert [each.result(SOON) for each in (held, now, later)] == [0, 30, 70]
-        assert applied.result(SOON) in (0, 30)
-        version = stream.ask(lambda G: G.version).result(SOON)
-        assert stream.ask(lambda G: G.version, at=version).result(SOON) == version == 2
-        with pytest.raises(InputError, match="version 1 is asked for, the graph has 2"):
-            stream.ask(len, at=1).result(SOON)
-        with pytest.raises(ZeroDivisionError):
-            stream.ask(lambda G: 1 // 0).result(SOON)
-    assert stream.ask(DynamicGraph.number_of_edges, at="now").result() == 70  # after the end, too
-
-
-def test_many_threads_ask_while_rows_come() -> None:
-    """Row k is the edge (k, k + 1), so a consistent version has as many edges as its highest vertex says."""
-    G, rows = graph(), 30_000
-    stream = Stream(G, (path(first, first + 100) for first in range(0, rows, 100)), batch_edges=700)
-
-    def ask(number: int) -> list[tuple[int, int]]:
-        found = []
-        while not found or found[-1][0] < rows:
-            query = lambda G: (G.number_of_edges(), G.number_of_vertices())  # noqa: E731
-            found.append(stream.ask(query, at="now" if number % 2 else "applied").result(SOON))
-        return found
-
-    with ThreadPoolExecutor(8) as pool, stream.start():
-        for found in pool.map(ask, range(8)):
-            edges = [count for count, _ in found]
-            assert edges == sorted(edges)
-            assert all(vertices == count + 1 or count == vertices == 0 for count, vertices in found)
-    assert G.number_of_edges() == rows
-
-
-def test_a_question_whose_rows_are_never_applied_fails() -> None:
-    source, release, begun = Scripted(), Event(), Event()
-    stream = Stream(graph(), source, max_delay=0.0).start()
-
-    def hold(graph: Any) -> None:
-        begun.set()
-        assert release.wait(SOON)
-
-    stream.ask(hold)
-    assert begun.wait(SOON)
-    source.queue.put([(0, 1)])
-    wait_until(lambda: stream.progress().arrived == 1)
-    late = stream.ask(len, at="now")
-    stopping = threading.Thread(target=stream.stop)
-    stopping.start()
-    wait_until(lambda: stream._engine._stopping)
-    release.set()
-    stopping.join(SOON)
-    with pytest.raises(StreamError, match="the stream has ended before"):
-        late.result(SOON)
 
 
 # ---------------------------------------------------------------------- the end

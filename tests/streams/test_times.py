@@ -1,4 +1,4 @@
-"""Streams into graphs that keep times: edges expire with each batch."""
+"""Streams of rows with times: late ones, windows, and edges that expire with each batch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from dynstore import DynamicGraph, Stream, Window
 from dynstore.errors import InputTypeError
+from tests.streams.scripted import graph, pairs_of
 
 
 def last_times(frame: pd.DataFrame, bound: int) -> dict[tuple[int, int], int]:
@@ -50,3 +51,57 @@ def test_dates_and_deletions_and_late_rows() -> None:
 def test_a_length_is_for_graphs_with_times() -> None:
     with pytest.raises(InputTypeError, match="window is '1h'; wanted a"):
         Stream(DynamicGraph(device="cpu"), [], "1h")
+
+
+def test_late_and_future_and_repeated_events() -> None:
+    frame = pd.DataFrame({"source": range(8), "destination": range(1, 9), "time": [10, 12, 9, 11, 100, 99, 12, 100]})
+    for batch in (1, 3, 100):  # what is late does not depend on how rows are cut into batches
+        G = graph()
+        progress = Stream(G, frame, batch_edges=batch, lateness=2).run()
+        assert {src for src, _ in pairs_of(G)} == {0, 1, 3, 4, 5, 7}
+        assert (progress.late, progress.applied, progress.event_time) == (2, 8, 100)
+    G = graph()
+    assert Stream(G, pd.concat([frame, frame])).run().late == 0  # by default none is late
+    assert G.number_of_edges() == 8
+
+
+def test_dates_with_lateness_and_lag() -> None:
+    times = pd.to_datetime(["2026-01-01 10:00", "2026-01-01 10:30", "2026-01-01 10:05"])
+    frame = pd.DataFrame({"source": [0, 1, 2], "destination": [1, 2, 3], "when": times})
+    G = graph()
+    progress = Stream(G, frame, lateness="10min", columns={"time": "when"}).run()
+    assert pairs_of(G) == {(0, 1), (1, 2)}
+    assert progress.event_time == np.datetime64("2026-01-01T10:30")
+    assert progress.event_lag == np.timedelta64(0)
+    with pytest.raises(InputTypeError, match="numbers in some batches, date-times in others"):
+        Stream(graph(), frame, lateness=10, columns={"time": "when"}).run()
+
+
+@pytest.mark.parametrize("by", ["count", "time"])
+@pytest.mark.parametrize("dated", [False, True])
+def test_a_window_slides_and_applies_its_own_rule(rng: np.random.Generator, by: Any, dated: bool) -> None:
+    if dated and by == "count":
+        pytest.skip("it has no times")
+    count = 900
+    time_of = np.arange(count) - rng.integers(0, 30, count)
+    frame = pd.DataFrame(
+        {"source": rng.integers(0, 9, count), "destination": rng.integers(0, 9, count), "time": time_of}
+    )
+    if dated:
+        frame["time"] = pd.to_datetime(frame["time"], unit="s")
+    length: Any = "100s" if dated else 100
+    G, H = graph(), graph()
+    window, other = Window(G, length, by), Window(H, length, by)
+    progress = Stream(G, frame, window, batch_edges=70).run()
+    late = 0
+    for first in range(0, count, 70):
+        late += other.slide(frame[first : first + 70], **({"time": "time"} if by == "time" else {})).late
+    assert pairs_of(G) == pairs_of(H)
+    assert (len(window), progress.late, G.version) == (len(other), late, H.version)
+
+
+def test_a_window_with_deletions() -> None:
+    frame = {"source": [0, 1, 2, 0], "destination": [1, 2, 3, 1], "op": ["insert", "insert", "insert", "delete"]}
+    G = graph()
+    Stream(G, frame, Window(G, 10)).run()
+    assert pairs_of(G) == {(1, 2), (2, 3)}

@@ -26,8 +26,9 @@ __all__ = ["MOST_KEYS", "d_merge_keys", "merge_rows", "plan_merging", "sort_keys
 MAX_MERGED = 600 if SIMULATED else 300_000
 # The most keys that can be merged: places have 32 bits, and a thread searches several runs behind the last one.
 MOST_KEYS = (1 << 29) - 1
-# Keys of a tile that a thread owns, and runs that it searches at a time: their reads overlap.
-EACH = 4
+# Keys of a tile that a thread owns, and runs that it searches at a time: their reads overlap. Fewer in the simulator:
+# a tile is sorted whole, however few keys there are.
+EACH = 2 if SIMULATED else 4
 TILE = EACH * THREADS
 TILE_BITS = TILE.bit_length() - 1
 # The binary logarithm of the most runs that become one.

@@ -10,7 +10,7 @@ import pytest
 import dynstore
 from tests.algorithms.streams import Stream, compare
 
-STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 8}
+STEPS = {"cpu": 60, "cuda": 60, "cuda-sim": 5}
 pytestmark = pytest.mark.usefixtures("take_changes")
 
 

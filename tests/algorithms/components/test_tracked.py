@@ -8,7 +8,7 @@ import pytest
 import dynstore
 from tests.algorithms.streams import Stream, compare
 
-STEPS = {"cpu": 80, "cuda": 80, "cuda-sim": 5}
+STEPS = {"cpu": 80, "cuda": 80, "cuda-sim": 3}
 pytestmark = pytest.mark.usefixtures("take_changes")
 
 

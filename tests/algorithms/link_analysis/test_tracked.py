@@ -11,7 +11,7 @@ from dynstore.datasets.generators import rmat
 from dynstore.errors import FailedToConvergeError, InputError
 from tests.algorithms.streams import Stream, compare
 
-STEPS = {"cpu": 50, "cuda": 50, "cuda-sim": 3}
+STEPS = {"cpu": 50, "cuda": 50, "cuda-sim": 2}
 pytestmark = pytest.mark.usefixtures("take_changes")
 EXACT = {"weighted": True, "weight_dtype": "float64"}
 

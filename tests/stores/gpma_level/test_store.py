@@ -18,6 +18,7 @@ from dynstore.testing.invariants import check_graph, host_arrays, live_edges
 from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import same_arrays
 from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 TIGHT = {"leaf_upper": 1.0, "root_upper": 0.97, "build_density": 0.9, "root_lower": 0.5, "leaf_lower": 0.3}
 LEAF = 32
@@ -35,13 +36,11 @@ def assert_same(graphs: list[DynamicGraph]) -> None:
         assert same_arrays(*map(host_arrays, snapshots))
 
 
-@pytest.mark.parametrize("options", [{}, TIGHT], ids=["default", "tight"])
-@pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("weighted", [True, False])
+@crossed(tight=[False, True], device=DEVICES, vertex_dtype=["int32", "int64"], weighted=[True, False])
 def test_both_forms_of_gpma_plus_keep_the_same_edges(
-    options: dict[str, Any], device: str, vertex_dtype: str, weighted: bool
+    tight: bool, device: str, vertex_dtype: str, weighted: bool
 ) -> None:
+    options: dict[str, Any] = TIGHT if tight else {}
     rng = np.random.default_rng(1)
     vertices, steps = (40, 5) if device == "cuda-sim" else (200, 30)
     width = 3 if weighted else 2

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from dynstore import DynamicGraph
 from dynstore.testing.invariants import check_graph
+from tests.crossed import crossed
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("num_edges", [1, 31, 700])
-@pytest.mark.parametrize("share", [0.002, 0.1, 0.6, 1.0])
+@crossed(weighted=[False, True], num_edges=[1, 31, 700], share=[0.002, 0.1, 0.6, 1.0])
 def test_tables_are_merged_with_few_keys_and_with_many(device, weighted, num_edges, share):
     """Spread over the table and all at one place: steps of a warp with none, with less than 32, and with more."""
     rng = np.random.default_rng(11)

@@ -25,6 +25,8 @@ from dynstore.stores.slab_hash.slabs import (
 from dynstore.testing.invariants import check_graph, live_edges
 from dynstore.testing.machine import make_machine
 from dynstore.testing.pair import Pair
+from tests.conftest import DEVICES
+from tests.crossed import crossed
 
 
 def make(device="cpu", **options):
@@ -93,9 +95,12 @@ def check_slabs(graph):
     return table
 
 
-@pytest.mark.parametrize("vertex_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("weight_dtype", [None, "float32", "float64"])
-@pytest.mark.parametrize("reuse", [True, False])
+@crossed(
+    vertex_dtype=["int32", "int64"],
+    weight_dtype=[None, "float32", "float64"],
+    reuse=[True, False],
+    backend_name=DEVICES,
+)
 def test_slabs_stay_sound(backend_name, rng, vertex_dtype, weight_dtype, reuse):
     kind = {"weighted": weight_dtype is not None, "weight_dtype": weight_dtype or "float32"}
     pair = Pair(

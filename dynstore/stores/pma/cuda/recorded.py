@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.stores.table.slots import SlotArrays
     from dynstore.typing import Array
 
-__all__ = ["Old", "delete_below", "lower_stretches", "mark_below", "raise_stretches"]
+__all__ = ["Old", "Scan", "delete_below", "lower_stretches", "mark_below", "raise_stretches"]
 
 # Words with a bit for each stretch.
 FLAG_WORDS = MOST_STRETCHES >> 5

@@ -20,7 +20,7 @@ import pytest
 import dynstore
 from dynstore.benchmarks.summary import format_ms
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import dynstore.stores
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 

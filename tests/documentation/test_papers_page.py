@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 # The files have older names of the stores.
 LPMA, LEVEL, SLABS = "lpma-h", "gpma+ level", "slab-hash"
 

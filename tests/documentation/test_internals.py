@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "internals"
 PAGES = [*sorted(FOLDER.glob("*.md")), ROOT / "docs" / "glossary.md"]
 NAMES = [page.name for page in PAGES]
