@@ -47,8 +47,6 @@ class LiveGraph(LiveViews):
     _properties: Any
     _columns = Columns("source", "destination", None)
     _edges: LiveEdgeList | None = None
-    # The version whose edge list was deleted.
-    _deleted: int | None = None
     _rebuilt: tuple[int, dict[tuple[bool, bool], Any]] | None = None
     _translation: tuple[ShownIds, Any] | None = None
     # The graph just returned to hasattr(), for the getattr() that follows.

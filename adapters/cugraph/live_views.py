@@ -89,6 +89,8 @@ class LiveViews:
     _sorted_nodes: tuple[Any, Any] | None = None
     # The places of strings in their order, by number.
     _ranks: tuple[Any, Array] | None = None
+    # The version whose edge list was deleted.
+    _deleted: int | None = None
     # The lists that the views of a version have made, by name.
     _adjacencies: tuple[int, dict[str, Any]] | None = None
 
@@ -99,6 +101,7 @@ class LiveViews:
 
     def view_edge_list(self) -> Any:
         """Return the edges: directed ones under the user's names, undirected ones once, source <= destination."""
+        self._refuse_deleted("view_edge_list")
         # cuGraph's name where it does not show the user's frame, whatever the user's name is
         is_own = self.dynamic_graph.is_directed() and shown_ids(self.dynamic_graph).strings is None
         frame = self._edge_frame(is_own)
@@ -183,11 +186,22 @@ class LiveViews:
         kept = self._kept_adjacencies()
         made = kept.get(name)
         if made is None:
+            self._refuse_deleted("view_adj_list" if name == "adjlist" else "view_transposed_adj_list")
             made = getattr(self, kind)(*self._adjacency(packed_rows(self.dynamic_graph, transposed)))
         if for_cugraph:
             self._check_rows(self.number_of_vertices(), int(made.offsets.shape[0]) - 1)
         kept[name] = made
         return made.offsets, made.indices, made.weights
+
+    def _refuse_deleted(self, call: str) -> None:
+        """Refuse to make a list from an edge list that was deleted, as cuGraph does; lists made before will do.
+
+        Raises
+        ------
+        InputError
+        """
+        if self._deleted == self.dynamic_graph.version and not self._kept_adjacencies():
+            raise InputError(f"{call}: the edge list was deleted; wanted an update, or a graph that is filled again")
 
     @staticmethod
     def _check_rows(num_vertices: int, num_rows: int) -> None:

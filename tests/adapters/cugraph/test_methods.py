@@ -45,6 +45,19 @@ def test_a_deleted_edge_list_leaves_the_graph(rapids: SimpleNamespace) -> None:
     assert len(G.edgelist.edgelist_df) == 3
 
 
+def test_a_deleted_edge_list_is_not_shown_until_the_next_update(rapids: SimpleNamespace) -> None:
+    G = filled(rapids)
+    G.delete_edge_list()
+    for view in (G.view_edge_list, G.view_adj_list, G.view_transposed_adj_list):
+        with pytest.raises(InputError, match="the edge list was deleted; wanted an update, or a graph"):
+            view()
+    G.insert_edges(([1], [2], [0.5]))
+    assert len(G.view_edge_list()) == 3
+    offsets, _, _ = G.view_adj_list()
+    G.delete_edge_list()
+    assert G.view_adj_list()[0] is offsets, "as in cuGraph, a list that was made before is still there"
+
+
 @pytest.mark.parametrize("how", ["clear", "delete_edge_list"])
 def test_an_emptied_graph_is_live_when_it_is_filled_again(rapids: SimpleNamespace, how: str) -> None:
     G = filled(rapids)
