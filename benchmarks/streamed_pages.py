@@ -62,10 +62,11 @@ def settings_of(num_pages: int) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "paper: 32 streams, one page a copy", {"streams": 32, "copy_bytes": 0}
     for technique in ("vertex", "hybrid"):
         yield technique, {"technique": technique}
+    yield "attributes resident", {"attributes": "resident"}
     half = num_pages // 2
     yield "half resident", {"cache_pages": half}
     yield "half in an LRU cache", {"cache_pages": half, "cache": "lru", "streams": 32}
-    yield "all resident", {"cache_pages": num_pages}
+    yield "all resident", {"cache_pages": num_pages, "attributes": "resident"}
 
 
 def main(arguments: list[str] | None = None) -> int:

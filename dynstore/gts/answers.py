@@ -106,24 +106,23 @@ def search_lengths(streamer: Streamer, source: int, limit: float) -> tuple[Array
 
 
 def rank(
-    streamer: Streamer, alpha: float, limit: int, tol: float, push: Callable[[float, np.ndarray], Array] | None = None
+    streamer: Streamer, alpha: float, limit: int, tol: float, push: Callable[[float, Array], Array] | None = None
 ) -> tuple[Array, float]:
     """Rank all vertices; return ranks, float32, and the last change, which is not known if ``tol`` is 0: infinite.
 
     ``push``: what one iteration does. It gets what each vertex starts with and RA, shape (V,), and returns the ranks.
     """
-    backend, link, num_vertices = streamer.backend, streamer.link, streamer.topology.num_vertices
+    backend, num_vertices = streamer.backend, streamer.topology.num_vertices
     xp, push = backend.xp, push or partial(push_shares, streamer)
     degrees = backend.asarray(streamer.topology.degrees)
     dangling = xp.flatnonzero(degrees == 0)
     factors = (alpha / xp.maximum(degrees, 1)).astype(np.float32)
     ranks = xp.full(num_vertices, 1 / max(num_vertices, 1), dtype=np.float32)
-    shares = link.empty_pinned(num_vertices, np.float32)
+    shares = streamer.make_read(np.float32)
     error = np.inf if num_vertices else 0.0
     for _ in range(limit if num_vertices else 0):
         # RA is what a vertex gives each neighbour: its rank over its whole degree, which a large page does not have.
-        link.fetch(shares, ranks * factors)
-        streamer.report.fetched_bytes += shares.nbytes
+        streamer.fill_read(shares, ranks * factors)
         lost = float(ranks[dangling].sum(dtype=np.float64))
         before = ranks if tol > 0 else None
         ranks = push((1 - alpha + alpha * lost) / num_vertices, shares)
@@ -134,7 +133,7 @@ def rank(
     return ranks, error
 
 
-def push_shares(streamer: Streamer, base: float, shares: np.ndarray) -> Array:
+def push_shares(streamer: Streamer, base: float, shares: Array) -> Array:
     """Return each vertex's rank: ``base`` and the shares of the vertices that lead to it."""
     backend = streamer.backend
     ranks = backend.xp.full(streamer.topology.num_vertices, base, dtype=np.float32)

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.arguments import check_count
 from dynstore.backend import get_backend
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
-from dynstore.gts.streaming import TECHNIQUES, Settings
+from dynstore.gts.streaming import ATTRIBUTES, TECHNIQUES, Settings
 from dynstore.gts.topology import PagedTopology
 from dynstore.input.frames import check_frames, make_frame
 
@@ -76,6 +76,7 @@ def read_settings(
     copy_bytes: int,
     host_bytes: int | None,
     technique: str,
+    attributes: str,
 ) -> Settings:
     """Return the settings of a streamer; refuse unusable ones."""
     needed = {"streams": streams, "cache_pages": cache_pages, "copy_bytes": copy_bytes}
@@ -84,8 +85,8 @@ def read_settings(
             raise InputTypeError(f"{caller}: {name} is None; wanted an integer")
         check_count(caller, name, value, 1 if name == "streams" else 0)
     check_count(caller, "host_bytes", host_bytes)
-    if cache not in CACHES:
-        raise unknown_name(caller, "cache", cache, CACHES)
-    if technique not in TECHNIQUES:
-        raise unknown_name(caller, "technique", technique, TECHNIQUES)
-    return Settings(streams, cache_pages, cache, copy_bytes, host_bytes, technique)
+    named = {"cache": (cache, CACHES), "technique": (technique, TECHNIQUES), "attributes": (attributes, ATTRIBUTES)}
+    for name, (given, known) in named.items():
+        if given not in known:
+            raise unknown_name(caller, name, given, known)
+    return Settings(streams, cache_pages, cache, copy_bytes, host_bytes, technique, attributes)

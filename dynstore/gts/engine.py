@@ -52,6 +52,9 @@ class GTS(Engine):
     technique : {"edge", "vertex", "hybrid"}
         On CUDA, how many threads work on a vertex of a small page: 32, 1, or as many as the pages that are sent
         together have neighbours a vertex.
+    attributes : {"streamed", "resident"}
+        Where attributes are that are only read, such as PageRank's last ranks. "streamed": on the host, from where they
+        go to the device with their pages, as in the paper. "resident": on the device, which needs more memory there.
     frames : {"auto", "pandas", "polars", "cudf", "pyarrow"}
         The library of the results.
 
@@ -86,10 +89,11 @@ class GTS(Engine):
         copy_bytes: int = 8 << 20,
         host_bytes: int | None = None,
         technique: str = "edge",
+        attributes: str = "streamed",
         frames: Frames = "auto",
     ) -> None:
         super().__init__(topology, device, frames)
-        settings = read_settings("GTS", streams, cache_pages, cache, copy_bytes, host_bytes, technique)
+        settings = read_settings("GTS", streams, cache_pages, cache, copy_bytes, host_bytes, technique, attributes)
         self._streamer = Streamer(topology, self.backend, settings)
         self.last_run = RunReport()
         self._kernels: dict[Any, Any] = {}  # functions of the users' own, as kernels
@@ -300,20 +304,19 @@ class GTS(Engine):
         sources = None if start is None else self._read_vertices("run", "start", start)
         most = check_count("run", "max_levels", max_levels)
         kernels = self._as_kernel(small), self._as_kernel(large)
-        num_vertices, link = self.topology.num_vertices, self._streamer.link
+        num_vertices = self.topology.num_vertices
         for index, one in enumerate(read):
             if np.shape(one) != (num_vertices,):
                 raise InputError(f"run: read[{index}] has the shape {np.shape(one)}; wanted {(num_vertices,)}")
         with self._running() as report:
             sent = [self.backend.xp.array(one) for one in written]
-            pinned = []
-            for one in read:
-                pinned.append(link.empty_pinned(num_vertices, np.asarray(one).dtype))
-                pinned[-1][...] = one
+            kept = [self._streamer.make_read(np.asarray(one).dtype) for one in read]
+            for target, one in zip(kept, read, strict=True):
+                target[...] = one if isinstance(target, np.ndarray) else self.backend.asarray(one)
             if sources is not None:
-                traverse(self._streamer, kernels, sources, (*sent, *arguments), pinned, most)
+                traverse(self._streamer, kernels, sources, (*sent, *arguments), kept, most)
             else:
-                self._streamer.stream(self._streamer.all_pages, kernels, (*sent, *arguments), pinned)
+                self._streamer.stream(self._streamer.all_pages, kernels, (*sent, *arguments), kept)
             moved = sum(one.nbytes for one in sent)
             report.sent_bytes += moved
             report.fetched_bytes += moved

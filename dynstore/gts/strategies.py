@@ -70,7 +70,7 @@ class MultiGTS(Engine):
             raise unknown_name("MultiGTS", "strategy", strategy, STRATEGIES)
         if check_count("MultiGTS", "num_devices", num_devices, 1) is None:
             raise InputTypeError("MultiGTS: num_devices is None; wanted an integer")
-        settings = read_settings("MultiGTS", streams, 0, "fixed", copy_bytes, host_bytes, technique)
+        settings = read_settings("MultiGTS", streams, 0, "fixed", copy_bytes, host_bytes, technique, "streamed")
         self._streamers = [Streamer(topology, self.backend, settings) for _ in range(num_devices)]
         # Strategy-S: where the chunks of WA begin and end.
         self._bounds = [topology.num_vertices * number // num_devices for number in range(num_devices + 1)]
@@ -212,7 +212,7 @@ class MultiGTS(Engine):
         xp = backend.xp
         return xp.concatenate(levels), no_vertex(xp, xp.concatenate(found)) if parents else None
 
-    def _push_shared(self, base: float, shares: np.ndarray) -> Array:
+    def _push_shared(self, base: float, shares: Array) -> Array:
         """Do an iteration by Strategy-P: ranks are summed, of which one device's begin at ``base``."""
         xp, kernels = self.backend.xp, self.backend.kernels("dynstore.gts", "ranks").PUSH
         ranks = [
@@ -227,7 +227,7 @@ class MultiGTS(Engine):
         self._on_all(work)
         return reduce(xp.add, ranks)
 
-    def _push_chunks(self, base: float, shares: np.ndarray) -> Array:
+    def _push_chunks(self, base: float, shares: Array) -> Array:
         """Do an iteration by Strategy-S: each device sums the ranks of its chunk."""
         xp, kernels = self.backend.xp, self.backend.kernels("dynstore.gts", "ranks").PUSH
         ranks = [

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from dynstore.gts.topology import PagedTopology
     from dynstore.typing import Array
 
-__all__ = ["EDGE", "HYBRID", "TECHNIQUES", "VERTEX", "RunReport", "Settings", "Streamer"]
+__all__ = ["ATTRIBUTES", "TECHNIQUES", "RunReport", "Settings", "Streamer"]
 
-EDGE, VERTEX, HYBRID = TECHNIQUES = ("edge", "vertex", "hybrid")
+EDGE, VERTEX, _HYBRID = TECHNIQUES = ("edge", "vertex", "hybrid")
+STREAMED, RESIDENT = ATTRIBUTES = ("streamed", "resident")
 WARP = 32
 
 
@@ -35,6 +36,7 @@ class Settings:
     copy_bytes: int
     host_bytes: int | None
     technique: str
+    attributes: str
 
 
 @dataclass(slots=True)
@@ -147,12 +149,27 @@ class Streamer:
         end = group.first + group.size
         return self._starts[end - 1] + 1 if group.is_large else self._starts[end]
 
+    def make_read(self, dtype: Any) -> Array:
+        """Return an array for a read-only attribute, shape (V,): pinned on the host, or on the device."""
+        shape = self.topology.num_vertices
+        if self.settings.attributes == RESIDENT:
+            return self.backend.empty(shape, dtype)
+        return self.link.empty_pinned(shape, dtype)
+
+    def fill_read(self, read: Array, values: Array) -> None:
+        """Write an array of the device to one that :meth:`make_read` has made."""
+        if self.settings.attributes == RESIDENT:
+            read[...] = values
+        else:
+            self.link.fetch(read, values)
+            self.report.fetched_bytes += read.nbytes
+
     def stream(
         self,
         pids: np.ndarray,
         kernels: tuple[Any, Any],
         arguments: Sequence[Any],
-        read: Sequence[np.ndarray] = (),
+        read: Sequence[Array] = (),
     ) -> None:
         """Let the kernels for small and for large pages process pages; return when all is done.
 
@@ -163,23 +180,25 @@ class Streamer:
         kernels : tuple
             For small and for large pages. They get the pages, then the parts of ``read``, then ``arguments``.
         arguments : sequence of arrays of the device and numbers
-        read : sequence of numpy.ndarray, shape (V,)
-            RA, pinned: read-only attributes, of which a kernel gets those of its pages' vertices.
+        read : sequence of array, shape (V,)
+            RA, of :meth:`make_read`: read-only attributes, of which a kernel gets those of its pages' vertices.
         """
         link, report = self.link, self.report
         before = report.page_bytes + report.sent_bytes, report.launches
         self.backend.synchronize()  # what was written on the current stream, such as `arguments`
-        parts = [
-            [self.backend.empty(self._most_vertices, one.dtype) for one in read] for _ in range(self.settings.streams)
-        ]
+        is_sent = self.settings.attributes == STREAMED
+        sizes = [(self._most_vertices if is_sent else 0, one.dtype) for one in read]
+        buffers = [[self.backend.empty(*size) for size in sizes] for _ in range(self.settings.streams)]
         for group in self._all_groups if pids is self._all else self._list_groups(pids):
             turn = self._turn = (self._turn + 1) % self.settings.streams
             words, place = self._bring(group, turn)
             begin, end = self._starts[group.first], self._last_vertex(group)
-            for part, one in zip(parts[turn], read, strict=True):
-                link.send(turn, part, one[begin:end], True)
-                report.sent_bytes += (end - begin) * one.itemsize
-            self._launch(group, turn, words, kernels, (*parts[turn], *arguments))
+            parts = buffers[turn] if is_sent else [one[begin:end] for one in read]
+            if is_sent:
+                for part, one in zip(parts, read, strict=True):
+                    link.send(turn, part, one[begin:end], True)
+                    report.sent_bytes += (end - begin) * one.itemsize
+            self._launch(group, turn, words, kernels, (*parts, *arguments))
             if place is not None:
                 self._readers[place] = link.mark(turn)
         link.synchronize()

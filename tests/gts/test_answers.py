@@ -167,6 +167,7 @@ def test_an_empty_graph(backend_name: str) -> None:
         (lambda engine: gts.GTS(engine.topology, streams=0), InputError, "GTS: streams is 0; wanted 1 or more"),
         (lambda engine: gts.GTS(engine.topology, streams=None), InputTypeError, "GTS: streams is None"),
         (lambda engine: gts.GTS(engine.topology, cache="mru"), InputError, "GTS: unknown cache 'mru'"),
+        (lambda engine: gts.GTS(engine.topology, attributes="x"), InputError, "GTS: unknown attributes 'x'"),
         (lambda engine: gts.GTS(engine.topology, technique="warp"), InputError, "GTS: unknown technique 'warp'"),
     ],
 )

@@ -82,6 +82,19 @@ def test_what_pagerank_sends(
     assert report.seconds > 0
 
 
+def test_attributes_can_stay_on_the_device(topology: gts.PagedTopology, backend_name: str) -> None:
+    expected, _ = ranks_of(gts.GTS(topology, device="cpu"))
+    engine = gts.GTS(topology, device=backend_name, attributes="resident", copy_bytes=250)
+    found, report = ranks_of(engine)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert (report.sent_bytes, report.fetched_bytes, report.page_bytes) == (0, 0, 22 * 120)
+    shown = np.arange(40, dtype=np.int32)
+    (degrees,) = engine.run(
+        *kernels_of(engine.backend.family)[0], "pagerank", written=[np.zeros(40, np.int32)], read=[shown]
+    )
+    np.testing.assert_array_equal(degrees - shown, topology.degrees + (np.arange(40) == 12) * 12)
+
+
 def test_a_search_sends_the_pages_of_its_frontier_alone(topology: gts.PagedTopology) -> None:
     path = gts.build(([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6]), page_bytes=32)
     engine = gts.GTS(path, device="cpu")
@@ -110,7 +123,7 @@ def test_pages_on_disk(topology: gts.PagedTopology, tmp_path: Path, backend_name
 
 def test_the_zones_of_pages(topology: gts.PagedTopology, tmp_path: Path) -> None:
     topology.save(tmp_path / "pages")
-    settings = Settings(2, 3, "fixed", 8 << 20, 4 * 120, "edge")
+    settings = Settings(2, 3, "fixed", 8 << 20, 4 * 120, "edge", "streamed")
     streamer = Streamer(gts.open_topology(tmp_path / "pages"), get_backend("cpu"), settings)
     assert (streamer._num_resident, streamer._num_held) == (3, 7)
     np.testing.assert_array_equal(streamer._resident, topology.units[:3])
