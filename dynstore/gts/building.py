@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,8 @@ from dynstore.gts.topology import PagedTopology
 from dynstore.typing import MAX_INT32
 
 __all__ = ["build", "build_from_rows"]
+
+MAX_THREADS = 16
 
 
 def build(
@@ -117,8 +121,17 @@ def build_from_rows(
     starts[count] = num_vertices
     pages = np.zeros((count, form.page_bytes), dtype=np.uint8)
     bits = np.empty(0, dtype=np.uint32) if weights is None else weights.astype(np.float32).view(np.uint32)
-    layout = tuple(form.layout.tolist())
-    k_write_pages(pages.view(form.unit), layout, form.large_capacity, starts, ranges, pids, offsets, indices, bits)
+    slots = np.arange(num_vertices) - starts[pids] if count else pids
+    records, units, layout = pids | slots << 8 * form.p, pages.view(form.unit), tuple(form.layout.tolist())
+
+    def write(first: int) -> None:
+        last = min(first + share, count)
+        k_write_pages(first, last, units, layout, form.large_capacity, starts, ranges, records, offsets, indices, bits)
+
+    workers = min(os.cpu_count() or 1, MAX_THREADS)
+    share = max(1, -(-count // (4 * workers)))
+    with ThreadPoolExecutor(workers) as threads:
+        list(threads.map(write, range(0, count, share)))
     dtype = np.int32 if num_vertices <= MAX_INT32 else np.int64
     least = 0.0 if weights is None or not weights.shape[0] else float(weights.min())
     return PagedTopology(form, pages, starts, ranges, degrees.astype(dtype), directed, least)

@@ -44,16 +44,16 @@ def k_assign_pages(degrees, sizes, starts, ranges, pids):
 
 
 @njit(cache=True, nogil=True)
-def k_write_pages(pages, layout, capacity, starts, ranges, pids, offsets, indices, weight_bits):
-    """Write the rows into ``pages``, shape (pages, units), which are zero.
+def k_write_pages(first, last, pages, layout, capacity, starts, ranges, records, offsets, indices, weight_bits):
+    """Write rows into the pages ``first`` to ``last`` (exclusive) of ``pages``, shape (pages, units), which are zero.
 
-    ``weight_bits``: the weights as uint32; empty for pages without weights.
+    ``records``: the record id of each vertex. ``weight_bits``: the weights as uint32; empty for pages without weights.
     """
-    page_units, id_units, size_units, pid_bits = layout
+    page_units, id_units, size_units, _ = layout
     bits = 8 * pages.itemsize
     slot_units = id_units + size_units
     weighted = weight_bits.shape[0] > 0
-    for pid in range(pages.shape[0]):
+    for pid in range(first, last):
         page = pages[pid]
         low = starts[pid]
         high = low + 1 if ranges[pid] >= 0 else starts[pid + 1]
@@ -61,7 +61,10 @@ def k_write_pages(pages, layout, capacity, starts, ranges, pids, offsets, indice
         for vertex in range(low, high):
             begin, end = offsets[vertex], offsets[vertex + 1]
             if ranges[pid] >= 0:
-                begin += (pid - pids[vertex]) * capacity
+                part = pid  # all parts of a vertex begin with its id in `starts`
+                while part > 0 and starts[part - 1] == vertex and ranges[part - 1] >= 0:
+                    part -= 1
+                begin += (pid - part) * capacity
                 end = min(end, begin + capacity)
             slot = page_units - (vertex - low + 1) * slot_units
             d_write(page, slot, id_units, bits, vertex)
@@ -69,9 +72,7 @@ def k_write_pages(pages, layout, capacity, starts, ranges, pids, offsets, indice
             d_write(page, at, size_units, bits, end - begin)
             at += size_units
             for edge in range(begin, end):
-                other = indices[edge]
-                record = pids[other] | (other - starts[pids[other]]) << pid_bits
-                d_write(page, at, id_units, bits, record)
+                d_write(page, at, id_units, bits, records[indices[edge]])
                 at += id_units
             if weighted:
                 for edge in range(begin, end):
@@ -82,5 +83,6 @@ def k_write_pages(pages, layout, capacity, starts, ranges, pids, offsets, indice
 @njit
 def d_write(page, at, units, bits, value):
     """Write a number, its lowest unit first."""
-    for k in range(units):
+    page[at] = value & ((1 << bits) - 1)
+    for k in range(1, units):
         page[at + k] = (value >> (bits * k)) & ((1 << bits) - 1)
