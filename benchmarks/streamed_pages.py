@@ -83,7 +83,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     check_outputs(given.json)
-    graph = DynamicGraph(device=given.device)
+    graph = DynamicGraph(device=given.device, max_vertices=1 << given.scale)
     graph.insert_edges(draw_edges(graph.backend.xp, given.scale, given.edge_factor, given.seed))
     topology = gts.build(graph, page_bytes=given.page_bytes, p=given.p, q=given.q)
     print(f"{topology}, {topology.nbytes / 1e9:.2f} GB, on {graph.backend.name}")

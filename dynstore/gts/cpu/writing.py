@@ -49,8 +49,9 @@ def k_write_pages(first, last, pages, layout, capacity, starts, ranges, records,
 
     ``records``: the record id of each vertex. ``weight_bits``: the weights as uint32; empty for pages without weights.
     """
-    page_units, id_units, size_units, _ = layout
+    page_units, id_units, size_units, pid_bits = layout
     bits = 8 * pages.itemsize
+    first_page = (1 << pid_bits) - 1
     slot_units = id_units + size_units
     weighted = weight_bits.shape[0] > 0
     for pid in range(first, last):
@@ -61,10 +62,7 @@ def k_write_pages(first, last, pages, layout, capacity, starts, ranges, records,
         for vertex in range(low, high):
             begin, end = offsets[vertex], offsets[vertex + 1]
             if ranges[pid] >= 0:
-                part = pid  # all parts of a vertex begin with its id in `starts`
-                while part > 0 and starts[part - 1] == vertex and ranges[part - 1] >= 0:
-                    part -= 1
-                begin += (pid - part) * capacity
+                begin += (pid - (records[vertex] & first_page)) * capacity
                 end = min(end, begin + capacity)
             slot = page_units - (vertex - low + 1) * slot_units
             d_write(page, slot, id_units, bits, vertex)
