@@ -337,10 +337,7 @@ class GTS(Engine):
     def _running(self) -> Iterator[RunReport]:
         """Measure a run; it ends when all is done."""
         report = self._streamer.report = RunReport()
-        try:
-            yield report
-        finally:
-            self._streamer.link.synchronize()  # also before the arrays of a run that failed are freed
+        yield report
         self.backend.synchronize()
         report.stop()
         self.last_run = report

@@ -102,9 +102,8 @@ class Streamer:
         self._buffers = [backend.empty(self.most_pages * self._page_units, form.unit) for _ in range(settings.streams)]
         self._load_pages(settings)
         # A cache in the paper's way: a place a page, and marks of the last kernels that read it.
-        self._cache = PageCache(cached) if is_lru else None
         self._places = backend.empty((cached if is_lru else 0, self._page_units), form.unit)
-        self._readers: dict[int, Any] = {}
+        self._empty_cache()
         self._turn = 0
         self._all = np.arange(num_pages, dtype=np.int64)
         self._all_groups = list(self._list_groups(self._all))
@@ -130,6 +129,11 @@ class Streamer:
             pinned = num_pages > first and self.link.pin(self.topology.pages)
             self._num_held = num_pages if pinned else first
             self._held = self._units[first : self._num_held]
+
+    def _empty_cache(self) -> None:
+        places = int(self._places.shape[0])
+        self._cache = PageCache(places) if places else None
+        self._readers: dict[int, Any] = {}
 
     @property
     def device_bytes(self) -> int:
@@ -189,19 +193,24 @@ class Streamer:
         is_sent = self.settings.attributes == STREAMED
         sizes = [(self._most_vertices if is_sent else 0, one.dtype) for one in read]
         buffers = [[self.backend.empty(*size) for size in sizes] for _ in range(self.settings.streams)]
-        for group in self._all_groups if pids is self._all else self._list_groups(pids):
-            turn = self._turn = (self._turn + 1) % self.settings.streams
-            words, place = self._bring(group, turn)
-            begin, end = self._starts[group.first], self._last_vertex(group)
-            parts = buffers[turn] if is_sent else [one[begin:end] for one in read]
-            if is_sent:
-                for part, one in zip(parts, read, strict=True):
-                    link.send(turn, part, one[begin:end], True)
-                    report.sent_bytes += (end - begin) * one.itemsize
-            self._launch(group, turn, words, kernels, (*parts, *arguments))
-            if place is not None:
-                self._readers[place] = link.mark(turn)
-        link.synchronize()
+        try:
+            for group in self._all_groups if pids is self._all else self._list_groups(pids):
+                turn = self._turn = (self._turn + 1) % self.settings.streams
+                words, place = self._bring(group, turn)
+                begin, end = self._starts[group.first], self._last_vertex(group)
+                parts = buffers[turn] if is_sent else [one[begin:end] for one in read]
+                if is_sent:
+                    for part, one in zip(parts, read, strict=True):
+                        link.send(turn, part, one[begin:end], True)
+                        report.sent_bytes += (end - begin) * one.itemsize
+                self._launch(group, turn, words, kernels, (*parts, *arguments))
+                if place is not None:
+                    self._readers[place] = link.mark(turn)
+        except BaseException:
+            self._empty_cache()  # a page may have a place, and not be there
+            raise
+        finally:
+            link.synchronize()  # also before what a pass that failed has written is freed
         report.passes += 1
         sent = report.page_bytes + report.sent_bytes - before[0]
         report.by_pass.append((sent, report.launches - before[1]))

@@ -197,3 +197,22 @@ def test_levels_can_be_limited(topology: gts.PagedTopology) -> None:
 def test_wrong_runs(topology: gts.PagedTopology, options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         gts.GTS(topology, device="cpu").run(print, print, written=[], **options)
+
+
+def test_a_page_that_did_not_arrive_is_not_in_the_cache(
+    topology: gts.PagedTopology, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = gts.GTS(topology, device="cpu", cache="lru", cache_pages=11)
+    expected = engine.bfs(3)
+    cold = gts.GTS(topology, device="cpu", cache="lru", cache_pages=11)
+
+    def fail(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cold._streamer.link, "send", fail)
+    with pytest.raises(KeyboardInterrupt):
+        cold.bfs(3)
+    monkeypatch.undo()
+    assert cold.bfs(3).equals(expected)
+    assert engine.bfs(3).equals(expected)
+    assert engine.last_run.hits == engine.last_run.pages
