@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dynstore.arguments import check_flag
 from dynstore.errors import SavedGraphError
 from dynstore.files import FILES
 from dynstore.gts.cpu.reading import k_read_pages
@@ -153,8 +155,9 @@ class PagedTopology:
         for name in PARTS:
             array = np.ascontiguousarray(getattr(self, name))
             array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            FILES.write_new(folder / name, array.reshape(-1).view(np.uint8))
-            parts[name] = {"dtype": array.dtype.str, "shape": list(array.shape)}
+            content = array.reshape(-1).view(np.uint8)
+            FILES.write_new(folder / name, content)
+            parts[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "checksum": zlib.crc32(content)}
         form = self.format
         manifest = {
             "kind": KIND, "format": VERSION, "directed": self.directed, "parts": parts, "page_bytes": form.page_bytes,
@@ -165,12 +168,15 @@ class PagedTopology:
         FILES.sync_folder(folder)
 
 
-def open_topology(path: str | os.PathLike[str]) -> PagedTopology:
+def open_topology(path: str | os.PathLike[str], verify: bool = False) -> PagedTopology:
     """Open a folder that :meth:`PagedTopology.save` has written; the pages stay on disk, and are mapped.
 
     Parameters
     ----------
     path : str or os.PathLike
+    verify : bool
+        Whether to read all pages, and compare their checksum. That of the RVT and of the degrees is compared always. A
+        damaged page can crash the program that reads it.
 
     Returns
     -------
@@ -179,15 +185,18 @@ def open_topology(path: str | os.PathLike[str]) -> PagedTopology:
     Raises
     ------
     SavedGraphError
-        If the folder is no saved topology, or a file in it has another size.
+        If the folder is no saved topology, or a file in it has another size or checksum.
     """
-    folder = Path(path)
+    folder, skipped = Path(path), () if check_flag("open_topology", "verify", verify) else ("pages",)
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if manifest["kind"] != KIND or manifest["format"] != VERSION:
             raise ValueError(f"kind {manifest['kind']!r}, format {manifest['format']!r}")
         form = PageFormat(manifest["page_bytes"], manifest["p"], manifest["q"], manifest["weighted"])
-        arrays = {name: _map_part(folder / name, manifest["parts"][name], dtype) for name, dtype in PARTS.items()}
+        arrays = {
+            name: _map_part(folder / name, manifest["parts"][name], dtype, name not in skipped)
+            for name, dtype in PARTS.items()
+        }
         pages = arrays.pop("pages")
         if pages.shape != (arrays["ranges"].shape[0], form.page_bytes):
             raise ValueError(f"pages have the shape {pages.shape}")
@@ -197,8 +206,8 @@ def open_topology(path: str | os.PathLike[str]) -> PagedTopology:
                          directed=bool(manifest["directed"]), least_weight=float(manifest["least_weight"]))  # fmt: skip
 
 
-def _map_part(path: Path, part: dict[str, Any], dtype: str | None) -> np.ndarray:
-    """Return a file's array, mapped; refuse a dtype or a size that is not as said."""
+def _map_part(path: Path, part: dict[str, Any], dtype: str | None, compare: bool) -> np.ndarray:
+    """Return a file's array, mapped; refuse a dtype, a size or, if it is compared, a checksum that is not as said."""
     if (dtype is not None and part["dtype"] != dtype) or part["dtype"] not in ("|u1", "<i4", "<i8"):
         raise ValueError(f"{path.name} has the dtype {part['dtype']!r}")
     shape = tuple(int(size) for size in part["shape"])
@@ -207,4 +216,7 @@ def _map_part(path: Path, part: dict[str, Any], dtype: str | None) -> np.ndarray
         raise ValueError(f"{path.name} has {path.stat().st_size} bytes; wanted {wanted}")
     if not wanted:
         return np.empty(shape, dtype=part["dtype"])
-    return np.memmap(path, dtype=part["dtype"], mode="r", shape=shape)
+    found = np.memmap(path, dtype=part["dtype"], mode="r", shape=shape)
+    if compare and zlib.crc32(found.reshape(-1).view(np.uint8)) != part["checksum"]:
+        raise ValueError(f"{path.name} has another checksum than when it was written")
+    return found

@@ -164,6 +164,16 @@ def test_a_folder_that_is_damaged(tmp_path: Path) -> None:
         file.write(b"x")
     with pytest.raises(SavedGraphError, match="pages has 65 bytes; wanted 64"):
         gts.open_topology(tmp_path / "pages")
+    for name in ("pages", "starts"):
+        folder = tmp_path / f"damaged {name}"
+        gts.build(([0], [1]), page_bytes=64).save(folder)
+        content = bytearray((folder / name).read_bytes())
+        content[0] ^= 1
+        (folder / name).write_bytes(content)
+        with pytest.raises(SavedGraphError, match=f"{name} has another checksum than when it was written"):
+            gts.open_topology(folder, verify=True)
+    with pytest.raises(SavedGraphError, match="starts has another checksum"):
+        gts.open_topology(folder)
     gts.build(DynamicGraph(device="cpu")).save(tmp_path / "none")
     assert gts.open_topology(tmp_path / "none").num_pages == 0
 
