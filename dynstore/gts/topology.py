@@ -155,7 +155,7 @@ class PagedTopology:
         for name in PARTS:
             array = np.ascontiguousarray(getattr(self, name))
             array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-            content = array.reshape(-1).view(np.uint8)
+            content: Any = array.reshape(-1).view(np.uint8)
             FILES.write_new(folder / name, content)
             parts[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "checksum": zlib.crc32(content)}
         form = self.format
@@ -217,6 +217,7 @@ def _map_part(path: Path, part: dict[str, Any], dtype: str | None, compare: bool
     if not wanted:
         return np.empty(shape, dtype=part["dtype"])
     found = np.memmap(path, dtype=part["dtype"], mode="r", shape=shape)
-    if compare and zlib.crc32(found.reshape(-1).view(np.uint8)) != part["checksum"]:
+    content: Any = found.reshape(-1).view(np.uint8)
+    if compare and zlib.crc32(content) != part["checksum"]:
         raise ValueError(f"{path.name} has another checksum than when it was written")
     return found
