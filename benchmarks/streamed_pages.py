@@ -3,8 +3,9 @@
 An R-MAT graph in its own order goes into slotted pages. PageRank, breadth-first search and components run over them
 under several settings; the same runs in memory say whether the results are right. Each row has the median time of some
 runs (for PageRank, of an iteration), the time of the paper's cost model, the bytes that went to the device, and the
-share of the link: these bytes over that time, over what plain copies of pinned memory reach here. The model has what
-was measured here: large copies, copies of one page, and the host's time for a launch. It knows nothing of kernels.
+share of the link: these bytes over that time, over what plain copies of pinned memory reach here. Hits are the pages
+that were on the device already. The model has what was measured here: large copies, copies of one page, and the host's
+time for a launch. It knows nothing of kernels.
 """
 
 from __future__ import annotations
@@ -63,9 +64,9 @@ def settings_of(num_pages: int) -> Iterator[tuple[str, dict[str, Any]]]:
     for technique in ("vertex", "hybrid"):
         yield technique, {"technique": technique}
     yield "attributes resident", {"attributes": "resident"}
-    half = num_pages // 2
-    yield "half resident", {"cache_pages": half}
-    yield "half in an LRU cache", {"cache_pages": half, "cache": "lru", "streams": 32}
+    for share, name in ((8, "an eighth"), (4, "a quarter"), (2, "half")):
+        yield f"{name} resident", {"cache_pages": num_pages // share}
+        yield f"{name} in an LRU cache", {"cache_pages": num_pages // share, "cache": "lru", "streams": 32}
     yield "all resident", {"cache_pages": num_pages, "attributes": "resident"}
 
 
@@ -96,11 +97,13 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"copies of pinned memory: {LINK_BYTES >> 20} MiB each {link / 1e9:.1f} GB/s, a page each {pages / 1e9:.1f} "
           f"GB/s; a launch {machine.call_seconds * 1e6:.1f} us")  # fmt: skip
 
-    def note(setting: str, what: str, times_ms: list[float], sent: int, model_ms: float = 0.0) -> None:
+    def note(
+        setting: str, what: str, times_ms: list[float], sent: int, model_ms: float = 0.0, hits: float = 0.0
+    ) -> None:
         found = percentiles(times_ms)
         speed = sent / found["median_ms"] * 1e3
         print(f"{setting:36} {what:20} {found['median_ms']:9.3f} ms, model {model_ms:9.3f} ms {sent / 1e6:9.1f} MB "
-              f"{speed / 1e9:6.1f} GB/s {100 * speed / link:4.0f} %")  # fmt: skip
+              f"{speed / 1e9:6.1f} GB/s {100 * speed / link:4.0f} %, hits {100 * hits:3.0f} %")  # fmt: skip
         rows.append(
             {
                 "store": f"gts, {setting}", "device": graph.backend.name, "operation": "algorithm", "algorithm": what,
@@ -190,7 +193,14 @@ def _repeat(
     if what == "pagerank iteration":
         share = report.passes
     model_ms = 1e3 * predict_search(machine, report.fetched_bytes // 2, report.by_pass)
-    note(setting, what, [time / share for time in times], sent // share, model_ms / share)
+    note(
+        setting,
+        what,
+        [time / share for time in times],
+        sent // share,
+        model_ms / share,
+        report.hits / max(report.pages, 1),
+    )
 
 
 def _check(graph: DynamicGraph, engine: gts.GTS) -> bool:
