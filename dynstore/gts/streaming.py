@@ -80,8 +80,8 @@ class RunReport:
 class Streamer:
     """Streams pages of one topology through one device.
 
-    Pages are in three zones: the first ones resident on the device, if the cache is "fixed"; the next ones pinned in
-    host memory; the rest where the topology has them, which may be on disk.
+    Pages are in three zones: the first ones resident on the device, if the cache is "fixed"; the next ones in host
+    memory, pinned if the system allows it; the rest on disk.
     """
 
     def __init__(self, topology: PagedTopology, backend: Backend, settings: Settings) -> None:
@@ -123,12 +123,11 @@ class Streamer:
         if isinstance(self.topology.pages, np.memmap):
             room = num_pages if settings.host_bytes is None else settings.host_bytes // form.page_bytes
             self._num_held = min(first + room, num_pages)
-            self._held = self.link.empty_pinned((self._num_held - first, self._page_units), form.unit)
-            self._held[...] = self._units[first : self._num_held]
+            self._held = to_pin = np.array(self._units[first : self._num_held])
         else:
-            pinned = num_pages > first and self.link.pin(self.topology.pages)
-            self._num_held = num_pages if pinned else first
-            self._held = self._units[first : self._num_held]
+            self._num_held = num_pages
+            self._held, to_pin = self._units[first:], self.topology.pages
+        self._is_pinned = self._held.size > 0 and self.link.pin(to_pin)
 
     def _empty_cache(self) -> None:
         places = int(self._places.shape[0])
@@ -232,13 +231,10 @@ class Streamer:
             if place in self._readers:
                 self.link.wait(turn, self._readers[place])
             target = self._places[place]
-        is_pinned = first < self._num_held
-        if is_pinned:
-            at = first - self._num_resident
-            source = self._held[at : at + count]
-        else:
-            source = self._units[first : first + count]
-        self.link.send(turn, target, source, is_pinned)
+        is_held = first < self._num_held
+        at = first - self._num_resident
+        source = self._held[at : at + count] if is_held else self._units[first : first + count]
+        self.link.send(turn, target, source, is_held and self._is_pinned)
         self.report.page_bytes += source.nbytes
         return target, place
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from dynstore import DynamicGraph, gts
 from dynstore.backend import get_backend
-from dynstore.errors import InputError, InputTypeError
+from dynstore.errors import InputError, InputTypeError, OutOfMemoryError
 from dynstore.gts.groups import list_groups
 from dynstore.gts.page_cache import PageCache
 from dynstore.gts.streaming import Settings, Streamer
@@ -216,3 +218,43 @@ def test_a_page_that_did_not_arrive_is_not_in_the_cache(
     assert cold.bfs(3).equals(expected)
     assert engine.bfs(3).equals(expected)
     assert engine.last_run.hits == engine.last_run.pages
+
+
+def test_memory_is_refused_in_turn(topology: gts.PagedTopology, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each allocation of an engine and of a run fails once; then the same engine gives the same result."""
+    backend = get_backend("cpu")
+    allocate, calls, refused = backend.empty, 0, -1
+
+    def refuse(shape: Any, dtype: Any) -> np.ndarray:
+        nonlocal calls
+        calls += 1
+        if calls == refused:
+            raise OutOfMemoryError("refused")
+        return allocate(shape, dtype)
+
+    monkeypatch.setattr(backend, "empty", refuse)
+
+    def count(call: Callable[[], Any]) -> int:
+        nonlocal calls, refused
+        calls, refused = 0, -1
+        call()
+        return calls
+
+    def make() -> gts.GTS:
+        return gts.GTS(topology, device="cpu", cache="lru", cache_pages=3, streams=2)
+
+    for number in range(1, count(make) + 1):
+        calls, refused = 0, number
+        with pytest.raises(OutOfMemoryError):
+            make()
+    refused = -1
+    engine = make()
+    run = partial(ranks_of, engine)
+    total, (expected, _) = count(run), run()
+    assert total > 1
+    for number in range(1, total + 1):
+        calls, refused = 0, number
+        with pytest.raises(OutOfMemoryError):
+            run()
+        refused = -1
+        np.testing.assert_array_equal(run()[0], expected)
