@@ -102,13 +102,15 @@ def write_document(
     dataset: Mapping[str, Any],
     rows: Sequence[Mapping[str, Any]],
     agree: bool = True,
+    module: str | None = None,
 ) -> None:
-    """Write the document of ``python -m dynstore.benchmarks.MODULE``, the module being the suite with underscores.
+    """Write the document of ``python -m dynstore.benchmarks.MODULE``; by default that is the suite with underscores.
 
     ``arguments``: those of its ``main``; None for what was typed. The others: see :func:`make_document`.
     """
     typed = shlex.join(sys.argv[1:] if arguments is None else arguments)
-    command = f"python -m dynstore.benchmarks.{suite.replace('-', '_')} {typed}".strip()
+    module = module or suite.replace("-", "_")
+    command = f"python -m dynstore.benchmarks.{module} {typed}".strip()
     document = make_document(suite, command, dataset, rows, agree)
     path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 

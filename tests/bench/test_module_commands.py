@@ -21,7 +21,7 @@ FOLDERS = ROOT / "benchmarks", ROOT / "dynstore/testing"
         ("demo", ["rmat:4:2", "--device", "cpu"], "error: rmat:4:2: 32 events; wanted more for 20 batches of 100"),
         ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
         ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
-        ("opera_costs", ["--queries", "degree"], "error: opera_costs: --queries has degree; wanted some of has_edge"),
+        ("costs.opera", ["--queries", "degree"], "error: costs.opera: --queries has degree; wanted some of has_edge"),
         ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),
     ],
 )

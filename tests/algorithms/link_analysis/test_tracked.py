@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -162,6 +164,6 @@ def test_a_batch_costs_a_fifth_of_a_run(directed: bool) -> None:
     def run(iterations: int) -> tuple[pd.DataFrame, bool]:
         return dynstore.pagerank(twin, tol=1e-8, max_iter=iterations, fail_on_nonconvergence=False)
 
-    iterations = next(number for number in range(1, 200) if run(number)[1])
+    iterations = 1 + bisect_left(range(1, 200), True, key=lambda number: run(number)[1])
     compare(got, run(iterations)[0].astype({"pagerank": "float32"}), pagerank=1e-6)
     assert monitor.edge_visits <= iterations * graph.snapshot().num_edges / 5

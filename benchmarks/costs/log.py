@@ -1,4 +1,4 @@
-"""What the log of a database costs: ``python -m dynstore.benchmarks.log_costs``.
+"""What the log of a database costs: ``python -m dynstore.benchmarks.costs.log``.
 
 The same batches go into weighted graphs without a log ("off"), and with one that is synced in each of the three ways.
 The graphs alternate, so that disturbances of the machine affect all of them. A step inserts a batch of edges; a second
@@ -66,7 +66,7 @@ def measure(
     events, rng = rmat(scale, edge_factor, seed), np.random.default_rng(seed)
     start = len(events) - batch * (steps + WARM_UP)
     if start < 0:
-        raise InputError(f"log_costs: {steps + WARM_UP} steps of {batch} rows need more than {len(events)} events")
+        raise InputError(f"costs.log: {steps + WARM_UP} steps of {batch} rows need more than {len(events)} events")
     ends = [np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst)]
     columns = [*ends, rng.random(len(events), np.float32)]
     contestants = _contestants(folder, device)
@@ -137,7 +137,7 @@ def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.log_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.log", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, nargs="+", default=[1000, 100_000, 1_000_000], help="rows of an update")
@@ -165,7 +165,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": vertices, "edges": num_events,
             "seed": given.seed,
         }  # fmt: skip
-        write_document(given.json, "log-costs", arguments, dataset, rows)
+        write_document(given.json, "log-costs", arguments, dataset, rows, module="costs.log")
 
 
 if __name__ == "__main__":

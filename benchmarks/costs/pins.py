@@ -1,4 +1,4 @@
-"""What pins cost: ``python -m dynstore.benchmarks.pin_costs``.
+"""What pins cost: ``python -m dynstore.benchmarks.costs.pins``.
 
 One R-MAT graph takes batches of edges in and deletes the oldest ones, as many. It does so without a pin, with one and
 with four pins of different versions, and with an exported snapshot; these take turns, so that disturbances of the
@@ -42,7 +42,7 @@ def measure(
     num_events, rounds = events.src.shape[0], (steps + WARM_UP) * len(KINDS)
     start = num_events - batch * rounds
     if start <= batch * rounds:
-        raise InputError(f"pin_costs: {rounds} batches of {batch} rows need more than {num_events} events")
+        raise InputError(f"costs.pins: {rounds} batches of {batch} rows need more than {num_events} events")
     columns: list[Any] = [np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst)]
     if weighted:
         columns.append(rng.random(num_events, np.float32))
@@ -112,7 +112,7 @@ def _show(G: DynamicGraph, times: dict[str, dict[str, list[float]]], batch: int,
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.pin_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.pins", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

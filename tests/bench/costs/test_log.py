@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.log_costs import main, measure
+from dynstore.benchmarks.costs.log import main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
@@ -29,5 +29,5 @@ def test_each_operation_is_timed_in_each_step(tmp_path: Path) -> None:
         counts = {operation: len(times) for operation, times in one.times.items()}
         assert counts == {"build": 1, "insert": 4, "delete": 4, **({} if one.sync == "off" else {"open": 1})}
         assert (one.num_bytes > 0) == (one.sync != "off")
-    with pytest.raises(InputError, match="log_costs: 6 steps of 20 rows need more than 64 events"):
+    with pytest.raises(InputError, match=r"costs\.log: 6 steps of 20 rows need more than 64 events"):
         measure(4, 4, 20, 4, "cpu", tmp_path)

@@ -1,4 +1,4 @@
-"""The cost of arbitrary vertex ids: ``python -m dynstore.benchmarks.id_costs``.
+"""The cost of arbitrary vertex ids: ``python -m dynstore.benchmarks.costs.ids``.
 
 The same batches go into a graph without renumbering, with ids 0 .. V-1, and into graphs with ``renumber=True``, with
 sparse int64 ids, strings, and categories of these strings (each batch is its own pandas category, made before the clock
@@ -80,7 +80,7 @@ def measure(
     num_events, steps = events.src.shape[0], steps + WARM_UP
     start = num_events - batch * steps
     if start <= batch * steps:
-        raise InputError(f"id_costs: {steps} steps of {batch} rows need more than {num_events} events")
+        raise InputError(f"costs.ids: {steps} steps of {batch} rows need more than {num_events} events")
     contestants = list(_contestants(1 << scale, seed, device, directed))
 
     def rows(one: Contestant, first: int, last: int) -> tuple[Any, Any]:
@@ -146,7 +146,7 @@ def _rows(contestants: list[Contestant], batch: int, built_of: int) -> Iterator[
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.id_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.ids", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")
@@ -172,7 +172,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": num_ids, "edges": num_events,
             "seed": given.seed,
         }  # fmt: skip
-        write_document(given.json, "id-costs", arguments, dataset, rows)
+        write_document(given.json, "id-costs", arguments, dataset, rows, module="costs.ids")
 
 
 if __name__ == "__main__":

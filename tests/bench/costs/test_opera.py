@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.opera_costs import QUERIES, WAYS, Batch, draw_batches, main, measure
+from dynstore.benchmarks.costs.opera import QUERIES, WAYS, Batch, draw_batches, main, measure
 from dynstore.benchmarks.schema import check_document
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_all_ways_give_the_same_answers(backend_name: str) -> None:
@@ -24,7 +24,7 @@ def test_all_ways_give_the_same_answers(backend_name: str) -> None:
         assert len(one.times) == steps
         assert all(time_ms > 0 for time_ms in one.times)
         assert min(map(sum, one.answers)) > 0
-    with pytest.raises(InputError, match="opera_costs: 4 batches of 2000 rows need more than 2560 events"):
+    with pytest.raises(InputError, match=r"costs\.opera: 4 batches of 2000 rows need more than 2560 events"):
         measure(6, 40, 2000, 0.1, 3, "cpu")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.edge_column_costs import main, measure
+from dynstore.benchmarks.costs.edge_columns import main, measure
 from dynstore.errors import InputError
 
 KINDS = ["no weight", "weight", "no weight, id, type", "weight, id, type"]
@@ -29,5 +29,5 @@ def test_each_operation_is_timed_in_each_step() -> None:
     assert [list(each)[2:] for each in columns] == [[], ["weight"], ["id", "type"], ["weight", "id", "type"]]
     for name in ("id", "type"):
         np.testing.assert_array_equal(columns[2][name], columns[3][name])
-    with pytest.raises(InputError, match="edge_column_costs: 6 steps of 20 rows need more than 64 events"):
+    with pytest.raises(InputError, match=r"costs\.edge_columns: 6 steps of 20 rows need more than 64 events"):
         measure(4, 4, 20, 4, "cpu")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dynstore.benchmarks.costs.stream import WARM_UP, Feed, main, measure
 from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.stream_costs import WARM_UP, Feed, main, measure
 from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM
 from dynstore.datasets import rmat
 from dynstore.errors import InputError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynstore.benchmarks.expire_costs import WAYS, main, measure
+from dynstore.benchmarks.costs.expire import WAYS, main, measure
 from dynstore.errors import InputError
 
 
@@ -22,5 +22,5 @@ def test_each_way_is_timed_in_each_step() -> None:
     assert [len(costs.times[way]) for way in WAYS] == [4] * 4
     assert len(costs.expired) == 4
     assert all(0 < count <= 20 for count in costs.expired)
-    with pytest.raises(InputError, match="expire_costs: 6 steps of 20 rows need more than 64 events"):
+    with pytest.raises(InputError, match=r"costs\.expire: 6 steps of 20 rows need more than 64 events"):
         measure(4, 4, 20, 4, "cpu")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dynstore.benchmarks.pin_costs import KINDS, main, measure
+from dynstore.benchmarks.costs.pins import KINDS, main, measure
 from dynstore.errors import InputError
 
 
@@ -23,5 +23,5 @@ def test_each_operation_is_timed_in_each_step() -> None:
     assert all(len(values) == 3 and min(values) > 0 for found in times.values() for values in found.values())
     assert set(times["1 pin"]) > set(times["no pin"])
     assert not graph._logs
-    with pytest.raises(InputError, match="pin_costs: 20 batches of 40 rows need more than 256 events"):
+    with pytest.raises(InputError, match=r"costs\.pins: 20 batches of 40 rows need more than 256 events"):
         measure(6, 4, 40, 3, "cpu")

@@ -1,4 +1,4 @@
-"""Events a second from a source to answers: ``python -m dynstore.benchmarks.stream_costs``.
+"""Events a second from a source to answers: ``python -m dynstore.benchmarks.costs.stream``.
 
 A window holds half of the data set's events. A stream brings them in batches, again and again from the start; with each
 batch as many rows enter as leave. Host arrays are ready before the clock starts. There is a row for each size of batch,
@@ -153,7 +153,7 @@ def measure(
     """Yield the rows of the results of one size, kind and log after the other; with ``stages``, also those of each."""
     for size in sizes:
         if size > len(events) // 2:
-            raise InputError(f"stream_costs: batches of {size} rows; {events.name} has a window of {len(events) // 2}")
+            raise InputError(f"costs.stream: batches of {size} rows; {events.name} has a window of {len(events) // 2}")
         for kind, log in product(kinds, logs):
             with _open_graph(log, folder, {"device": device, "store": store}) as graph:
                 yield _measure(events, size, MONITORS[kind], steps, graph, log, stages)
@@ -223,7 +223,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.stream_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.stream", description=__doc__)
     parser.add_argument("data", nargs="?", default="mathoverflow", help="a data set, or a file of events")
     parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
     parser.add_argument("--monitors", default="none,both", help="none, a name, or both; by comma")
@@ -239,11 +239,11 @@ def main(arguments: list[str] | None = None) -> None:
     kinds, logs = given.monitors.split(","), given.logs.split(",")
     if not set(kinds) <= set(MONITORS) or not set(logs) <= set(LOGS):
         raise InputError(
-            f"stream_costs: --monitors {given.monitors} --logs {given.logs}; "
+            f"costs.stream: --monitors {given.monitors} --logs {given.logs}; "
             f"wanted {', '.join(MONITORS)}; {', '.join(LOGS)}"
         )
     if not 2 <= given.steps <= 500:
-        raise InputError(f"stream_costs: --steps {given.steps}; wanted 2 to 500")
+        raise InputError(f"costs.stream: --steps {given.steps}; wanted 2 to 500")
     share_memory(given.device)
     events = resolve(given.data, given.seed)
     print(f"{events.name}: {len(events):,} events; medians of {given.steps} batches")
@@ -259,7 +259,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows += found
     if given.json is not None:
         dataset = describe_stream(events, given.seed if is_generated(given.data) else None)
-        write_document(given.json, "stream-costs", arguments, dataset, rows)
+        write_document(given.json, "stream-costs", arguments, dataset, rows, module="costs.stream")
 
 
 if __name__ == "__main__":

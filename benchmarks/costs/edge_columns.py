@@ -1,4 +1,4 @@
-"""What extra columns of edges cost: ``python -m dynstore.benchmarks.edge_column_costs``.
+"""What extra columns of edges cost: ``python -m dynstore.benchmarks.costs.edge_columns``.
 
 The same batches go into graphs with and without weights, with and without two extra columns. The graphs alternate, so
 that disturbances of the machine affect all of them. Each step inserts a batch of edges and deletes the oldest ones, as
@@ -56,7 +56,7 @@ def measure(
     num_events, steps = events.src.shape[0], steps + WARM_UP
     start = num_events - batch * steps
     if start <= batch * steps:
-        raise InputError(f"edge_column_costs: {steps} steps of {batch} rows need more than {num_events} events")
+        raise InputError(f"costs.edge_columns: {steps} steps of {batch} rows need more than {num_events} events")
     ends = [np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst)]
     types = rng.integers(0, 9, num_events, np.int32)
     columns = [*ends, rng.random(num_events, np.float32), np.arange(num_events), types]
@@ -110,7 +110,7 @@ def _show(contestants: list[Contestant], batch: int, steps: int) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.edge_column_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.edge_columns", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

@@ -1,4 +1,4 @@
-"""What expiry costs beside a deletion: ``python -m dynstore.benchmarks.expire_costs``.
+"""What expiry costs beside a deletion: ``python -m dynstore.benchmarks.costs.expire``.
 
 An R-MAT stream fills a graph that keeps times; the time of a row is its place in the stream. Then, again and again, the
 next rows' edges expire, and the same number of new rows is inserted. A second graph, of the same rows, has the same
@@ -54,7 +54,7 @@ def measure(
     src, dst = (np.ascontiguousarray(column, np.int32) for column in (events.src, events.dst))
     start = len(src) - batch * steps
     if start < 2 * batch * steps:
-        raise InputError(f"expire_costs: {steps} steps of {batch} rows need more than {len(src)} events")
+        raise InputError(f"costs.expire: {steps} steps of {batch} rows need more than {len(src)} events")
     graphs = [DynamicGraph(directed, device=device, timestamps=timestamps) for _ in range(3)]
     backend = graphs[0].backend
     # Batches, so that the records of neighbouring edges lie apart, as they do after a stream.
@@ -102,7 +102,7 @@ def measure(
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.expire_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.expire", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="rows of the stream for each vertex")
     parser.add_argument("--batch", type=int, default=100_000, help="rows that come and go in a step")

@@ -1,4 +1,4 @@
-"""Updates and queries in one batch, beside splitting it: ``python -m dynstore.benchmarks.opera_costs``.
+"""Updates and queries in one batch, beside splitting it: ``python -m dynstore.benchmarks.costs.opera``.
 
 Three graphs get the same batches over R-MAT events, in which queries lie at random places among insertions and
 deletions:
@@ -164,7 +164,7 @@ def draw_batches(
         rows = rng.integers(0, start, size)
         inserts = np.flatnonzero(ops == Operation.INSERT)
         if fresh + len(inserts) > len(src):
-            raise InputError(f"opera_costs: {count} batches of {size} rows need more than {len(src)} events")
+            raise InputError(f"costs.opera: {count} batches of {size} rows need more than {len(src)} events")
         rows[inserts] = np.arange(fresh, fresh + len(inserts))
         fresh += len(inserts)
         batches.append(Batch(ops, src[rows], dst[rows]))
@@ -205,7 +205,7 @@ def _rows(contestants: list[Contestant], size: int, share: float) -> Iterator[di
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.opera_costs", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.opera", description=__doc__)
     parser.add_argument("--scale", type=int, default=18, help="2**scale vertices")
     parser.add_argument("--edge-factor", type=int, default=16, help="events for each vertex")
     parser.add_argument("--batches", default="10000,100000", help="operations of a batch, by comma")
@@ -221,7 +221,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows: list[dict[str, Any]] = []
     unknown = [name for name in queries if name not in (*QUERIES, "k_hop")]
     if unknown:
-        raise InputError(f"opera_costs: --queries has {', '.join(unknown)}; wanted some of {', '.join(QUERIES)}, k_hop")
+        raise InputError(f"costs.opera: --queries has {', '.join(unknown)}; wanted some of {', '.join(QUERIES)}, k_hop")
     print(f"rmat:{given.scale}:{given.edge_factor}, {given.device}, median ms of {given.steps} batches")
     print(f"{'operations':>10} {'queries':>8} " + " ".join(f"{way:>18} {'':>7}" for way in WAYS))
     for size in map(int, given.batches.split(",")):
@@ -238,7 +238,7 @@ def main(arguments: list[str] | None = None) -> None:
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": 1 << given.scale,
             "edges": given.edge_factor << given.scale, "seed": given.seed,
         }  # fmt: skip
-        write_document(given.json, "opera-costs", arguments, dataset, rows)
+        write_document(given.json, "opera-costs", arguments, dataset, rows, module="costs.opera")
 
 
 if __name__ == "__main__":
