@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dynstore.benchmarks.module_command import run_as_command
+from dynstore.benchmarks.results_tables import TABLES
 from dynstore.benchmarks.schema import check_document
 from dynstore.benchmarks.summary import format_ms
 from dynstore.errors import InputError
@@ -46,6 +47,8 @@ SUITES = {
     "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
     "lpma": "The experiments of the LPMA paper.",
     "slab-hash": "The experiments of the slab hash paper.",
+    "stream-costs": "Streams into a window of half of the events, with and without a log and answers.",
+    "stream-soak": "Streams that get more than they can take.",
     "updates": "Insertions and deletions alone, for several kinds of batches.",
     "window": "A window slides over a stream.",
 }
@@ -84,6 +87,10 @@ def _section(name: str, document: Mapping[str, Any]) -> Iterator[str]:
     yield f"## {name}\n"
     yield _fold(f"{about} {hardware}; {dataset['name']}: {size}.") + "\n"
     yield _fold_command(document["command"])
+    if document["suite"] in TABLES:
+        yield ""
+        yield from TABLES[document["suite"]](rows)
+        return
     if len(rows) > MAX_ROWS:
         yield f"\n{len(rows)} figures: see the file."
         return

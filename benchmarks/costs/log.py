@@ -148,6 +148,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     rows: list[dict[str, Any]] = []
+    if given.folder is not None:
+        given.folder.mkdir(parents=True, exist_ok=True)
     vertices, num_events = 0, (1 << given.scale) * given.edge_factor
     for batch in given.batch:
         folder = Path(tempfile.mkdtemp(prefix="dynstore-", dir=given.folder))

@@ -42,6 +42,7 @@ from dynstore.errors import InputError
 from dynstore.graph import DynamicGraph
 from dynstore.io import EventTable
 from dynstore.streams import Stream
+from dynstore.streams.source import IterableSource
 from dynstore.streams.staging import make_staging
 from dynstore.typing import Device
 from dynstore.windows.window import Window
@@ -77,6 +78,13 @@ class Feed:
         return found
 
 
+class Fresh(IterableSource):
+    """Batches that are others than those before, of which the log has a position."""
+
+    def seek(self, position: int) -> None:
+        """Begin with the first."""
+
+
 def paced(batches: list[tuple[np.ndarray, ...]], rows_per_s: float) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield tenths of batches at a rate."""
     due = time.perf_counter()
@@ -90,9 +98,9 @@ def paced(batches: list[tuple[np.ndarray, ...]], rows_per_s: float) -> Iterator[
 
 
 def _stream_ms(
-    window: Window, source: Any, size: int, names: tuple[str, ...]
+    window: Window, batches: list[tuple[np.ndarray, ...]], names: tuple[str, ...], rows_per_s: float | None = None
 ) -> tuple[list[float], list[float], dict[str, list[float]]]:
-    """Run a stream.
+    """Run a stream; with ``rows_per_s``, at this rate once it is warm.
 
     Returns
     -------
@@ -103,12 +111,24 @@ def _stream_ms(
     stages : dict
         Ms of each batch by the name of a stage.
     """
-    stream = Stream(window.graph, source, window, batch_edges=size, max_pending=max(4 * size, 10_000))
+    size = len(batches[0][0])
+
+    def source() -> Iterator[tuple[np.ndarray, ...]]:
+        yield from batches[:WARM_UP]
+        if rows_per_s is not None:
+            while stream.progress().applied < WARM_UP * size:
+                time.sleep(1e-3)
+            meter._delays.clear()
+            yield from paced(batches[WARM_UP:], rows_per_s)
+        else:
+            yield from batches[WARM_UP:]
+
+    stream = Stream(window.graph, Fresh(source()), window, batch_edges=size, max_pending=max(4 * size, 10_000))
+    meter = stream._engine.meter
     for name in names:
         stream.monitor(name)
     with quiet():
         stream.run()
-    meter = stream._engine.meter
     moments = [moment for moment, _ in meter.done][WARM_UP:]
     times = [1e3 * (after - before) for before, after in pairwise(moments)]
     stages = {name: [1e3 * passed for passed in meter._stages[name]][WARM_UP:] for name in IN_STREAM}
@@ -165,6 +185,8 @@ def _open_graph(log: str, folder: Path | None, options: dict[str, Any]) -> Itera
     if log == "off":
         yield DynamicGraph(**options)
         return
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder) as place, _open(Path(place) / "db", log, options) as db:
         yield db.graph
 
@@ -179,9 +201,9 @@ def _measure(
     feed, number = Feed(events), steps + WARM_UP + 1
     window = Window(graph, feed.window)
     window.slide(feed.oldest)
-    times, _, in_stream = _stream_ms(window, iter(feed.batches(number, size)), size, names)
+    times, _, in_stream = _stream_ms(window, feed.batches(number, size), names)
     rate = size / percentiles(times)["median_ms"] * 1e3 / 2
-    _, delays, _ = _stream_ms(window, paced(feed.batches(number, size), rate), size, names)
+    _, delays, _ = _stream_ms(window, feed.batches(number, size), names, rate)
     found = {
         "stream": percentiles(times),
         "latency": dict(zip(("median_ms", "p90_ms", "p99_ms", "max_ms"), delays, strict=True)),
@@ -228,7 +250,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batches", default="1000,10000,100000", help="rows of a batch, by comma")
     parser.add_argument("--monitors", default="none,both", help="none, a name, or both; by comma")
     parser.add_argument("--logs", default="off", help="off, os, group, commit, by comma")
-    parser.add_argument("--folder", type=Path, help="where logs are written; by default the system's temporary folder")
+    parser.add_argument("--folder", type=Path, help="where logs are written; made if need be")
     parser.add_argument("--steps", type=int, default=20, help="batches that are timed")
     parser.add_argument("--stages", action="store_true", help="also time each stage of a batch")
     parser.add_argument("--store", default="gpma+")

@@ -1,4 +1,4 @@
-"""The threads of a stream: one reads the source, one owns the graph; on a GPU a third one brings the next batch."""
+"""The threads of a stream: one reads the source, one owns the graph; on a GPU a third one brings the next batches."""
 
 from __future__ import annotations
 
@@ -245,27 +245,25 @@ class Engine:
                 )
 
     def _apply_all(self) -> None:
-        ahead: Callable[[], Ready] | None = None
+        ahead: deque[Callable[[], Ready]] = deque()
         while not self._stopping:
-            if ahead is None:
-                ahead = self._next(wait=True)
-            if ahead is not None:
+            self._look_ahead(ahead, 1, wait=True)
+            if ahead:
                 begun = perf_counter()
-                current, ahead = ahead(), None
+                current = ahead.popleft()()
                 self.meter.stage("wait", begun)
-                if self._staging.ahead:  # the next batch is brought beside this update
-                    ahead = self._next(wait=False)
+                self._look_ahead(ahead, self._staging.ahead)
                 self._apply(current)
-            self._answer_questions(ahead is None)
-            if ahead is None and self.pending.ended and not self.pending.size:
+            self._answer_questions(not ahead)
+            if not ahead and self.pending.ended and not self.pending.size:
                 break
         for monitor in self.monitors:
             monitor.after_batch(self._event_time(), last=True)
 
-    def _next(self, wait: bool) -> Callable[[], Ready] | None:
-        """Start to bring the next batch; None if there is none, or if questions can be answered, or all is over."""
-        taken = self._take(wait)
-        return None if taken is None else self._staging.start(partial(self._prepare, taken))
+    def _look_ahead(self, ahead: deque[Callable[[], Ready]], most: int, wait: bool = False) -> None:
+        """Start to bring batches until ``most`` are on their way, or rows are missing; ``wait`` for those of one."""
+        while len(ahead) < most and (taken := self._take(wait)) is not None:
+            ahead.append(self._staging.start(partial(self._prepare, taken)))
 
     def _prepare(self, taken: Taken) -> Ready:
         begun = perf_counter()

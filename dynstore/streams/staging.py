@@ -1,7 +1,8 @@
-"""The columns of the next batch on their way to the graph's device, beside the update of this one."""
+"""The columns of the next batches on their way to the graph's device, beside the update of this one."""
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -24,11 +25,11 @@ class Staging(Protocol):
 
     Attributes
     ----------
-    ahead : bool
-        Whether a batch is brought while the one before it is applied.
+    ahead : int
+        How many batches are brought while the one before them is applied.
     """
 
-    ahead: bool
+    ahead: int
 
     def use_device(self) -> None:
         """Have the calling thread work on the graph's device."""
@@ -42,14 +43,14 @@ class Staging(Protocol):
     def bring(self, columns: Sequence[Sequence[np.ndarray]]) -> Callable[[], list[Array]]:
         """Start to bring columns, each given in parts; the result, when called, returns them.
 
-        At most two may be under way.
+        At most ``ahead`` and one more may be under way.
         """
 
 
 class HostStaging:
     """The host's way: parts are joined, and that is all."""
 
-    ahead = False
+    ahead = 0
 
     def use_device(self) -> None:
         """Do nothing."""
@@ -71,18 +72,18 @@ class HostStaging:
 class PinnedStaging:
     """The way to a GPU: into pinned memory, and from there by a copy on a stream of its own, by a thread of its own.
 
-    There are two buffers, used in turn, each a piece of pinned memory and as much on the device. What is returned are
+    There are three buffers, used in turn, each a piece of pinned memory and as much on the device. What is returned are
     parts of a copy of the device's piece, so the graph may keep them, and the next copy need not wait for the update.
     Columns of anything but numbers stay on the host.
     """
 
-    ahead = True
+    ahead = 2  # so that the thread goes on at once with the next one
 
     def __init__(self, backend: Backend) -> None:
         self._cupy: Any = backend.xp
         self._device = self._cupy.cuda.Device()
         self._stream = self._cupy.cuda.Stream(non_blocking=True)
-        self._buffers = [_Buffer(), _Buffer()]
+        self._buffers = deque(_Buffer() for _ in range(self.ahead + 1))
         self._thread = ThreadPoolExecutor(1, "dynstore-copier", self.use_device)
 
     def use_device(self) -> None:
@@ -100,7 +101,7 @@ class PinnedStaging:
     def bring(self, columns: Sequence[Sequence[np.ndarray]]) -> Callable[[], list[Array]]:
         """Join the parts in pinned memory, and start the copy."""
         buffer = self._buffers[0]
-        self._buffers.reverse()
+        self._buffers.rotate(-1)
         lengths = [sum(map(len, parts)) for parts in columns]
         dtypes = [np.result_type(*parts) if parts[0].dtype.kind in "iuf" else None for parts in columns]
         sizes = [

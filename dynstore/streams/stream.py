@@ -37,8 +37,8 @@ class Stream:
     """Rows from a source go into a graph, batch by batch, while answers are kept and questions asked.
 
     One thread reads the source. Another one applies batches, in the order in which rows came; while the stream runs,
-    the graph is its own. On a GPU a third one copies the next batch meanwhile. Use :meth:`monitor` and :meth:`ask`
-    instead of reading the graph.
+    the graph is its own. On a GPU a third one copies the next batches meanwhile. Use :meth:`monitor` and
+    :meth:`ask` instead of reading the graph.
 
     Parameters
     ----------

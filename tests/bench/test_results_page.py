@@ -30,6 +30,31 @@ def test_each_file_has_its_command_and_a_long_one_no_table(tmp_path: Path) -> No
     assert page.index("long.json") < page.index("short.json")
 
 
+def test_streams_have_tables_of_their_own(tmp_path: Path) -> None:
+    document = json.loads((KEPT[1] / "mathoverflow.json").read_text(encoding="utf-8"))
+    row = {
+        **document["rows"][0],
+        "operation": "total",
+        "algorithm": None,
+        "batch": 2000,
+        "steps": 3,
+        "bytes": 5_000_000,
+    }
+    times = dict.fromkeys(("median_ms", "p90_ms", "p99_ms", "max_ms"), 4.0)
+    names = "stream", "latency", "update", "copies", "window alone"
+    costs = [{**row, **times, "store": f"{name}, log: os, monitors: none"} for name in names]
+    told = "block: 10.0 times overload; 7 rows offered"
+    soaked = [{**row, **times, "store": name} for name in (told, "block, tenth 1")]
+    for suite, rows in (("stream-costs", costs), ("stream-soak", soaked)):
+        text = json.dumps({**document, "suite": suite, "rows": rows})
+        (tmp_path / f"{suite}.json").write_text(text, encoding="utf-8")
+    page = render_results([tmp_path])
+    assert "| 2,000 | os | none | 0.5 | 4.00 | 4.00 | 4.00 | 4.00 | 4.00 | 4.00 |\n" in page
+    assert f"- {told}\n" in page
+    assert "| block, tenth 1 | 3 | 4.00 | 4.00 | 4.00 | 5 |\n" in page
+    assert "window alone" not in page
+
+
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}", encoding="utf-8")
     with pytest.raises(InputError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from dynstore.benchmarks.schema import check_document
 from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
+from dynstore.streams import StreamMonitor
 
 
 def test_a_line_a_size_and_kind_and_a_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -60,7 +63,8 @@ def test_the_window_stays_as_large_as_it_is() -> None:
 def test_each_stage_has_its_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     given = "rmat:8:8 --batches 100 --monitors none,pagerank --logs off,os --steps 3 --stages --device cpu"
-    main([*given.split(), "--json", str(path)])
+    main([*given.split(), "--folder", str(tmp_path / "a" / "b"), "--json", str(path)])
+    assert list((tmp_path / "a" / "b").iterdir()) == []
     shown = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in shown if line[0] in (*ALONE, "all")].count("window") == 4
     rows = json.loads(path.read_text())["rows"]
@@ -70,6 +74,21 @@ def test_each_stage_has_its_times(capsys: pytest.CaptureFixture[str], tmp_path: 
         assert all(medians[f"{name} alone, {kind}"] > 0 for name in ALONE)
         assert medians[f"update in the stream, {kind}"] > 0
     assert medians["monitors alone, log: off, monitors: none"] == 0
+
+
+def test_what_warms_up_is_no_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    update, calls = StreamMonitor.after_batch, []
+
+    def slow_at_first(self: StreamMonitor, event_time: Any, last: bool = False) -> None:
+        calls.append(self)
+        if calls.count(self) == 1:
+            time.sleep(1.0)
+        update(self, event_time, last)
+
+    monkeypatch.setattr(StreamMonitor, "after_batch", slow_at_first)
+    (rows,) = measure(rmat(8, 8, 1), [50], ["pagerank"], 3, "cpu")
+    assert rows[1]["store"].startswith("latency")
+    assert 0 < rows[1]["max_ms"] < 900
 
 
 def test_bad_arguments() -> None:
