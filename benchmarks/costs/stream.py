@@ -29,11 +29,11 @@ from typing import Any
 
 import numpy as np
 
+from dynstore.benchmarks.costs.stream_stages import ALONE, IN_STREAM, make_monitors, show_stages, time_stages
 from dynstore.benchmarks.machine import share_memory
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import write_document
 from dynstore.benchmarks.stream import describe_stream
-from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM, make_monitors, show_stages, time_stages
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.datasets import resolve
 from dynstore.datasets.names import is_generated
@@ -47,7 +47,7 @@ from dynstore.streams.staging import make_staging
 from dynstore.typing import Device
 from dynstore.windows.window import Window
 
-__all__ = ["Feed", "main", "measure", "paced"]
+__all__ = ["Feed", "Fresh", "main", "measure", "paced"]
 
 WARM_UP = 3
 LOGS = ("off", "os", "group", "commit")

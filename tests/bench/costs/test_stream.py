@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dynstore.benchmarks.costs.stream import WARM_UP, Feed, main, measure
+from dynstore.benchmarks.costs.stream_stages import ALONE, IN_STREAM
 from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.stream_stages import ALONE, IN_STREAM
 from dynstore.datasets import rmat
 from dynstore.errors import InputError
 from dynstore.streams import StreamMonitor
