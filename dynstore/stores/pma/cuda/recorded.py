@@ -9,16 +9,23 @@ import numpy as np
 
 from dynstore.cuda.block import BOARD
 from dynstore.cuda.compiler import WARP, cuda, device, kernel
-from dynstore.cuda.grid import SUMS, d_sync_grid
+from dynstore.cuda.grid import SUMS, d_reset_when_last, d_sync_grid
+from dynstore.cuda.launch import Packed
 from dynstore.cuda.mailbox import Mailbox, d_post_totals
 from dynstore.cuda.warp import d_ballot, d_lane, d_max_lanes, d_shuffle
 from dynstore.stores.pma.aged import MOST_STRETCHES
 from dynstore.stores.pma.cuda.delete import lowest_count
-from dynstore.stores.pma.cuda.delete_rows import FOUND, FOUND_LOOPS, SPARSE, d_leave_found, d_may_delete
+from dynstore.stores.pma.cuda.delete_rows import (
+    FOUND,
+    FOUND_LOOPS,
+    RESET_ARRIVALS,
+    SPARSE,
+    d_leave_found,
+    d_may_delete,
+)
+from dynstore.stores.table.cuda.arguments import pack_slots
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dynstore.backend import Backend
     from dynstore.stores.pma.aged import Aged
     from dynstore.stores.table.slots import SlotArrays
@@ -29,7 +36,7 @@ __all__ = ["Old", "Scan", "delete_below", "lower_stretches", "mark_below", "rais
 # Words with a bit for each stretch.
 FLAG_WORDS = MOST_STRETCHES >> 5
 # Leaves that a warp reads at once, so that enough of them are on their way from memory.
-LEAVES_EACH = 4
+LEAVES_EACH = 8
 # Six blocks of 256 threads fit into a multiprocessor's registers.
 MAX_REGISTERS = 40
 
@@ -51,13 +58,12 @@ class Old(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The slots that are looked through, their records' numbers, and the words that get the marks."""
+    """The slots that are looked through, and the numbers of their records."""
 
     src: Array
     dst: Array
-    valid: Array
     numbers: Array
-    marks: Array
+    valid: Array
 
 
 @device
@@ -65,7 +71,7 @@ def d_read_numbers(numbers, first, num_leaves):
     """Return what is in the lane's slots of four leaves; of the last leaf in the place of those behind it."""
     at, last = np.uint64(32 * first + d_lane()), np.uint64(32 * (num_leaves - 1) + d_lane())
     second, third, fourth = at + np.uint64(32), at + np.uint64(64), at + np.uint64(96)
-    return numbers[at], numbers[min(second, last)], numbers[min(third, last)], numbers[min(fourth, last)]
+    return numbers[min(at, last)], numbers[min(second, last)], numbers[min(third, last)], numbers[min(fourth, last)]
 
 
 @device
@@ -80,8 +86,20 @@ def d_may_be_old(flags, number, shift):
 
 
 @device
+def d_choose_slots(flags, shift, one, two, three, four):
+    """Return the slots of a leaf that may have old records: lanes 0, 4, 8 ... those of the first, and so on."""
+    lane, first = d_lane() & 3, d_ballot(d_may_be_old(flags, one, shift))
+    second = d_ballot(d_may_be_old(flags, two, shift))
+    third = d_ballot(d_may_be_old(flags, three, shift))
+    fourth = d_ballot(d_may_be_old(flags, four, shift))
+    return second if lane == 1 else third if lane == 2 else fourth if lane == 3 else first
+
+
+@device
 def d_mark_leaves(scan, first, num_leaves, chosen, old, fewest):
-    """Look at the records of four leaves: lane k has the slots ``chosen`` of leaf ``first + k``, and gets its marks.
+    """Look at the records of eight leaves: lane k has the slots ``chosen`` of leaf ``first + k``, and gets its marks.
+
+    All that a slot needs is read at once, as most that are chosen are old.
 
     Returns
     -------
@@ -92,51 +110,52 @@ def d_mark_leaves(scan, first, num_leaves, chosen, old, fewest):
         Whether some leaf is left with fewer edges than ``fewest``.
     """
     lane, mine, found, loops, sparse = d_lane(), np.uint32(0), np.int32(0), np.int32(0), False
-    for k in range(LEAVES_EACH):
-        leaf, word = first + k, np.uint32(d_shuffle(np.int32(chosen), k))
-        if leaf < num_leaves and word != 0:  # the same in all lanes
-            held, slot, is_old = scan.valid[leaf], 32 * leaf + lane, False
-            if (word & held) >> np.uint32(lane) & np.uint32(1) != 0:
-                is_old = np.int64(old.times[scan.numbers[slot]]) < old.bound
-            marked = d_ballot(is_old)
-            if is_old:
-                found += 1
-                loops += np.int32(scan.src[slot] == scan.dst[slot])
-                sparse |= cuda.popc(held & ~marked) < fewest
-            if lane == k:
-                mine = marked
+    leaves = d_ballot(chosen != 0 and lane < LEAVES_EACH and first + lane < num_leaves)
+    while leaves != 0:  # the same in all lanes
+        k = np.int64(cuda.popc((leaves & (~leaves + np.uint32(1))) - np.uint32(1)))
+        leaves &= leaves - np.uint32(1)
+        slot, word = 32 * (first + k) + lane, np.uint32(d_shuffle(np.int32(chosen), k))
+        held, is_old, is_loop = scan.valid[first + k], False, False
+        if (word >> np.uint32(lane)) & np.uint32(1) != 0:
+            number = min(np.uint64(scan.numbers[slot]), np.uint64(old.times.shape[0] - 1))  # a gap's may be of none
+            is_held = (held >> np.uint32(lane)) & np.uint32(1) != 0
+            is_old = (np.int64(old.times[number]) < old.bound) & is_held
+            is_loop = is_old & (scan.src[slot] == scan.dst[slot])
+        marked = d_ballot(is_old)
+        found, loops = found + np.int32(is_old), loops + np.int32(is_loop)
+        sparse |= is_old and cuda.popc(held & ~marked) < fewest
+        if lane == k:
+            mine = marked
     return mine, found, loops, sparse
 
 
 @partial(kernel, max_registers=MAX_REGISTERS)
 def k_delete_below(
-    src, dst, valid, numbers, times, shift, flags, bound, fewest, most, ticket, marks, control, mailbox,
+    src, dst, numbers, valid, times, shift, bound, fewest, most, ticket, flags, marks, control, mailbox,
 ):  # fmt: skip
     """Warps stride over the leaves, a lane for each slot: mark edges whose time is below ``bound``, and delete them.
 
     A block copies ``flags`` to shared memory first: neighbouring slots belong to records far apart. A record's time,
-    and its slot's bit, are read only where its stretch has a flag. A warp reads four leaves at once, so that enough of
+    and its slot's bit, are read only where its stretch has a flag. A warp reads eight leaves at once, so that enough of
     them are on their way from memory. After one grid wait the device decides: if at most ``most`` edges are marked, and
-    no leaf would be left with fewer than ``fewest``, their bits in ``valid`` are cleared. If ``most`` is negative,
-    nothing is cleared. The totals are posted after the wait.
+    no leaf would be left with fewer than ``fewest``, their bits in ``valid`` are cleared, and ``control`` is 0 again.
+    If ``most`` is negative, nothing is cleared. The totals are posted after the wait.
     """
     board, shared = cuda.shared.array(BOARD, np.int64), cuda.shared.array(FLAG_WORDS, np.uint32)
     for i in range(cuda.threadIdx.x, flags.shape[0], cuda.blockDim.x):
         shared[i] = flags[i]
     cuda.syncthreads()
-    scan, old = Scan(src, dst, valid, numbers, marks), Old(times, bound)
+    scan, old = Scan(src, dst, numbers, valid), Old(times, bound)
     lane, num_leaves = d_lane(), np.int64(marks.shape[0])
     found, loops, sparse = np.int32(0), np.int32(0), False
     begin, step = (np.int64(cuda.grid(1)) >> 5) * LEAVES_EACH, (np.int64(cuda.gridsize(1)) >> 5) * LEAVES_EACH
     for first in range(begin, num_leaves, step):
         one, two, three, four = d_read_numbers(numbers, first, num_leaves)
-        chosen = d_ballot(d_may_be_old(shared, one, shift))
-        second = d_ballot(d_may_be_old(shared, two, shift))
-        third = d_ballot(d_may_be_old(shared, three, shift))
-        fourth = d_ballot(d_may_be_old(shared, four, shift))
-        mine = np.uint32(0)
-        if chosen | second | third | fourth != 0:
-            chosen = second if lane == 1 else third if lane == 2 else fourth if lane == 3 else chosen
+        five, six, seven, eight = d_read_numbers(numbers, first + 4, num_leaves)
+        chosen = d_choose_slots(shared, shift, one, two, three, four)
+        others = d_choose_slots(shared, shift, five, six, seven, eight)
+        chosen, mine = others if lane & 4 else chosen, np.uint32(0)
+        if d_ballot(chosen != 0) != 0:
             mine, more, more_loops, is_sparse = d_mark_leaves(scan, first, num_leaves, chosen, old, fewest)
             found, loops, sparse = found + more, loops + more_loops, sparse | is_sparse
         if lane < LEAVES_EACH and first + lane < num_leaves:
@@ -150,6 +169,7 @@ def k_delete_below(
             word = marks[leaf]
             if word != 0:
                 valid[leaf] &= ~word
+        d_reset_when_last(control, RESET_ARRIVALS)
 
 
 @kernel
@@ -178,30 +198,36 @@ def k_raise_stretches(times, shift, bound, lows, highest):
                 lows[stretch] = low
 
 
-def _scan(
+class _Scratch:
+    """The scratch of an expiry, and its arguments for kernels."""
+
+    def __init__(self, backend: Backend, control: Array, flags: Array, marks: Array) -> None:
+        self.flags, self.marks, self.mailbox = flags, marks, Mailbox(backend)
+        self.packed = Packed(flags, marks, control, self.mailbox.words)
+
+
+def _start_scan(
     backend: Backend, slots: SlotArrays, aged: Aged, bound: int, fewest: float, most: int
-) -> tuple[Array, Callable[[], list[int]]]:
+) -> tuple[_Scratch, int]:
     """Start to mark the edges with times below ``bound``, and to delete them unless ``most`` is negative.
 
-    Return the marks, and a function that waits for the totals.
+    Return the scratch, valid until the next call, and the ticket of the totals.
     """
-    num_words = -(-aged.lows.shape[0] // WARP)
-    control, flags, marks = backend.empty_arena(
-        (SUMS, np.int64), (num_words, np.uint32), (slots.num_slots >> 5, np.uint32), zeroed=1
-    )
-    mailbox = Mailbox(backend)
-    ticket = mailbox.next_ticket()
-    k_flag_stretches.launch(num_words * WARP, aged.lows, bound, flags)
+    num_words, num_leaves = -(-aged.lows.shape[0] // WARP), slots.num_slots >> 5
+    parts = (SUMS, np.int64), (num_words, np.uint32), (num_leaves, np.uint32)
+    scratch = slots.acquire_scratch(backend, "expiry", _Scratch, parts, 1)
+    ticket = scratch.mailbox.next_ticket()
+    k_flag_stretches.launch(num_words * WARP, aged.lows, bound, scratch.flags)
     k_delete_below.launch_resident(
-        -(-slots.num_slots // LEAVES_EACH), slots.src, slots.dst, slots.valid, slots.weights, aged.times, aged.shift,
-        flags, bound, fewest, most, ticket, marks, control, mailbox.words,
+        -(-slots.num_slots // LEAVES_EACH), pack_slots(slots).columns, aged.times, aged.shift, bound, fewest, most,
+        ticket, scratch.packed,
     )  # fmt: skip
-    return marks, partial(mailbox.read, backend, ticket)
+    return scratch, ticket
 
 
 def mark_below(backend: Backend, slots: SlotArrays, aged: Aged, bound: int) -> Array:
-    """Do what the host's ``mark_below`` does."""
-    return _scan(backend, slots, aged, bound, 0.0, -1)[0]
+    """Do what the host's ``mark_below`` does; the bits are valid until the next call."""
+    return _start_scan(backend, slots, aged, bound, 0.0, -1)[0].marks
 
 
 def delete_below(
@@ -221,9 +247,11 @@ def delete_below(
     pair of int, or None
         The number of deleted keys, and of self-loops among them; None, with nothing deleted, if that is refused.
     """
-    totals = _scan(backend, slots, aged, bound, lowest_count(limits), most)[1]()
+    scratch, ticket = _start_scan(backend, slots, aged, bound, lowest_count(limits), most)
+    totals = scratch.mailbox.read(backend, ticket)
     if totals[SPARSE] or totals[FOUND] > most:
         return None
+    slots.scratch.leave_clear("expiry")
     return totals[FOUND], totals[FOUND_LOOPS]
 
 
