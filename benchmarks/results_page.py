@@ -46,6 +46,7 @@ SUITES = {
     "id-ratios": "Updates and a search under ids of a map, beside the same graph without one.",
     "kernel-times": "Updates on a GPU, as whole calls and kernel by kernel.",
     "lpma": "The experiments of the LPMA paper.",
+    "out-of-core": "Algorithms on edges in host memory, by the way in which the GPU reads them.",
     "slab-hash": "The experiments of the slab hash paper.",
     "stream-costs": "Streams into a window of half of the events, with and without a log and answers.",
     "stream-soak": "Streams that get more than they can take.",

@@ -45,5 +45,25 @@ def _stream_soak(rows: Sequence[Row]) -> Iterator[str]:
             yield f"| {row['store']} | {row['steps']:,} | {figures} | {row['bytes'] / 1e6:,.0f} |"
 
 
+def _out_of_core(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield a line for each algorithm and way to read the pages."""
+    link = next(row for row in rows if row["store"] == "link")
+    speed = link["bytes"] / link["median_ms"]  # bytes a ms
+    yield textwrap.fill(
+        f'The link moves {speed / 1e6:.1f} GB/s. "Bound" is the time that the bytes over it take at that speed, as a '
+        "share of the median. PageRank's figures are of one iteration.",
+        MAX_WIDTH,
+    )
+    yield "\n| algorithm | way | of the pages on the GPU | median | p90 | MB over the link | bound |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in rows:
+        if row is not link:
+            way, _, resident = row["store"].partition(", resident ")
+            algorithm = row["algorithm"] or row["operation"]
+            moved = f"{row['bytes'] / 1e6:,.0f} | {row['bytes'] / speed / row['median_ms']:.0%}"
+            figures = " | ".join(format_ms(row[key]) for key in ("median_ms", "p90_ms"))
+            yield f"| {algorithm} | {way} | {float(resident or 0):.0%} | {figures} | {moved} |"
+
+
 # The lines of a suite's rows, in Markdown.
-TABLES = {"stream-costs": _stream_costs, "stream-soak": _stream_soak}
+TABLES = {"out-of-core": _out_of_core, "stream-costs": _stream_costs, "stream-soak": _stream_soak}

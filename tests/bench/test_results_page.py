@@ -43,16 +43,26 @@ def test_streams_have_tables_of_their_own(tmp_path: Path) -> None:
     times = dict.fromkeys(("median_ms", "p90_ms", "p99_ms", "max_ms"), 4.0)
     names = "stream", "latency", "update", "copies", "window alone"
     costs = [{**row, **times, "store": f"{name}, log: os, monitors: none"} for name in names]
-    told = "block: 10.0 times overload; 7 rows offered"
-    soaked = [{**row, **times, "store": name} for name in (told, "block, tenth 1")]
+    counted = "block: 10.0 times overload; 7 rows offered"
+    soaked = [{**row, **times, "store": name} for name in (counted, "block, tenth 1")]
     for suite, rows in (("stream-costs", costs), ("stream-soak", soaked)):
         text = json.dumps({**document, "suite": suite, "rows": rows})
         (tmp_path / f"{suite}.json").write_text(text, encoding="utf-8")
     page = render_results([tmp_path])
     assert "| 2,000 | os | none | 0.5 | 4.00 | 4.00 | 4.00 | 4.00 | 4.00 | 4.00 |\n" in page
-    assert f"- {told}\n" in page
+    assert f"- {counted}\n" in page
     assert "| block, tenth 1 | 3 | 4.00 | 4.00 | 4.00 | 5 |\n" in page
     assert "window alone" not in page
+
+
+def test_graphs_in_host_memory_have_the_share_of_the_bound(tmp_path: Path) -> None:
+    document = json.loads((KEPT[0] / "out-of-core-rmat22.json").read_text(encoding="utf-8"))
+    link, first = document["rows"][:2]
+    rows = [{**link, "median_ms": 2.0, "bytes": 100_000_000}, {**first, "median_ms": 8.0, "bytes": 200_000_000}]
+    (tmp_path / "pages.json").write_text(json.dumps({**document, "rows": rows}), encoding="utf-8")
+    page = render_results([tmp_path])
+    assert "The link moves 50.0 GB/s." in page
+    assert "| pagerank | zero-copy | 0% | 8.00 | 5.29 | 200 | 50% |\n" in page
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
