@@ -10,8 +10,8 @@ from dynstore.typing import Array
 
 __all__ = [
     "d_find_place",
+    "d_has_bit",
     "d_open_leaf",
-    "d_starts_row",
     "decode_leaves",
     "encode_leaves",
     "find_edges",
@@ -22,9 +22,9 @@ __all__ = [
 
 
 @njit
-def d_starts_row(mark, slot):
-    """Return whether a row begins at a slot of a leaf."""
-    return (mark >> np.uint32(slot)) & np.uint32(1) != 0
+def d_has_bit(word, slot):
+    """Return whether the bit of a slot is set in a word of its leaf."""
+    return (word >> np.uint32(slot)) & np.uint32(1) != 0
 
 
 @njit
@@ -61,7 +61,7 @@ def d_open_leaf(words, place, head, base, mark, count, out):
             field = np.int64((pair >> np.uint64(bit & 31)) & limit)
         if plain:
             value = field
-        elif slot == 0 or d_starts_row(mark, slot):
+        elif slot == 0 or d_has_bit(mark, slot):
             value = np.int64(base) + field
         else:
             value += field + 1
@@ -88,11 +88,11 @@ def k_measure_leaves(indices, first, marks, num_vertices, bases, widths):
             wrong |= indices[slot] < 0 or indices[slot] >= num_vertices
         most = np.int64(0)
         for slot in range(begin, end):
-            starts = slot == begin or d_starts_row(mark, slot - begin)
+            starts = slot == begin or d_has_bit(mark, slot - begin)
             field = np.int64(indices[slot]) - (base if starts else np.int64(indices[slot - 1]) + 1)
             wrong |= bool(field < 0)
             most = max(most, field)
-        if begin > 0 and not d_starts_row(mark, 0):
+        if begin > 0 and not d_has_bit(mark, 0):
             wrong |= indices[begin] <= indices[begin - 1]
         bases[first + leaf] = base
         widths[first + leaf] = d_count_bits(most)
@@ -112,7 +112,7 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
         for slot in range(begin, end):
             field = np.int64(indices[slot])
             if not plain:
-                starts = slot == begin or d_starts_row(mark, slot - begin)
+                starts = slot == begin or d_has_bit(mark, slot - begin)
                 field -= base if starts else np.int64(indices[slot - 1]) + 1
             bit = (slot - begin) * width
             if width > 0:

@@ -19,6 +19,7 @@ __all__ = [
     "d_find_leaf",
     "d_find_row",
     "d_find_start",
+    "d_is_valid",
     "d_open_leaf",
     "decode_leaves",
     "encode_leaves",
@@ -70,6 +71,12 @@ def d_find_row(leaves, leaf, mark, lane):
     below = np.uint32(0xFFFFFFFF) >> np.uint32(31 - lane)
     begun = np.int64(cuda.popc(np.uint32(mark & below & np.uint32(0xFFFFFFFE))))
     return np.int64(leaves.rows[min(np.int64(leaves.ranks[leaf]) + begun, leaves.rows.shape[0] - 1)])
+
+
+@device
+def d_is_valid(valid, leaf, lane):
+    """Return whether slot ``lane`` of a leaf holds an edge."""
+    return (valid[leaf] >> np.uint32(lane)) & np.uint32(1) != 0
 
 
 @device
