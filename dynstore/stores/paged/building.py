@@ -232,7 +232,7 @@ def decode_rows(packed: PagedRows) -> Array:
     backend = packed.backend
     out = backend.empty(packed.num_edges, np.int32)
     pages = backend.xp.arange(packed.num_pages, dtype=np.int32)
-    stored = packed.words, packed.places, 0
+    stored = packed.words, packed.places, 0, packed.page_bits
     kernels = backend.kernels("dynstore.stores.paged")
-    kernels.decode_leaves(packed.leaves, stored, packed.page_bits, packed.num_edges, pages, out)
+    kernels.decode_leaves(packed.leaves, stored, packed.num_edges, pages, 0, out)
     return out

@@ -105,7 +105,7 @@ def test_the_widest_leaves_come_back(backend: Backend) -> None:
         kernels.encode_leaves(indices, 0, leaves, places, 0, 5, words)
         out = backend.empty(values.shape[0], np.int32)
         pages = backend.zeros(1, np.int32)
-        kernels.decode_leaves(leaves, (words, places, 0), 5, values.shape[0], pages, out)
+        kernels.decode_leaves(leaves, (words, places, 0, 5), values.shape[0], pages, 0, out)
         assert backend.to_host(out).tolist() == values.tolist()
 
 
