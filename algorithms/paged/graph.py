@@ -163,11 +163,12 @@ class PagedGraph:
         changes = is_there != inserts
         rows = {OUT: src[changes], INTO: dst[changes]}
         kernels = self.backend.kernels("dynstore.stores.paged")
+        counts = self.backend.kernels("dynstore.algorithms.paged", "slots")
         (self._delta.insert_edges if inserts else self._delta.delete_edges)(others)
         slots[OUT] = slots[OUT][in_base]
         for kind, side in self._sides.items():
             kernels.write_bits(side.valid, slots[kind], inserts)
-            xp.add.at(side.degrees, rows[kind], 1 if inserts else -1)
+            counts.add_rows(side.degrees, rows[kind], 1 if inserts else -1)
         count = int(rows[OUT].shape[0])
         self._num_edges += count if inserts else -count
         return count

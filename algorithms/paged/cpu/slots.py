@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_slots", "choose_slots", "d_unite", "push_slots", "unite_slots"]
+__all__ = ["add_rows", "add_slots", "choose_slots", "d_unite", "push_slots", "unite_slots"]
 
 
 @njit
@@ -30,6 +30,13 @@ def d_unite(parents, one, other):
     """Hook the larger root under the smaller."""
     first, second = d_find_root(parents, one), d_find_root(parents, other)
     parents[max(first, second)] = min(first, second)
+
+
+@njit(cache=True, nogil=True)
+def k_add_rows(counts, rows, amount):
+    """Add an amount to the count of each row that is listed."""
+    for row in rows:
+        counts[row] += amount
 
 
 @njit(cache=True, nogil=True)
@@ -65,6 +72,11 @@ def k_choose_slots(sources, indices, valid, distances, parents):
             row, other = sources[slot], indices[slot]
             if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
                 parents[other] = min(parents[other], row)
+
+
+def add_rows(counts: Array, rows: Array, amount: int) -> None:
+    """Add an amount to the count of each row, as often as it is listed."""
+    k_add_rows(counts, rows, amount)
 
 
 def add_slots(edges: GapCSR, shares: Array, sums: Array) -> None:
