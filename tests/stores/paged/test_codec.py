@@ -137,6 +137,28 @@ def test_wrong_rows_are_refused(backend: Backend, row: list[int]) -> None:
         pack(backend, [[0, 1], row, *[[]] * 7])
 
 
+def test_wrong_rows_are_seen_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "PIECE_LEAVES", 32)
+    backend, row = get_backend("cpu"), np.arange(1500)
+    assert pack(backend, [row.tolist(), *[[]] * 1499]).num_pages == 2
+    with pytest.raises(InputError, match="pack_rows: the rows do not ascend"):
+        pack(backend, [np.sort(np.append(row[:-1], 1023)).tolist(), *[[]] * 1499])
+    halves = [row[:1024].tolist(), row[:476].tolist()]
+    assert pack(backend, [*halves, *[[]] * 1498]).num_pages == 2
+
+
+def test_wrong_degrees_are_refused() -> None:
+    backend = get_backend("cpu")
+    with pytest.raises(
+        InputError, match=r"pack_rows: the rows end at edge 3 of vertex 2; wanted 2 edges of 2 vertices"
+    ):
+        pack_rows(backend, np.array([0, 1, 3]), np.array([0, 1], np.int32))
+    with pytest.raises(
+        InputError, match=r"pack_rows: the rows end at edge 1 of vertex 1; wanted 1 edges of 2 vertices"
+    ):
+        pack_pieces(backend, 2, lambda: iter([(np.array([1]), np.array([1], np.int32))]))
+
+
 def test_wrong_pages_are_refused() -> None:
     with pytest.raises(InputError, match="pack_rows: page_bits is 4; wanted 5 to 15"):
         pack(get_backend("cpu"), [[0]], page_bits=4)
