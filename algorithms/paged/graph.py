@@ -94,6 +94,25 @@ class PagedGraph:
         """Return the edges that a flush would move into pages."""
         return int(self._delta.number_of_edges())
 
+    def __repr__(self) -> str:
+        kind = "symmetric" if self.is_symmetric else "directed"
+        return (
+            f"PagedGraph({kind}, {self.num_vertices} vertices, {self._num_edges} edges, "
+            f"{self.number_of_changes()} of them not in pages, device={self.backend.name!r})"
+        )
+
+    def memory_usage(self) -> dict[str, int]:
+        """Return bytes by part: ``host`` are the pages of all orientations, all others lie on the device."""
+        usage = {"host": 0, "directory": 0, "bits": 0, "degrees": 0, "resident": 0}
+        for side in self._sides.values():
+            parts = side.packed.memory_usage()
+            usage["host"] += parts.pop("pages")
+            usage["directory"] += sum(parts.values())
+            usage["bits"] += int(side.valid.nbytes)
+            usage["degrees"] += int(side.degrees.nbytes)
+            usage["resident"] += side.reader.resident_bytes
+        return {**usage, "delta": int(self._delta.memory_usage()["total"])}
+
     def has_edges(self, src: Any, dst: Any) -> Array:
         """Return whether each edge is there, shape (B,), bool."""
         src, dst = self._read("has_edges", src, dst)

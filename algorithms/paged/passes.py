@@ -135,6 +135,11 @@ class PageReader:
         self._num_resident = int(resident * packed.num_pages)
         self._keep(np.arange(self._num_resident))
 
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the pages that stay on the device."""
+        return int(self._resident.nbytes)
+
     def keep_most_used(self) -> None:
         """Keep as many pages on the device as now, but those that the passes so far have needed most often."""
         often = self._use / np.maximum(self._lines, 1)

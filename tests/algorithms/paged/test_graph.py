@@ -14,7 +14,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged import building
 from dynstore.stores.paged.building import decode_rows, pack_rows
-from dynstore.stores.paged.layout import PagedRows
+from dynstore.stores.paged.layout import LEAF, PagedRows
 
 NUM_VERTICES = 70
 Edges = set[tuple[int, int]]
@@ -117,6 +117,22 @@ def test_all_edges_may_go_and_come() -> None:
     graph.flush()
     check(graph, model)
     assert not graph.reader().packed.is_encoded
+
+
+def test_it_says_what_it_holds_and_where() -> None:
+    model = draw(np.random.default_rng(1), 3000)
+    graph = PagedGraph(
+        pack(get_backend("cpu"), model, False), pack(get_backend("cpu"), swapped(model), False), "auto", 0.5
+    )
+    shown = f"PagedGraph(directed, 70 vertices, {len(model)} edges, 0 of them not in pages, device='cpu')"
+    assert repr(graph) == shown
+    usage, leaves = graph.memory_usage(), -(-len(model) // LEAF)
+    assert usage["host"] == 2 * 128 * leaves
+    assert usage["resident"] == 2 * 128 * 32 * (graph.reader().packed.num_pages // 2) > 0
+    assert usage["directory"] > 2 * 16 * leaves
+    assert usage["bits"] >= 2 * 4 * leaves
+    assert usage["degrees"] == 2 * 8 * 70
+    assert usage["delta"] == graph._delta.memory_usage()["total"] > 0
 
 
 def test_a_refused_update_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
