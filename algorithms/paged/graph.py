@@ -164,7 +164,7 @@ class PagedGraph:
         return src, dst
 
     def _write(self, caller: str, src: Any, dst: Any, inserts: bool) -> int:
-        """Insert or delete edges. The update of the delta may fail, and comes first; bits are set without a failure."""
+        """Insert or delete edges, or change nothing: what may fail is done before the delta changes, or is that."""
         src, dst = self._read(caller, src, dst)
         xp = self.backend.xp
         keys = (src << 32) | dst
@@ -181,16 +181,22 @@ class PagedGraph:
         is_there[~in_base] = self._delta.has_edges(others)
         changes = is_there != inserts
         rows = {OUT: src[changes], INTO: dst[changes]}
-        kernels = self.backend.kernels("dynstore.stores.paged")
-        counts = self.backend.kernels("dynstore.algorithms.paged", "slots")
-        (self._delta.insert_edges if inserts else self._delta.delete_edges)(others)
         slots[OUT] = slots[OUT][in_base]
-        for kind, side in self._sides.items():
-            kernels.write_bits(side.valid, slots[kind], inserts)
-            counts.add_rows(side.degrees, rows[kind], 1 if inserts else -1)
+        # No kernel is missing and nothing is allocated once the delta has changed.
+        commit = self.backend.prepare(self._commit, slots, rows, inserts)
+        (self._delta.insert_edges if inserts else self._delta.delete_edges)(others)
+        commit()
         count = int(rows[OUT].shape[0])
         self._num_edges += count if inserts else -count
         return count
+
+    def _commit(self, slots: dict[str, Array], rows: dict[str, Array], inserts: bool) -> None:
+        """Write bits and degrees."""
+        bits = self.backend.kernels("dynstore.stores.paged")
+        counts = self.backend.kernels("dynstore.algorithms.paged", "slots")
+        for kind, side in self._sides.items():
+            bits.write_bits(side.valid, slots[kind], inserts)
+            counts.add_rows(side.degrees, rows[kind], 1 if inserts else -1)
 
     def _merged(self, kind: str) -> PagedRows:
         """Return pages of all edges of one orientation."""

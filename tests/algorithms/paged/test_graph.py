@@ -15,6 +15,7 @@ from dynstore.errors import InputError, OutOfMemoryError
 from dynstore.stores.paged import building
 from dynstore.stores.paged.building import decode_rows, pack_rows
 from dynstore.stores.paged.layout import LEAF, PagedRows
+from dynstore.testing.faults import FailingEmpty, FailingFind, FailingModule
 
 NUM_VERTICES = 70
 Edges = set[tuple[int, int]]
@@ -117,6 +118,64 @@ def test_all_edges_may_go_and_come() -> None:
     graph.flush()
     check(graph, model)
     assert not graph.reader().packed.is_encoded
+
+
+def state_of(graph: PagedGraph) -> list[object]:
+    sides = [graph._sides[kind] for kind in ("out", "into")]
+    arrays = [array for side in sides for array in (side.valid, side.degrees, side.packed.words)]
+    snapshot = graph._delta.snapshot()
+    return [
+        graph.number_of_edges(),
+        *(graph.backend.to_host(array).tolist() for array in (*arrays, snapshot.indices, snapshot.valid)),
+    ]
+
+
+@pytest.mark.parametrize("method", ["insert_edges", "delete_edges", "flush"])
+@pytest.mark.parametrize("kind", ["empty", "xp"])
+def test_nothing_changes_when_memory_runs_out(monkeypatch: pytest.MonkeyPatch, method: str, kind: str) -> None:
+    model = draw(np.random.default_rng(1), 400)
+    graph = PagedGraph(pack(get_backend("cpu"), model), pack(get_backend("cpu"), swapped(model)))
+    graph.insert_edges([1, 2, 3, 60], [69, 69, 69, 69])
+    src, dst = columns(set(sorted(model)[::7]) | {(2, 69), (61, 68)})
+    graph.delete_edges(src[:20], dst[:20])
+    before, backend = state_of(graph), graph.backend
+    whole, failing = getattr(backend, kind), FailingEmpty if kind == "empty" else FailingModule
+    for number in range(300):
+        faulty = failing(whole, number)
+        monkeypatch.setattr(backend, kind, faulty)
+        try:
+            graph.flush() if method == "flush" else getattr(graph, method)(src, dst)
+        except MemoryError:
+            monkeypatch.undo()
+            assert state_of(graph) == before
+        else:
+            break
+    monkeypatch.undo()
+    assert 1 < faulty.calls <= number
+    assert state_of(graph) != before
+
+
+def test_nothing_changes_when_a_kernel_is_missing(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    if backend.family == "cpu":
+        pytest.skip("kernels of the host are not loaded one by one")
+    from dynstore.cuda.compiler import Kernel
+
+    model = {(0, 1), (0, 2), (5, 1)}
+    graph = PagedGraph(pack(backend, model), pack(backend, swapped(model)))
+    before = state_of(graph)
+    for number in range(100):
+        faulty = FailingFind(Kernel._find, number)
+        monkeypatch.setattr(Kernel, "_find", faulty)
+        try:
+            graph.delete_edges([0, 7], [1, 7])
+        except OutOfMemoryError:
+            monkeypatch.undo()
+            assert state_of(graph) == before
+        else:
+            break
+    monkeypatch.undo()
+    assert faulty.calls > 3
+    assert graph.number_of_edges() == 2
 
 
 def test_it_says_what_it_holds_and_where() -> None:
