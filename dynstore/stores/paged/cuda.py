@@ -104,15 +104,15 @@ def d_open_leaf(leaves, stored, leaf, mark, lane):
     slot before, less 1. So a destination is a sum of fields that stops where its row begins.
     """
     head = leaves.heads[leaf]
-    value = d_read_field(stored, leaf, head, lane)
+    value = np.uint32(d_read_field(stored, leaf, head, lane))
     if head & np.uint32(VERBATIM) == 0:
         start = d_find_start(mark, lane)
-        value += np.int64(leaves.bases[leaf]) if lane == start else np.int64(1)
+        value = np.uint32(value + (leaves.bases[leaf] if lane == start else np.uint32(1)))
         for step in (1, 2, 4, 8, 16):
-            other = d_shuffle_up(value, step)
+            other = np.uint32(d_shuffle_up(np.int32(value), step))
             if lane - step >= start:
-                value += other
-    return value
+                value = np.uint32(value + other)
+    return np.int64(value)
 
 
 @kernel
