@@ -37,7 +37,7 @@ from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import Links, measure_links
 
-__all__ = ["ALGORITHMS", "WAYS", "Run", "main", "measure"]
+__all__ = ["ALGORITHMS", "WAYS", "Run", "main", "measure", "time_updates"]
 
 # way -> whether pages are encoded, and how they are read
 WAYS = {
