@@ -11,6 +11,8 @@ memory. PageRank, BFS and components then read it in each of several ways:
 For each run it prints the median time, the bytes over the link, and the share of the bound: the time that these bytes
 take at the link's measured speed, divided by the time taken. PageRank's figures are those of one iteration. All ways
 have to give the same answers.
+
+With ``--updates`` it also inserts batches of random edges into encoded rows, deletes them again, and flushes.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from dynstore.algorithms.paged import PageReader, Traffic, bfs, pagerank, weakly_connected_components
+from dynstore.algorithms.paged import PagedGraph, PageReader, Traffic, bfs, pagerank, weakly_connected_components
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs
@@ -35,7 +37,7 @@ from dynstore.stores.paged.building import pack_pieces
 from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.links import Links, measure_links
 
-__all__ = ["ALGORITHMS", "WAYS", "Run", "main", "measure"]
+__all__ = ["ALGORITHMS", "WAYS", "Run", "main", "measure", "time_updates"]
 
 # way -> whether pages are encoded, and how they are read
 WAYS = {
@@ -161,6 +163,37 @@ def measure(
         del packed  # before the next ones are made
 
 
+def time_updates(contest: _Contest, batch: int, repeats: int, seed: int) -> dict[str, list[float]]:
+    """Return ms by operation: insertions and deletions of ``batch`` random edges, and a flush after them.
+
+    Raises
+    ------
+    InputError
+        If the graph has not as many edges afterwards as before.
+    """
+    packed = contest.pack(True, ["pagerank", "components"])
+    backend, num_vertices = contest.backend, packed["out"].num_vertices
+    graph = PagedGraph(packed["out"], None if packed["into"] is packed["out"] else packed["into"])
+    del packed  # so that a flush can give the pages back
+    times: dict[str, list[float]] = {"insert": [], "delete": [], "flush": []}
+    generator, before = backend.xp.random.default_rng(seed), graph.number_of_edges()
+    for turn in range(repeats + 1):
+        src, dst = (generator.integers(0, num_vertices, batch) for _ in range(2))
+        is_new = ~graph.has_edges(src, dst)
+        src, dst = src[is_new], dst[is_new]
+        with quiet():
+            found = {"insert": time_call(backend, graph.insert_edges, src, dst)[1]}
+            if turn == repeats:
+                found["flush"] = time_call(backend, graph.flush)[1]
+            found["delete"] = time_call(backend, graph.delete_edges, src, dst)[1]
+        if turn:  # the first turn warms up
+            for operation, passed in found.items():
+                times[operation].append(passed)
+        if graph.number_of_edges() != before:
+            raise InputError(f"out_of_core: {graph.number_of_edges()} edges after the updates; wanted {before}")
+    return times
+
+
 def _listed(caller: str, text: str, known: Any) -> list[str]:
     names = text.split(",")
     for name in names:
@@ -183,6 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="by comma")
     parser.add_argument("--symmetric", action="store_true", help="each edge in both directions")
     parser.add_argument("--iterations", type=int, default=10, help="of PageRank")
+    parser.add_argument("--updates", type=int, default=0, help="edges of a batch; 0: no updates")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--device", default="auto")
@@ -209,6 +243,11 @@ def main(arguments: list[str] | None = None) -> None:
             flush=True,
         )
         rows.append(_row(backend, run))
+    if given.updates:
+        for operation, values in time_updates(contest, given.updates, given.repeats, given.seed).items():
+            median = float(np.median(values))
+            print(f"{operation} of {given.updates}: {median:.3f} ms, {given.updates / median / 1e3:.2f} M edges/s")
+            rows.append(_update_row(backend, operation, given.updates, values))
     if given.json is not None:
         dataset = {
             "name": f"rmat:{given.scale}:{given.edge_factor}", "vertices": graph.num_vertices,
@@ -223,6 +262,15 @@ def _row(backend: Backend, run: Run) -> dict[str, Any]:
         "store": f"{run.way}, resident {run.resident:g}", "device": backend.name, "operation": "algorithm",
         "algorithm": NAMES[run.algorithm], "batch": 0, "edges": run.num_edges, "steps": len(run.times),
         **percentiles(run.times), "bytes": run.link_bytes,
+    }  # fmt: skip
+
+
+def _update_row(backend: Backend, operation: str, batch: int, values: list[float]) -> dict[str, Any]:
+    """Return a row of schema 1; a flush is a "convert" of pages and changes to pages."""
+    return {
+        "store": "pages and delta", "device": backend.name,
+        "operation": "convert" if operation == "flush" else operation, "algorithm": None, "batch": batch, "edges": 0,
+        "steps": len(values), **percentiles(values), "bytes": None,
     }  # fmt: skip
 
 

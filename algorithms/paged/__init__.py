@@ -1,7 +1,8 @@
 """Algorithms over rows in host memory that come to the device page by page, or are read in place."""
 
+from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
 from dynstore.algorithms.paged.searches import bfs
 from dynstore.algorithms.paged.sweeps import pagerank, weakly_connected_components
 
-__all__ = ["PageReader", "Traffic", "bfs", "pagerank", "weakly_connected_components"]
+__all__ = ["PageReader", "PagedGraph", "Traffic", "bfs", "pagerank", "weakly_connected_components"]

@@ -14,6 +14,7 @@ from dynstore.stores.paged.memory import Ring, copy_to_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from dynstore.snapshot import GapCSR
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.stores.paged.links import Links
     from dynstore.typing import Array
@@ -66,6 +67,9 @@ class Piece(NamedTuple):
         Numbers of pages, ascending.
     is_direct : bool
         Whether the kernel reads host memory.
+    page_bits : int
+    valid : array of uint32 words
+        A bit a slot: whether the edge is there.
     """
 
     words: Array
@@ -73,6 +77,13 @@ class Piece(NamedTuple):
     shift: int
     pages: Array
     is_direct: bool
+    page_bits: int
+    valid: Array
+
+    @property
+    def arguments(self) -> tuple[Array | int, ...]:
+        """What kernels get behind the arrays of leaves."""
+        return self.words, self.places, self.shift, self.page_bits, self.valid, self.pages
 
 
 class PageReader:
@@ -89,14 +100,27 @@ class PageReader:
         :meth:`keep_most_used` chooses others.
     links : Links, optional
         The link's limits; measured by default.
+    valid : array of uint32 words, optional
+        A bit a slot: whether the edge is there. By default all are.
+    extra : GapCSR, optional
+        Edges that are there, too, on the device.
 
     Attributes
     ----------
     packed : PagedRows
     traffic : Traffic
+    extra : GapCSR or None
     """
 
-    def __init__(self, packed: PagedRows, way: str = "auto", resident: float = 0.0, links: Links | None = None) -> None:
+    def __init__(
+        self,
+        packed: PagedRows,
+        way: str = "auto",
+        resident: float = 0.0,
+        links: Links | None = None,
+        valid: Array | None = None,
+        extra: GapCSR | None = None,
+    ) -> None:
         if way not in WAYS:
             raise unknown_name("PageReader", "way", way, WAYS)
         if not 0 <= resident <= 1:
@@ -105,10 +129,16 @@ class PageReader:
         self._sizes = packed.page_bytes()
         self._lines = -(-self._sizes // LINE)
         self._use = np.zeros(packed.num_pages, np.int64)  # lines that passes have needed
+        self.extra, self._valid = extra, packed.all_valid() if valid is None else valid
         self._links = links
         self._ring: Ring | None = None
         self._num_resident = int(resident * packed.num_pages)
         self._keep(np.arange(self._num_resident))
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the pages that stay on the device."""
+        return int(self._resident.nbytes)
 
     def keep_most_used(self) -> None:
         """Keep as many pages on the device as now, but those that the passes so far have needed most often."""
@@ -153,14 +183,15 @@ class PageReader:
         direct, copied = others[in_place], others[~in_place]
         order = np.concatenate([held, direct, copied])
         on_device = self.packed.backend.asarray(order.astype(np.int32))
-        places = self.packed.places
+        places, about = self.packed.places, (self.packed.page_bits, self._valid)
         if held.size:
             self.traffic.resident_pages += int(held.size)
-            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False)
+            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False, *about)
         if direct.size:
             if wanted is None:  # else the kernels count what they read
                 self.note_direct(int(self._lines[direct].sum()), int(-(-self._sizes[direct] // 32).sum()))
-            yield Piece(self.packed.words, places, 0, on_device[held.size : held.size + direct.size], True)
+            chosen = on_device[held.size : held.size + direct.size]
+            yield Piece(self.packed.words, places, 0, chosen, True, *about)
         if copied.size:
             yield from self._copied(copied, on_device[held.size + direct.size :])
 
@@ -185,7 +216,8 @@ class PageReader:
         self.traffic.copied_bytes += 4 * sum(end - first for first, end in spans)
         buffers = self._ring.bring(self.packed.words_on_host, spans)
         for (begin, end), (shift, _), buffer in zip(groups, spans, buffers, strict=True):
-            yield Piece(buffer, self.packed.places, shift, on_device[begin:end], False)
+            chosen = on_device[begin:end]
+            yield Piece(buffer, self.packed.places, shift, chosen, False, self.packed.page_bits, self._valid)
 
     def _group(self, pages: np.ndarray, limit: int) -> list[tuple[int, int]]:
         """Return runs of neighbouring pages of at most ``limit`` bytes, as ranges of ``pages``."""

@@ -85,13 +85,15 @@ def bfs(
     distances[backend.asarray(starts)] = 0
     search = Search(distances, backend.zeros(-(-packed.num_leaves // 32), np.uint32), backend.zeros(NOTES, np.int64))
     depth = 0
-    while depth < depth_limit and packed.num_edges and _advance(out, search, kernels, depth, symmetric):
+    while depth < depth_limit and _advance(out, search, kernels, depth, symmetric):
         depth += 1
     if not predecessors:
         return distances, None
     parents = backend.empty(packed.num_vertices, np.int32)
     parents.fill(UNREACHED)
     out.visit(lambda piece: kernels.choose_parents(packed, piece, distances, parents))
+    if out.extra is not None:
+        kernels.choose_slots(out.extra, distances, parents)
     parents[parents == UNREACHED] = -1
     return distances, parents
 
@@ -111,6 +113,8 @@ def _advance(out: PageReader, search: Search, kernels: Any, depth: int, symmetri
         _visit(out, pulled, kernels.pull_leaves, depth, pulled_wanted)
     else:
         _visit(out, search, kernels.push_leaves, depth, wanted)
+    if out.extra is not None:
+        kernels.push_slots(out.extra, search, depth)
     notes = out.packed.backend.to_host(search.notes)
     out.note_direct(int(notes[DIRECT]), int(notes[DIRECT + 1]))
     return bool(notes[FOUND])

@@ -65,6 +65,16 @@ def test_each_way_and_algorithm_has_a_row(tmp_path: Path, capsys: pytest.Capture
     assert "bytes an edge in pages" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_updates_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str], symmetric: bool) -> None:
+    path = tmp_path / "updates.json"
+    sizes = ["--scale", "9", "--repeats", "2", "--ways", "codec", "--algorithms", "components", "--device", "cpu"]
+    main([*sizes, "--updates", "300", "--json", str(path), *(["--symmetric"] if symmetric else [])])
+    rows = [row for row in json.loads(path.read_text(encoding="utf-8"))["rows"] if row["store"] == "pages and delta"]
+    assert [(row["operation"], row["steps"]) for row in rows] == [("insert", 2), ("delete", 2), ("convert", 1)]
+    assert "insert of 300: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
+from dynstore.algorithms.paged.cpu.slots import add_slots, d_unite, unite_slots
 from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_open_leaf, d_starts_row
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
+from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
@@ -19,22 +20,22 @@ __all__ = ["pagerank", "unite"]
 
 
 @njit(cache=True, nogil=True)
-def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, shares, sums):
+def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums):
     """Add the shares of the neighbours to the sums of their rows."""
     others = np.empty(LEAF, np.int64)
     for page in pages:
         for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            count = min(LEAF, num_edges - (leaf << LEAF_BITS))
             place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, others)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
             rank = np.int64(ranks[leaf])
             total = 0.0
-            for slot in range(count):
-                if slot > 0 and d_starts_row(marks[leaf], slot):
+            for slot in range(LEAF):
+                if slot > 0 and d_has_bit(marks[leaf], slot):
                     sums[rows[rank]] += total
                     total = 0.0
                     rank += 1
-                total += shares[others[slot]]
+                if d_has_bit(valid[leaf], slot):
+                    total += shares[others[slot]]
             sums[rows[rank]] += total
 
 
@@ -49,30 +50,20 @@ def k_advance_ranks(sums, alpha, spread, ranks):
     return change
 
 
-@njit
-def d_find_root(parents, v):
-    """Return the root of ``v``, halving the path to it."""
-    while parents[v] != v:
-        parents[v] = parents[parents[v]]
-        v = parents[v]
-    return v
-
-
 @njit(cache=True, nogil=True)
-def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, parents):
+def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, parents):
     """Unite the ends of all edges; the larger root is hooked under the smaller."""
     others = np.empty(LEAF, np.int64)
     for page in pages:
         for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
-            count = min(LEAF, num_edges - (leaf << LEAF_BITS))
             place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
-            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, others)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
             rank = np.int64(ranks[leaf])
-            for slot in range(count):
-                if slot > 0 and d_starts_row(marks[leaf], slot):
+            for slot in range(LEAF):
+                if slot > 0 and d_has_bit(marks[leaf], slot):
                     rank += 1
-                first, second = d_find_root(parents, rows[rank]), d_find_root(parents, others[slot])
-                parents[max(first, second)] = min(first, second)
+                if d_has_bit(valid[leaf], slot):
+                    d_unite(parents, rows[rank], others[slot])
 
 
 @njit(cache=True, nogil=True)
@@ -92,10 +83,11 @@ def pagerank(
         sums = np.zeros(packed.num_vertices, np.float64)
 
         def add(piece: Piece) -> None:
-            stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
-            k_sum_leaves(*packed.leaves, *stored, shares, sums)
+            k_sum_leaves(*packed.leaves, *piece.arguments, shares, sums)
 
         into.visit(add)
+        if into.extra is not None:
+            add_slots(into.extra, shares, sums)
         change: float = k_advance_ranks(sums, alpha, spread, ranks)
         return change
 
@@ -107,8 +99,9 @@ def unite(edges: PageReader, parents: Array) -> None:
     packed = edges.packed
 
     def hook(piece: Piece) -> None:
-        stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
-        k_unite_leaves(*packed.leaves, *stored, parents)
+        k_unite_leaves(*packed.leaves, *piece.arguments, parents)
 
     edges.visit(hook)
+    if edges.extra is not None:
+        unite_slots(edges.extra, parents)
     k_flatten_trees(parents)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dynstore.algorithms.paged.cuda.slots import choose_slots, push_slots
 from dynstore.algorithms.paged.searches import BEGINNING, CONTINUING, FRONTIER, UNREACHED
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_ballot, d_lane, d_sum_lanes
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_open_leaf
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS, START_AT, WIDTH_MASK
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["choose_parents", "mark_leaves", "pull_leaves", "push_leaves"]
+__all__ = ["choose_parents", "choose_slots", "mark_leaves", "pull_leaves", "push_leaves", "push_slots"]
 
 # Words of a line and of a sector of memory, as powers of two.
 LINE_BITS, SECTOR_BITS = 5, 3
@@ -95,7 +96,7 @@ def d_note_reads(notes, noted, totals):
 
 @kernel
 def k_push_leaves(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, active, notes,
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
     depth, noted,
 ):  # fmt: skip
     """Warps stride over words of active leaves: reach the unreached neighbours of the frontier."""
@@ -112,7 +113,7 @@ def k_push_leaves(
             mark = marks[leaf]
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
             totals = d_add_reads(stored, leaf, heads[leaf], totals)
-            if (leaf << LEAF_BITS) + lane < num_edges:
+            if d_is_valid(valid, leaf, lane):
                 if distances[d_find_row(leaves, leaf, mark, lane)] == depth and distances[other] == UNREACHED:
                     distances[other] = depth + 1
                     notes[0] = 1
@@ -121,7 +122,7 @@ def k_push_leaves(
 
 @kernel
 def k_pull_leaves(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, active, notes,
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, active, notes,
     depth, noted,
 ):  # fmt: skip
     """Warps stride over words of active leaves: reach rows with a neighbour in the frontier.
@@ -140,7 +141,7 @@ def k_pull_leaves(
             bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
             mark = marks[leaf]
             row = d_find_row(leaves, leaf, mark, lane)
-            is_open = (leaf << LEAF_BITS) + lane < num_edges and distances[row] == UNREACHED
+            is_open = d_is_valid(valid, leaf, lane) and distances[row] == UNREACHED
             if d_ballot(is_open) != 0:
                 other = d_open_leaf(leaves, stored, leaf, mark, lane)
                 totals = d_add_reads(stored, leaf, heads[leaf], totals)
@@ -152,7 +153,7 @@ def k_pull_leaves(
 
 @kernel
 def k_choose_parents(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, distances, parents
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, distances, parents
 ):  # fmt: skip
     """Warps stride over leaves: keep the smallest parent of each vertex (atomic minimum)."""
     lane = d_lane()
@@ -162,7 +163,7 @@ def k_choose_parents(
         if leaf < heads.shape[0]:  # the same in all lanes
             mark = marks[leaf]
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            if (leaf << LEAF_BITS) + lane < num_edges:
+            if d_is_valid(valid, leaf, lane):
                 row = d_find_row(leaves, leaf, mark, lane)
                 if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
                     if row < parents[other]:
@@ -180,24 +181,18 @@ def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, reques
 def push_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
     """Reach the neighbours of the frontier in the active leaves of a piece."""
     k_push_leaves.launch_strided(
-        piece.pages.shape[0] << packed.page_bits, *_listed(packed, piece), *search, depth, noted
+        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, depth, noted
     )
 
 
 def pull_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:
     """Reach unreached rows with a neighbour in the frontier in the active leaves of a piece."""
     k_pull_leaves.launch_strided(
-        piece.pages.shape[0] << packed.page_bits, *_listed(packed, piece), *search, depth, noted
+        piece.pages.shape[0] << packed.page_bits, *packed.leaves, *piece.arguments, *search, depth, noted
     )
 
 
 def choose_parents(packed: PagedRows, piece: Piece, distances: Array, parents: Array) -> None:
     """Keep the smallest parents that the edges of a piece offer."""
     num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
-    k_choose_parents.launch_strided(num_threads, *_listed(packed, piece), distances, parents)
-
-
-def _listed(packed: PagedRows, piece: Piece) -> tuple[Array | int, ...]:
-    """Return the first arguments of kernels that read a piece."""
-    stored = piece.words, piece.places, piece.shift, packed.page_bits, packed.num_edges, piece.pages
-    return *packed.leaves, *stored
+    k_choose_parents.launch_strided(num_threads, *packed.leaves, *piece.arguments, distances, parents)

@@ -8,11 +8,12 @@ import numpy as np
 
 from dynstore.algorithms.components.cuda.union_find import d_unite, flatten_trees
 from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, iterate_ranks, k_advance_split_rows
+from dynstore.algorithms.paged.cuda.slots import add_slots, unite_slots
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_shuffle_up
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_is_valid, d_open_leaf
+from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.link_analysis.cuda.iterations import Step
@@ -34,7 +35,7 @@ def d_sum_rows(value, start, lane):
 
 @kernel
 def k_sum_leaves(
-    heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, shares, sums
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums
 ):  # fmt: skip
     """Warps stride over leaves: add the shares of the neighbours to the sums of their rows, an atomic add a row."""
     lane = d_lane()
@@ -44,18 +45,16 @@ def k_sum_leaves(
         if leaf < heads.shape[0]:  # the same in all lanes
             mark = marks[leaf]
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            last = min(LEAF, num_edges - (leaf << LEAF_BITS)) - 1
             share = 0.0
-            if lane <= last:
+            if d_is_valid(valid, leaf, lane):
                 share = np.float64(shares[other])
             total = d_sum_rows(share, d_find_start(mark, lane), lane)
-            is_last = lane == last or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0
-            if is_last and lane <= last:
+            if lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0:
                 cuda.atomic.add(sums, d_find_row(leaves, leaf, mark, lane), total)
 
 
 @kernel
-def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, parents):
+def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, parents):
     """Warps stride over leaves: unite the ends of all edges; atomics as in :func:`d_unite`."""
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
@@ -64,7 +63,7 @@ def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_
         if leaf < heads.shape[0]:  # the same in all lanes
             mark = marks[leaf]
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            if (leaf << LEAF_BITS) + lane < num_edges:
+            if d_is_valid(valid, leaf, lane):
                 first, second = int(parents[d_find_row(leaves, leaf, mark, lane)]), int(parents[other])
                 if first != second:
                     d_unite(parents, first, second)
@@ -89,12 +88,12 @@ def pagerank(
             return
 
         def add(piece: Piece) -> None:
-            k_sum_leaves.launch_strided(
-                (piece.pages.shape[0] << packed.page_bits) * LEAF, leaves, piece.words, piece.places, piece.shift,
-                packed.page_bits, packed.num_edges, piece.pages, step.shares, step.sums,
-            )  # fmt: skip
+            num_threads = (piece.pages.shape[0] << piece.page_bits) * LEAF
+            k_sum_leaves.launch_strided(num_threads, leaves, *piece.arguments, step.shares, step.sums)
 
         into.visit(add)
+        if into.extra is not None:
+            add_slots(into.extra, step.shares, step.sums)
         k_advance_split_rows.launch_strided(packed.num_vertices, summed, *step.last_arguments)
 
     return iterate_ranks(backend, advance, (every, lengths), out_weights, alpha, None, start, max_iter, tol)
@@ -106,10 +105,10 @@ def unite(edges: PageReader, parents: Array) -> None:
     leaves = Packed(*packed.leaves)
 
     def hook(piece: Piece) -> None:
-        k_unite_leaves.launch_strided(
-            (piece.pages.shape[0] << packed.page_bits) * LEAF, leaves, piece.words, piece.places, piece.shift,
-            packed.page_bits, packed.num_edges, piece.pages, parents,
-        )  # fmt: skip
+        num_threads = (piece.pages.shape[0] << piece.page_bits) * LEAF
+        k_unite_leaves.launch_strided(num_threads, leaves, *piece.arguments, parents)
 
     edges.visit(hook)
+    if edges.extra is not None:
+        unite_slots(edges.extra, parents)
     flatten_trees(parents)

@@ -100,6 +100,7 @@ def pack_pieces(
     xp, kernels = backend.xp, backend.kernels("dynstore.stores.paged")
     reader = _PieceReader(backend, num_vertices, page_bits)
     marks, bases, widths, wrong = [], [], [], backend.zeros(1, np.int32)
+    last = backend.zeros(1, np.int64)
     for first, chunk in reader.read(make_pieces()):
         num_leaves = -(-chunk.shape[0] // LEAF)
         marks.append(backend.zeros(num_leaves, np.uint32))
@@ -107,6 +108,9 @@ def pack_pieces(
         widths.append(backend.empty(num_leaves, np.uint8))
         kernels.mark_starts(reader.starts(first, first + int(chunk.shape[0])), marks[-1])
         kernels.measure_leaves(chunk, 0, marks[-1], num_vertices, bases[-1], widths[-1], wrong)
+        if first:  # a row that goes on from the chunk before
+            wrong |= ((marks[-1][:1] & np.uint32(1)) == 0) & (chunk[:1] <= last)
+        last[:] = chunk[-1:]
     reader.check(bool(wrong[0]))
     all_marks, all_bases, all_widths = (
         xp.concatenate([*parts, backend.nothing(dtype)])
@@ -232,7 +236,7 @@ def decode_rows(packed: PagedRows) -> Array:
     backend = packed.backend
     out = backend.empty(packed.num_edges, np.int32)
     pages = backend.xp.arange(packed.num_pages, dtype=np.int32)
-    stored = packed.words, packed.places, 0
+    stored = packed.words, packed.places, 0, packed.page_bits
     kernels = backend.kernels("dynstore.stores.paged")
-    kernels.decode_leaves(packed.leaves, stored, packed.page_bits, packed.num_edges, pages, out)
+    kernels.decode_leaves(packed.leaves, stored, packed.num_edges, pages, 0, out)
     return out

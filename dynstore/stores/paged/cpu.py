@@ -10,21 +10,22 @@ from dynstore.typing import Array
 
 __all__ = [
     "d_find_place",
+    "d_has_bit",
     "d_open_leaf",
-    "d_starts_row",
     "decode_leaves",
     "encode_leaves",
     "find_edges",
     "mark_starts",
     "measure_leaves",
     "read_lines",
+    "write_bits",
 ]
 
 
 @njit
-def d_starts_row(mark, slot):
-    """Return whether a row begins at a slot of a leaf."""
-    return (mark >> np.uint32(slot)) & np.uint32(1) != 0
+def d_has_bit(word, slot):
+    """Return whether the bit of a slot is set in a word of its leaf."""
+    return (word >> np.uint32(slot)) & np.uint32(1) != 0
 
 
 @njit
@@ -61,7 +62,7 @@ def d_open_leaf(words, place, head, base, mark, count, out):
             field = np.int64((pair >> np.uint64(bit & 31)) & limit)
         if plain:
             value = field
-        elif slot == 0 or d_starts_row(mark, slot):
+        elif slot == 0 or d_has_bit(mark, slot):
             value = np.int64(base) + field
         else:
             value += field + 1
@@ -88,11 +89,11 @@ def k_measure_leaves(indices, first, marks, num_vertices, bases, widths):
             wrong |= indices[slot] < 0 or indices[slot] >= num_vertices
         most = np.int64(0)
         for slot in range(begin, end):
-            starts = slot == begin or d_starts_row(mark, slot - begin)
+            starts = slot == begin or d_has_bit(mark, slot - begin)
             field = np.int64(indices[slot]) - (base if starts else np.int64(indices[slot - 1]) + 1)
             wrong |= bool(field < 0)
             most = max(most, field)
-        if begin > 0 and not d_starts_row(mark, 0):
+        if begin > 0 and not d_has_bit(mark, 0):
             wrong |= indices[begin] <= indices[begin - 1]
         bases[first + leaf] = base
         widths[first + leaf] = d_count_bits(most)
@@ -112,7 +113,7 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
         for slot in range(begin, end):
             field = np.int64(indices[slot])
             if not plain:
-                starts = slot == begin or d_starts_row(mark, slot - begin)
+                starts = slot == begin or d_has_bit(mark, slot - begin)
                 field -= base if starts else np.int64(indices[slot - 1]) + 1
             bit = (slot - begin) * width
             if width > 0:
@@ -123,8 +124,8 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
 
 
 @njit(cache=True, nogil=True)
-def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_edges, pages, out):
-    """Write the destinations of some pages, each at its slots."""
+def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Write the destinations of some pages, each at its slots counted from ``first``."""
     held = np.empty(LEAF, np.int64)
     for page in pages:
         for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
@@ -133,7 +134,18 @@ def k_decode_leaves(heads, bases, marks, words, places, shift, page_bits, num_ed
             place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
             d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], count, held)
             for slot in range(count):
-                out[begin + slot] = held[slot]
+                out[begin - first + slot] = held[slot]
+
+
+@njit(cache=True, nogil=True)
+def k_write_bits(valid, slots, on):
+    """Set or clear the bits of slots."""
+    for slot in slots:
+        bit = np.uint32(1) << np.uint32(slot & 31)
+        if on:
+            valid[slot >> 5] |= bit
+        else:
+            valid[slot >> 5] &= ~bit
 
 
 @njit
@@ -195,14 +207,17 @@ def encode_leaves(
 
 def decode_leaves(
     leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int],
-    page_bits: int,
+    stored: tuple[Array, Array, int, int],
     num_edges: int,
     pages: Array,
+    first: int,
     out: Array,
 ) -> None:
-    """Write the destinations of some pages to their slots of ``out``; ``stored``: words, places of pages, shift."""
-    k_decode_leaves(*leaves[:3], *stored, page_bits, num_edges, pages, out)
+    """Write the destinations of some pages to ``out``, which begins at slot ``first``.
+
+    ``stored``: words, places of pages, shift, page_bits.
+    """
+    k_decode_leaves(*leaves[:3], *stored, num_edges, pages, first, out)
 
 
 def read_lines(words: Array, num_reads: int, total: Array) -> None:
@@ -220,3 +235,8 @@ def find_edges(
 ) -> None:
     """Write the slot of each edge, -1 where it is not there; ``stored``: words, places of pages, shift, page_bits."""
     k_find_edges(*leaves[:3], *stored, offsets, src, dst, slots)
+
+
+def write_bits(valid: Array, slots: Array, on: bool) -> None:
+    """Set or clear the bits of slots."""
+    k_write_bits(valid, slots, on)

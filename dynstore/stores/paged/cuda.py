@@ -19,6 +19,7 @@ __all__ = [
     "d_find_leaf",
     "d_find_row",
     "d_find_start",
+    "d_is_valid",
     "d_open_leaf",
     "decode_leaves",
     "encode_leaves",
@@ -26,6 +27,7 @@ __all__ = [
     "mark_starts",
     "measure_leaves",
     "read_lines",
+    "write_bits",
 ]
 
 # Lines between two reads that follow each other; a large prime, so that all lines have their turn.
@@ -73,6 +75,12 @@ def d_find_row(leaves, leaf, mark, lane):
 
 
 @device
+def d_is_valid(valid, leaf, lane):
+    """Return whether slot ``lane`` of a leaf holds an edge."""
+    return (valid[leaf] >> np.uint32(lane)) & np.uint32(1) != 0
+
+
+@device
 def d_read_field(stored, leaf, head, lane):
     """Return the field of slot ``lane``: the warp reads the leaf's words at once, then each lane shifts its own out."""
     width = np.int64(head) & WIDTH_MASK
@@ -96,15 +104,15 @@ def d_open_leaf(leaves, stored, leaf, mark, lane):
     slot before, less 1. So a destination is a sum of fields that stops where its row begins.
     """
     head = leaves.heads[leaf]
-    value = d_read_field(stored, leaf, head, lane)
+    value = np.uint32(d_read_field(stored, leaf, head, lane))
     if head & np.uint32(VERBATIM) == 0:
         start = d_find_start(mark, lane)
-        value += np.int64(leaves.bases[leaf]) if lane == start else np.int64(1)
+        value = np.uint32(value + (leaves.bases[leaf] if lane == start else np.uint32(1)))
         for step in (1, 2, 4, 8, 16):
-            other = d_shuffle_up(value, step)
+            other = np.uint32(d_shuffle_up(np.int32(value), step))
             if lane - step >= start:
-                value += other
-    return value
+                value = np.uint32(value + other)
+    return np.int64(value)
 
 
 @kernel
@@ -186,8 +194,8 @@ def k_encode_leaves(indices, first, heads, bases, marks, places, shift, page_bit
 
 
 @kernel
-def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, out):
-    """Warps stride over the leaves of some pages: write their destinations."""
+def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, num_edges, pages, first, out):
+    """Warps stride over the leaves of some pages: write their destinations, from slot ``first`` on."""
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
@@ -196,7 +204,7 @@ def k_decode_leaves(heads, bases, marks, ranks, rows, words, places, shift, page
             value = d_open_leaf(leaves, stored, leaf, marks[leaf], lane)
             slot = (leaf << LEAF_BITS) + lane
             if slot < num_edges:
-                out[slot] = value
+                out[slot - first] = value
 
 
 def mark_starts(starts: Array, marks: Array) -> None:
@@ -225,15 +233,36 @@ def encode_leaves(
 
 def decode_leaves(
     leaves: tuple[Array, ...],
-    stored: tuple[Array, Array, int],
-    page_bits: int,
+    stored: tuple[Array, Array, int, int],
     num_edges: int,
     pages: Array,
+    first: int,
     out: Array,
 ) -> None:
-    """Write the destinations of some pages to their slots of ``out``; ``stored``: words, places of pages, shift."""
-    num_leaves = pages.shape[0] << page_bits
-    k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, page_bits, num_edges, pages, out)
+    """Write the destinations of some pages to ``out``, which begins at slot ``first``.
+
+    ``stored``: words, places of pages, shift, page_bits.
+    """
+    num_leaves = pages.shape[0] << stored[3]
+    k_decode_leaves.launch_strided(num_leaves * LEAF, *leaves, *stored, num_edges, pages, first, out)
+
+
+@kernel
+def k_write_bits(valid, slots, on):
+    """One thread a slot: set its bit (atomic or), or clear it (atomic and)."""
+    i = int(cuda.grid(1))
+    if i < slots.shape[0]:
+        slot = int(slots[i])
+        bit = np.uint32(1) << np.uint32(slot & 31)
+        if on:
+            cuda.atomic.or_(valid, slot >> 5, np.uint32(bit))
+        else:
+            cuda.atomic.and_(valid, slot >> 5, np.uint32(np.uint32(0xFFFFFFFF) ^ bit))
+
+
+def write_bits(valid: Array, slots: Array, on: bool) -> None:
+    """Set or clear the bits of slots."""
+    k_write_bits.launch(slots.shape[0], valid, slots, on)
 
 
 @device

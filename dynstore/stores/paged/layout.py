@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dynstore.bits import full_words
+
 if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
@@ -86,6 +88,10 @@ class PagedRows:
     @property
     def num_pages(self) -> int:
         return int(self.places_on_host.shape[0]) - 1
+
+    def all_valid(self) -> Array:
+        """Return a bit for each edge, set, in uint32 words; those behind the last edge are 0."""
+        return full_words(self.backend, self.num_edges)
 
     @property
     def leaves(self) -> tuple[Array, ...]:

@@ -22,7 +22,7 @@ FAST, SLOW = Links(1.0, 1e9), Links(1e9, 1.0)
 MAX_ITER = 3
 
 
-def make_graph(device: Device, directed: bool, num_vertices: int = 90, num_edges: int = 2200) -> Any:
+def make_graph(device: Device, directed: bool, num_vertices: int = 60, num_edges: int = 1500) -> Any:
     """Make a graph with a hub, a path that leaves it, and vertices without edges."""
     rng = np.random.default_rng(4)
     src = (rng.random(num_edges) ** 3 * num_vertices).astype(np.int64)

@@ -105,7 +105,7 @@ def test_the_widest_leaves_come_back(backend: Backend) -> None:
         kernels.encode_leaves(indices, 0, leaves, places, 0, 5, words)
         out = backend.empty(values.shape[0], np.int32)
         pages = backend.zeros(1, np.int32)
-        kernels.decode_leaves(leaves, (words, places, 0), 5, values.shape[0], pages, out)
+        kernels.decode_leaves(leaves, (words, places, 0, 5), values.shape[0], pages, 0, out)
         assert backend.to_host(out).tolist() == values.tolist()
 
 
@@ -135,6 +135,28 @@ def test_pieces_make_the_same_pages(backend: Backend, monkeypatch: pytest.Monkey
 def test_wrong_rows_are_refused(backend: Backend, row: list[int]) -> None:
     with pytest.raises(InputError, match=r"pack_rows: the rows do not ascend, or ids are not below 9; wanted sorted"):
         pack(backend, [[0, 1], row, *[[]] * 7])
+
+
+def test_wrong_rows_are_seen_between_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(building, "PIECE_LEAVES", 32)
+    backend, row = get_backend("cpu"), np.arange(1500)
+    assert pack(backend, [row.tolist(), *[[]] * 1499]).num_pages == 2
+    with pytest.raises(InputError, match="pack_rows: the rows do not ascend"):
+        pack(backend, [np.sort(np.append(row[:-1], 1023)).tolist(), *[[]] * 1499])
+    halves = [row[:1024].tolist(), row[:476].tolist()]
+    assert pack(backend, [*halves, *[[]] * 1498]).num_pages == 2
+
+
+def test_wrong_degrees_are_refused() -> None:
+    backend = get_backend("cpu")
+    with pytest.raises(
+        InputError, match=r"pack_rows: the rows end at edge 3 of vertex 2; wanted 2 edges of 2 vertices"
+    ):
+        pack_rows(backend, np.array([0, 1, 3]), np.array([0, 1], np.int32))
+    with pytest.raises(
+        InputError, match=r"pack_rows: the rows end at edge 1 of vertex 1; wanted 1 edges of 2 vertices"
+    ):
+        pack_pieces(backend, 2, lambda: iter([(np.array([1]), np.array([1], np.int32))]))
 
 
 def test_wrong_pages_are_refused() -> None:

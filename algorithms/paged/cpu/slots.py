@@ -1,0 +1,103 @@
+"""The part of an algorithm that reads edges in slots, beside those in pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynstore.algorithms.paged.searches import UNREACHED
+from dynstore.algorithms.rows.cpu.slots import d_has_edge
+from dynstore.host_compiler import njit
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.paged.searches import Search
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["add_rows", "add_slots", "choose_slots", "d_unite", "push_slots", "unite_slots"]
+
+
+@njit
+def d_find_root(parents, v):
+    """Return the root of ``v``, halving the path to it."""
+    while parents[v] != v:
+        parents[v] = parents[parents[v]]
+        v = parents[v]
+    return v
+
+
+@njit
+def d_unite(parents, one, other):
+    """Hook the larger root under the smaller."""
+    first, second = d_find_root(parents, one), d_find_root(parents, other)
+    parents[max(first, second)] = min(first, second)
+
+
+@njit(cache=True, nogil=True)
+def k_add_rows(counts, rows, amount):
+    """Add an amount to the count of each row that is listed."""
+    for row in rows:
+        counts[row] += amount
+
+
+@njit(cache=True, nogil=True)
+def k_add_slots(sources, indices, valid, shares, sums):
+    """Add the neighbour's share to the row's sum for each edge."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot):
+            sums[sources[slot]] += shares[indices[slot]]
+
+
+@njit(cache=True, nogil=True)
+def k_unite_slots(sources, indices, valid, parents):
+    """Unite the ends of all edges."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot):
+            d_unite(parents, sources[slot], indices[slot])
+
+
+@njit(cache=True, nogil=True)
+def k_push_slots(sources, indices, valid, distances, notes, depth):
+    """Reach the unreached neighbours of the frontier."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot) and distances[sources[slot]] == depth and distances[indices[slot]] == UNREACHED:
+            distances[indices[slot]] = depth + 1
+            notes[0] = 1
+
+
+@njit(cache=True, nogil=True)
+def k_choose_slots(sources, indices, valid, distances, parents):
+    """Keep the smallest parent of each vertex."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot):
+            row, other = sources[slot], indices[slot]
+            if distances[row] != UNREACHED and distances[other] == distances[row] + 1:
+                parents[other] = min(parents[other], row)
+
+
+def add_rows(counts: Array, rows: Array, amount: int) -> None:
+    """Add an amount to the count of each row, as often as it is listed."""
+    k_add_rows(counts, rows, amount)
+
+
+def add_slots(edges: GapCSR, shares: Array, sums: Array) -> None:
+    """Add the shares of the neighbours to the sums of their rows."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_add_slots(*slots, shares, sums)
+
+
+def unite_slots(edges: GapCSR, parents: Array) -> None:
+    """Unite the ends of all edges."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_unite_slots(*slots, parents)
+
+
+def push_slots(edges: GapCSR, search: Search, depth: int) -> None:
+    """Reach the neighbours of the frontier."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_push_slots(*slots, search.distances, search.notes, depth)
+
+
+def choose_slots(edges: GapCSR, distances: Array, parents: Array) -> None:
+    """Keep the smallest parents that the edges offer."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_choose_slots(*slots, distances, parents)

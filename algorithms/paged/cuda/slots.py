@@ -1,0 +1,91 @@
+"""The part of an algorithm that reads edges in slots on the device, beside those in pages: a thread a slot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dynstore.algorithms.components.cuda.union_find import d_unite
+from dynstore.algorithms.paged.searches import UNREACHED
+from dynstore.algorithms.rows.cuda.common import d_has_bit
+from dynstore.cuda.compiler import cuda, kernel
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.paged.searches import Search
+    from dynstore.snapshot import GapCSR
+    from dynstore.typing import Array
+
+__all__ = ["add_rows", "add_slots", "choose_slots", "push_slots", "unite_slots"]
+
+
+@kernel
+def k_add_rows(counts, rows, amount):
+    """One thread an entry of a list: add an amount to the count of its row (atomic add)."""
+    i = int(cuda.grid(1))
+    if i < rows.shape[0]:
+        cuda.atomic.add(counts, int(rows[i]), np.int64(amount))
+
+
+@kernel
+def k_add_slots(sources, indices, valid, shares, sums):
+    """Threads stride over slots: add the neighbour's share to the row's sum (atomic add)."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            cuda.atomic.add(sums, int(sources[slot]), np.float64(shares[indices[slot]]))
+
+
+@kernel
+def k_unite_slots(sources, indices, valid, parents):
+    """Threads stride over slots: unite the ends of all edges; atomics as in :func:`d_unite`."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            d_unite(parents, int(sources[slot]), int(indices[slot]))
+
+
+@kernel
+def k_push_slots(sources, indices, valid, distances, notes, depth):
+    """Threads stride over slots: reach the unreached neighbours of the frontier."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot) and distances[sources[slot]] == depth and distances[indices[slot]] == UNREACHED:
+            distances[indices[slot]] = depth + 1
+            notes[0] = 1
+
+
+@kernel
+def k_choose_slots(sources, indices, valid, distances, parents):
+    """Threads stride over slots: keep the smallest parent of each vertex (atomic minimum)."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            depth, other = distances[sources[slot]], int(indices[slot])
+            if depth != UNREACHED and distances[other] == depth + 1:
+                cuda.atomic.min(parents, other, int(sources[slot]))
+
+
+def add_rows(counts: Array, rows: Array, amount: int) -> None:
+    """Add an amount to the count of each row, as often as it is listed."""
+    k_add_rows.launch(rows.shape[0], counts, rows, amount)
+
+
+def add_slots(edges: GapCSR, shares: Array, sums: Array) -> None:
+    """Add the shares of the neighbours to the sums of their rows."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_add_slots.launch_strided(edges.num_slots, *slots, shares, sums)
+
+
+def unite_slots(edges: GapCSR, parents: Array) -> None:
+    """Unite the ends of all edges."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_unite_slots.launch_strided(edges.num_slots, *slots, parents)
+
+
+def push_slots(edges: GapCSR, search: Search, depth: int) -> None:
+    """Reach the neighbours of the frontier."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_push_slots.launch_strided(edges.num_slots, *slots, search.distances, search.notes, depth)
+
+
+def choose_slots(edges: GapCSR, distances: Array, parents: Array) -> None:
+    """Keep the smallest parents that the edges offer."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_choose_slots.launch_strided(edges.num_slots, *slots, distances, parents)
