@@ -31,9 +31,33 @@ def d_count_spans(place, width, bits):
     return ((place + max(width, 1) - 1) >> bits) - (place >> bits) + 1
 
 
+@kernel
+def k_flag_rows(rows, distances, value, flags):
+    """Warps stride over words of rows with edges: set the bits of those at some distance."""
+    lane = d_lane()
+    for word in range(int(cuda.grid(1)) >> 5, flags.shape[0], int(cuda.gridsize(1)) >> 5):
+        rank = word * 32 + lane
+        flagged = rank < rows.shape[0] and distances[rows[min(rank, rows.shape[0] - 1)]] == value
+        bits = d_ballot(flagged)
+        if lane == 0:
+            flags[word] = bits
+
+
 @device
-def d_is_wanted(leaves, leaf, mark, distances, depth, kind):
-    """Return whether a leaf has a row of some kind."""
+def d_has_flag(flags, first, last):
+    """Return whether one of at most 32 neighbouring bits is set."""
+    if last < first:
+        return False
+    pair = np.uint64(flags[first >> 5]) | (np.uint64(flags[last >> 5]) << np.uint64(32))
+    if first >> 5 == last >> 5:
+        pair &= np.uint64(0xFFFFFFFF)
+    count = np.uint64(last - first + 1)
+    return (pair >> np.uint64(first & 31)) & ((np.uint64(1) << count) - np.uint64(1)) != 0
+
+
+@device
+def d_is_wanted(leaves, leaf, mark, flags, kind):
+    """Return whether a leaf has a flagged row of some kind: any, one that begins there, or one that goes on there."""
     continues = mark & np.uint32(1) == 0
     first = np.int64(leaves.ranks[leaf])
     last = first + np.int64(cuda.popc(np.uint32(mark & np.uint32(0xFFFFFFFE))))
@@ -41,25 +65,21 @@ def d_is_wanted(leaves, leaf, mark, distances, depth, kind):
         last = first if continues else first - 1
     elif kind == BEGINNING and continues:
         first += 1
-    value = depth if kind == FRONTIER else UNREACHED
-    for rank in range(first, last + 1):
-        if distances[leaves.rows[rank]] == value:
-            return True
-    return False
+    return d_has_flag(flags, first, last)
 
 
 @kernel
-def k_mark_leaves(heads, bases, marks, ranks, rows, places, page_bits, distances, depth, kind, active, requests):
-    """Warps stride over words of leaves, a leaf a lane: set the bits of those with rows of some kind.
+def k_mark_leaves(heads, bases, marks, ranks, rows, places, page_bits, flags, kind, active, requests):
+    """Warps stride over words of leaves, a leaf a lane: set the bits of those with flagged rows of some kind.
 
-    They add the requests for these to those of the page, one atomic add a warp and page.
+    They add the requests for these to those of the page, one atomic add a warp.
     """
     lane = d_lane()
     leaves = Leaves(heads, bases, marks, ranks, rows)
     for word in range(int(cuda.grid(1)) >> 5, active.shape[0], int(cuda.gridsize(1)) >> 5):
         leaf = word * 32 + lane
         wanted, count, page = False, np.int64(0), (word * 32) >> page_bits
-        if leaf < heads.shape[0] and d_is_wanted(leaves, leaf, marks[leaf], distances, depth, kind):
+        if leaf < heads.shape[0] and d_is_wanted(leaves, leaf, marks[leaf], flags, kind):
             head = heads[leaf]
             wanted = True
             count = d_count_spans(places[page] + (np.int64(head) >> START_AT), np.int64(head) & WIDTH_MASK, LINE_BITS)
@@ -171,10 +191,16 @@ def k_choose_parents(
 
 
 def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, requests: Array) -> None:
-    """Set the active bits of leaves with rows of some kind, and count requests by page."""
+    """Set the active bits of leaves with rows of some kind, and count requests by page.
+
+    Rows are looked at once, side by side; a leaf's rows are neighbours, so it reads one or two words of their bits.
+    """
+    flags = packed.backend.empty(-(-packed.rows.shape[0] // 32), np.uint32)
+    value = depth if kind == FRONTIER else UNREACHED
+    k_flag_rows.launch_strided(flags.shape[0] * 32, packed.rows, search.distances, value, flags)
     k_mark_leaves.launch_strided(
-        search.active.shape[0] * 32, *packed.leaves, packed.places, packed.page_bits, search.distances, depth, kind,
-        search.active, requests,
+        search.active.shape[0] * 32, *packed.leaves, packed.places, packed.page_bits, flags, kind, search.active,
+        requests,
     )  # fmt: skip
 
 
