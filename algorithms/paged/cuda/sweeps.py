@@ -12,7 +12,17 @@ from dynstore.algorithms.paged.cuda.slots import add_slots, unite_slots
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_shuffle_up
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_is_valid, d_open_leaf
+from dynstore.stores.paged.cuda import (
+    Leaves,
+    Stored,
+    d_decode_leaf,
+    d_fetch_leaf,
+    d_find_leaf,
+    d_find_row,
+    d_find_start,
+    d_is_valid,
+    d_open_leaf,
+)
 from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
@@ -37,14 +47,25 @@ def d_sum_rows(value, start, lane):
 def k_sum_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, shares, sums
 ):  # fmt: skip
-    """Warps stride over leaves: add the shares of the neighbours to the sums of their rows, an atomic add a row."""
+    """Warps stride over leaves: add the shares of the neighbours to the sums of their rows, an atomic add a row.
+
+    A leaf is fetched while the one before is worked on, so that their reads overlap.
+    """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
-    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
-        leaf = d_find_leaf(pages, page_bits, item)
-        if leaf < heads.shape[0]:  # the same in all lanes
-            mark = marks[leaf]
-            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+    item, stride, num_items = int(cuda.grid(1)) >> 5, int(cuda.gridsize(1)) >> 5, pages.shape[0] << page_bits
+    if item >= num_items:  # the same in all lanes
+        return
+    coming = d_find_leaf(pages, page_bits, item)
+    coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
+    while item < num_items:
+        leaf, head, base, mark, word = coming, coming_head, coming_base, coming_mark, coming_word
+        item += stride
+        if item < num_items:
+            coming = d_find_leaf(pages, page_bits, item)
+            coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
+        if leaf < heads.shape[0]:
+            other = d_decode_leaf(head, base, mark, word, lane)
             share = 0.0
             if d_is_valid(valid, leaf, lane):
                 share = np.float64(shares[other])

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Leaves",
     "Stored",
+    "d_decode_leaf",
+    "d_fetch_leaf",
     "d_find_leaf",
     "d_find_row",
     "d_find_start",
@@ -81,13 +83,24 @@ def d_is_valid(valid, leaf, lane):
 
 
 @device
-def d_read_field(stored, leaf, head, lane):
-    """Return the field of slot ``lane``: the warp reads the leaf's words at once, then each lane shifts its own out."""
-    width = np.int64(head) & WIDTH_MASK
-    place = stored.places[leaf >> stored.page_bits] - stored.shift + (np.int64(head) >> START_AT)
+def d_fetch_leaf(leaves, stored, leaf, lane):
+    """Return what opens a leaf: its head, base and mark, and this lane's word of it; a lane reads one word at most.
+
+    Past the last leaf it is the last one.
+    """
+    there = min(leaf, leaves.heads.shape[0] - 1)
+    head = leaves.heads[there]
+    place = stored.places[there >> stored.page_bits] - stored.shift + (np.int64(head) >> START_AT)
     word = np.int32(0)
-    if lane < width:
+    if lane < np.int64(head) & WIDTH_MASK:
         word = np.int32(stored.words[place + lane])
+    return head, leaves.bases[there], leaves.marks[there], word
+
+
+@device
+def d_read_field(head, word, lane):
+    """Return the field of slot ``lane`` from the words of the lanes; it overlaps two of them at most."""
+    width = np.int64(head) & WIDTH_MASK
     bit = lane * width
     low = d_shuffle(word, bit >> 5)
     high = d_shuffle(word, ((bit >> 5) + 1) & 31)
@@ -97,22 +110,29 @@ def d_read_field(stored, leaf, head, lane):
 
 
 @device
-def d_open_leaf(leaves, stored, leaf, mark, lane):
-    """Return the destination in slot ``lane`` of a leaf; all 32 lanes call. Past the last edge the value means nothing.
+def d_decode_leaf(head, base, mark, word, lane):
+    """Return the destination in slot ``lane`` of a leaf that was fetched; all 32 lanes call.
 
     In an encoded leaf the field of a row's first slot is added to the leaf's base. Each other field is the gap to the
-    slot before, less 1. So a destination is a sum of fields that stops where its row begins.
+    slot before, less 1. So a destination is a sum of fields that stops where its row begins. Past the last edge the
+    value means nothing.
     """
-    head = leaves.heads[leaf]
-    value = np.uint32(d_read_field(stored, leaf, head, lane))
+    value = np.uint32(d_read_field(head, word, lane))
     if head & np.uint32(VERBATIM) == 0:
         start = d_find_start(mark, lane)
-        value = np.uint32(value + (leaves.bases[leaf] if lane == start else np.uint32(1)))
+        value = np.uint32(value + (base if lane == start else np.uint32(1)))
         for step in (1, 2, 4, 8, 16):
             other = np.uint32(d_shuffle_up(np.int32(value), step))
             if lane - step >= start:
                 value = np.uint32(value + other)
     return np.int64(value)
+
+
+@device
+def d_open_leaf(leaves, stored, leaf, mark, lane):
+    """Return the destination in slot ``lane`` of a leaf, see :func:`d_decode_leaf`."""
+    head, base, _, word = d_fetch_leaf(leaves, stored, leaf, lane)
+    return d_decode_leaf(head, base, mark, word, lane)
 
 
 @kernel
