@@ -49,9 +49,9 @@ def predict_pass(
     ----------
     machine : Machine
     written_bytes, read_bytes : int
-        |WA| and |RA|.
+        The bytes of WA and of RA.
     page_bytes : int
-        |SP| + |LP|: of all pages.
+        The bytes of SP and LP: of all pages.
     calls : int
         Kernels that are launched; S + L if each page is sent alone.
     num_devices : int
@@ -86,7 +86,7 @@ def predict_search(
     ----------
     machine : Machine
     written_bytes : int
-        |WA|.
+        The bytes of WA.
     levels : sequence of (int, int)
         Of each level: the bytes of its pages and their RA, and how many kernels are launched.
     hit_rate : float
