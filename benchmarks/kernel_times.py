@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dynstore.backend import get_backend
-from dynstore.benchmarks.drop_in_window import Window, different_pairs
+from dynstore.benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet

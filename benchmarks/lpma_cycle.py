@@ -23,7 +23,7 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.batches.make import make_batch
-from dynstore.benchmarks.drop_in_window import different_pairs
+from dynstore.benchmarks.beside_cugraph.drop_in_window import different_pairs
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.schema import make_document
 from dynstore.benchmarks.timing import percentiles, time_call

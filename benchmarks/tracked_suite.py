@@ -25,10 +25,10 @@ from dynstore.algorithms.registry import find_algorithm
 from dynstore.algorithms.tracking import TRACKED
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import PAGERANK_TOL, make_query
-from dynstore.benchmarks.report import render_lines
+from dynstore.benchmarks.reports.report import render_lines
+from dynstore.benchmarks.reports.summary import format_ms, format_ratio, ratio_of
 from dynstore.benchmarks.stream import edge_keys, parse_batch
 from dynstore.benchmarks.suites import StreamJob, Suite
-from dynstore.benchmarks.summary import format_ms, format_ratio, ratio_of
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 from dynstore.graph import DynamicGraph

@@ -25,10 +25,10 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.contestants import StoreRun
-from dynstore.benchmarks.report import render_lines
+from dynstore.benchmarks.reports.report import render_lines
+from dynstore.benchmarks.reports.summary import format_ms
 from dynstore.benchmarks.stream import parse_batch, sorted_unique
 from dynstore.benchmarks.suites import StreamJob, Suite
-from dynstore.benchmarks.summary import format_ms
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.errors import InputError, unknown_name
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from dynstore.backend import get_backend
 from dynstore.benchmarks.answers import Query, make_query
-from dynstore.benchmarks.console import print_result
 from dynstore.benchmarks.contestants import Conversion, DeviceSlide, StoreRun, conversions, to_device
-from dynstore.benchmarks.report import render_page
+from dynstore.benchmarks.reports.console import print_result
+from dynstore.benchmarks.reports.report import render_page
 from dynstore.benchmarks.stream import Edges, Slide, Stream, cut_stream, parse_batch
 from dynstore.benchmarks.suites import StreamJob, Suite
 from dynstore.benchmarks.timing import percentiles, quiet

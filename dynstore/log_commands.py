@@ -68,7 +68,7 @@ def _table(listing: Listing, shown: Any) -> Table:
 
 
 def _summary(listing: Listing) -> str:
-    from dynstore.benchmarks.summary import format_bytes
+    from dynstore.benchmarks.reports.summary import format_bytes
 
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(listing.kinds.items())) or "none"
     lines = [

@@ -20,7 +20,6 @@ FOLDERS = {
 }
 MAX_LINES = 450
 MAX_FILES = 20  # of a folder, `__init__.py` not counted
-CROWDED = ("benchmarks",)  # what measures the package
 MAX_PARAMETERS = 8  # of a device function: arrays that go together are one record
 
 # Lowest first; a module imports from its own group and the groups before it. The longest name that fits counts.
@@ -105,7 +104,7 @@ AT_IMPORT = {
     "llvmlite": LIBRARIES["llvmlite"],
     "numba": LIBRARIES["numba"],
     "pytest": ("testing",),
-    "rich": ("benchmarks.console", "benchmarks.demo.__main__"),
+    "rich": ("benchmarks.reports.console", "benchmarks.demo.__main__"),
     "typer": ("cli", "log_commands", "stream_command"),
 }
 

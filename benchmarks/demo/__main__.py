@@ -18,8 +18,8 @@ from dynstore.benchmarks.demo.page import best_figure, render_story
 from dynstore.benchmarks.demo.story import Story, run_story
 from dynstore.benchmarks.module_command import run_as_command
 from dynstore.benchmarks.outputs import check_outputs, write_outputs
+from dynstore.benchmarks.reports.summary import format_ms, format_ratio
 from dynstore.benchmarks.schema import make_document
-from dynstore.benchmarks.summary import format_ms, format_ratio
 from dynstore.datasets.names import is_generated, resolve
 
 if TYPE_CHECKING:

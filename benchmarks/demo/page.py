@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dynstore.benchmarks.report import page_style, render_origin
-from dynstore.benchmarks.summary import format_ms
+from dynstore.benchmarks.reports.report import page_style, render_origin
+from dynstore.benchmarks.reports.summary import format_ms
 
 if TYPE_CHECKING:
     from dynstore.benchmarks.demo.story import Figure, Story

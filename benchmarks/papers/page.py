@@ -8,8 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from dynstore.benchmarks.papers.printed import ALL_UPDATES, PAPERS
-from dynstore.benchmarks.report import page_style
-from dynstore.benchmarks.svg import line_chart
+from dynstore.benchmarks.reports.report import page_style
+from dynstore.benchmarks.reports.svg import line_chart
 
 if TYPE_CHECKING:
     from dynstore.benchmarks.papers.contest import PapersResult

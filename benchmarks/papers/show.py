@@ -28,8 +28,8 @@ from dynstore.benchmarks.papers.printed import (
     Value,
 )
 from dynstore.benchmarks.papers.run import check_papers, run_experiments
+from dynstore.benchmarks.reports.summary import format_ms
 from dynstore.benchmarks.suites import Suite
-from dynstore.benchmarks.summary import format_ms
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -22,7 +22,11 @@ FOLDERS = ROOT / "benchmarks", ROOT / "dynstore/testing"
         ("lpma_cycle", ["--device", "abacus"], "error: device: unknown device 'abacus'; known: 'auto', 'cpu', 'cuda'"),
         ("kernel_times", ["--device", "cpu"], "error: kernel_times: device is 'cpu', which is the host here; wanted"),
         ("costs.opera", ["--queries", "degree"], "error: costs.opera: --queries has degree; wanted some of has_edge"),
-        ("results_page", ["no-such-folder"], "error: results_page: no JSON file in 'no-such-folder'; wanted a folder"),
+        (
+            "reports.results_page",
+            ["no-such-folder"],
+            "error: results_page: no JSON file in 'no-such-folder'; wanted a folder",
+        ),
     ],
 )
 def test_an_error_of_the_callers_is_one_line(module: str, arguments: list[str], message: str) -> None:

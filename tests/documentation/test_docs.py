@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import dynstore
-from dynstore.benchmarks.summary import format_ms
+from dynstore.benchmarks.reports.summary import format_ms
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dynstore.benchmarks import stream_soak
+from dynstore.benchmarks.costs import overload
+from dynstore.benchmarks.costs.overload import PARTS, Part, main, soak
 from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.stream_soak import PARTS, Part, main, soak
 from dynstore.errors import InputError
 from dynstore.streams.pending import OVERFLOW, Pending, Taken
 
@@ -72,7 +72,7 @@ def test_rows_that_are_lost_or_come_twice_are_noticed(monkeypatch: pytest.Monkey
 
 
 def test_an_edge_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    faults = stream_soak.Witness.faults
+    faults = overload.Witness.faults
 
     def spoils(self: Any) -> Any:
         graph = self.window.graph
@@ -81,16 +81,16 @@ def test_an_edge_too_many_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
         graph.insert_edges(([np.int32(255)], [np.int32(255)]))
         return faults(self)
 
-    monkeypatch.setattr(stream_soak.Witness, "faults", spoils)
+    monkeypatch.setattr(overload.Witness, "faults", spoils)
     found = soak("block", 0.3, **{**SMALL, "window": 50})
     assert any("edges that are not those of the rows" in fault for fault in found.faults)
 
 
 def test_memory_that_grows_is_noticed() -> None:
     steady = [Part([1.0], 500 << 20, 1 << 30)] * PARTS
-    assert list(stream_soak._growth(steady)) == []
+    assert list(overload._growth(steady)) == []
     grown = [*steady[:-1], Part([1.0], 500 << 20, 3 << 30)]
-    assert list(stream_soak._growth(grown)) == ["the memory of the GPU has grown from 1074 to 3221 MB"]
+    assert list(overload._growth(grown)) == ["the memory of the GPU has grown from 1074 to 3221 MB"]
 
 
 def test_bad_arguments() -> None:

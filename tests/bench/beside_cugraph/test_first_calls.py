@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dynstore.benchmarks import first_calls
-from dynstore.benchmarks.first_calls import CALLS, RUNS, WAYS, main
+from dynstore.benchmarks.beside_cugraph import first_calls
+from dynstore.benchmarks.beside_cugraph.first_calls import CALLS, RUNS, WAYS, main
 from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 from tests.adapters.cugraph.stand_ins import rapids

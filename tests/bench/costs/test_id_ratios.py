@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.id_ratios import MAPPED, PLAIN, PLAIN_32, STRINGS, main, measure, ratios
+from dynstore.benchmarks.costs.id_ratios import MAPPED, PLAIN, PLAIN_32, STRINGS, main, measure, ratios
 from dynstore.benchmarks.schema import check_document
 from dynstore.errors import InputError
 
@@ -42,5 +42,5 @@ def test_the_command_prints_ratios_and_writes_results(tmp_path: Path, capsys: py
     document = json.loads(out.read_text(encoding="utf-8"))
     check_document(document)
     assert {row["store"].partition(",")[0] for row in document["rows"]} == {"directed", "undirected"}
-    with pytest.raises(InputError, match="id_ratios: 102 steps of 20 rows need more than 1024 events"):
+    with pytest.raises(InputError, match=r"costs\.id_ratios: 102 steps of 20 rows need more than 1024 events"):
         measure(7, 8, 20, 100, "cpu", True, True)

@@ -1,4 +1,4 @@
-"""All kept results as a page: ``python -m dynstore.benchmarks.results_page FOLDER ... > docs/results.md``."""
+"""All kept results as a page: ``python -m dynstore.benchmarks.reports.results_page FOLDER ... > docs/results.md``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dynstore.benchmarks.module_command import run_as_command
-from dynstore.benchmarks.results_tables import TABLES
+from dynstore.benchmarks.reports.results_tables import TABLES
+from dynstore.benchmarks.reports.summary import format_ms
 from dynstore.benchmarks.schema import check_document
-from dynstore.benchmarks.summary import format_ms
 from dynstore.errors import InputError
 
 __all__ = ["main", "render_results"]
@@ -25,7 +25,8 @@ HEAD = """# Results
 All kept measurements, in milliseconds. The page is made from the files under
 `benchmarks/results/`, which also hold the date, the commit, the versions and the machine:
 
-    python -m dynstore.benchmarks.results_page benchmarks/results/h200 benchmarks/results/host
+    python -m dynstore.benchmarks.reports.results_page \\
+        benchmarks/results/h200 benchmarks/results/host
 
 | column | meaning |
 |---|---|
@@ -114,7 +115,7 @@ def _fold_command(command: str) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the page."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.results_page", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.reports.results_page", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
     sys.stdout.write(render_results(parser.parse_args(arguments).folders))
     return 0

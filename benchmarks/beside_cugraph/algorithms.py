@@ -1,4 +1,4 @@
-"""Algorithms without updates, compared with cuGraph: ``python -m dynstore.benchmarks.algorithm_suite``.
+"""Algorithms without updates, compared with cuGraph: ``python -m dynstore.benchmarks.beside_cugraph.algorithms``.
 
 An RMAT graph, directed and symmetric, with ids by falling degree or (``--ids arbitrary``) permuted. These variants
 alternate in one process, each warmed up:
@@ -196,7 +196,9 @@ def _values(case: Case, name: str, result: Any) -> np.ndarray:
 
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print, and write the JSON of schema 1 on request; return 1 if results differ."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.algorithm_suite", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m dynstore.benchmarks.beside_cugraph.algorithms", description=__doc__
+    )
     parser.add_argument("--scale", type=int, default=22)
     parser.add_argument("--edge-factor", type=int, default=16)
     parser.add_argument("--ids", choices=("degree", "arbitrary"), default="degree")
@@ -211,7 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
     backend, cugraph = get_backend(chosen.device), None
     if backend.on_gpu and importlib.util.find_spec("cugraph") is not None:
         print(share_pool(initial_bytes=chosen.pool))
-        cugraph = require("algorithm_suite", "cugraph")
+        cugraph = require("beside_cugraph.algorithms", "cugraph")
     rows, problems = [], []
     for directed, weighted in product((True, False), (False, True)):
         kind = "directed" if directed else "symmetric"
@@ -242,7 +244,7 @@ def main(arguments: list[str] | None = None) -> int:
             "vertices": 1 << chosen.scale, "edges": chosen.edge_factor << chosen.scale,
         }  # fmt: skip
         typed = sys.argv[1:] if arguments is None else arguments
-        command = shlex.join(["python", "-m", "dynstore.benchmarks.algorithm_suite", *typed])
+        command = shlex.join(["python", "-m", "dynstore.benchmarks.beside_cugraph.algorithms", *typed])
         document = make_document("algorithms", command, dataset, rows, not any(problems))
         chosen.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return int(any(problems))

@@ -1,4 +1,4 @@
-"""A stream that gets more than it can take, for minutes: ``python -m dynstore.benchmarks.stream_soak``.
+"""A stream that gets more than it can take, for minutes: ``python -m dynstore.benchmarks.costs.overload``.
 
 For each row that the graph has taken, a source offers ten others (``--overload``), under each policy of overflow in
 turn. So it is as much too fast on a busy machine. Rows are numbered, and their numbers are their times. The window is
@@ -92,7 +92,9 @@ class Witness:
         steps = np.diff(numbers, prepend=self.last)
         wanted = self.table.rows(numbers)
         if steps.min() < 1 or not (np.array_equal(src, wanted[0]) and np.array_equal(dst, wanted[1])):
-            raise RuntimeError(f"stream_soak: rows {numbers[0]} to {numbers[-1]} came after {self.last}, or are others")
+            raise RuntimeError(
+                f"costs.overload: rows {numbers[0]} to {numbers[-1]} came after {self.last}, or are others"
+            )
         report = self._slide(edges, time=time)
         self.moments.append(perf_counter())
         self.missing += int(steps.sum()) - len(steps)
@@ -332,7 +334,7 @@ def _rows(outcome: Outcome, batch: int, device: str) -> Iterator[dict[str, Any]]
 def main(arguments: list[str] | None = None) -> int:
     """Soak, print, and write the JSON of schema 1 on request; return 1 if something was lost or memory has grown."""
     parser = argparse.ArgumentParser(
-        prog="python -m dynstore.benchmarks.stream_soak", description=__doc__,
+        prog="python -m dynstore.benchmarks.costs.overload", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--minutes", type=float, default=10.0, help="for each policy")
@@ -347,10 +349,10 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     policies = given.overflow.split(",")
     if not set(policies) <= set(OVERFLOW):
-        raise InputError(f"stream_soak: --overflow {given.overflow}; wanted some of {', '.join(OVERFLOW)}")
+        raise InputError(f"costs.overload: --overflow {given.overflow}; wanted some of {', '.join(OVERFLOW)}")
     if given.minutes <= 0 or given.overload <= 1 or min(given.batch, given.window) < 1:
         raise InputError(
-            f"stream_soak: --minutes {given.minutes} --overload {given.overload} --batch {given.batch} "
+            f"costs.overload: --minutes {given.minutes} --overload {given.overload} --batch {given.batch} "
             f"--window {given.window}; wanted more than 0, more than 1, at least 1, at least 1"
         )
     share_memory(given.device)

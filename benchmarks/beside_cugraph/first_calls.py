@@ -1,4 +1,4 @@
-"""The first calls on a live graph in a fresh process: ``python -m dynstore.benchmarks.first_calls [--json FILE]``.
+"""The first calls on a live graph in a fresh process: ``python -m dynstore.benchmarks.beside_cugraph.first_calls``.
 
 Needs RAPIDS. For each function of cuGraph and each way (the drop-in, and ``cugraph.Graph``) a process of its own makes
 a graph with hubs, waits for the GPU, and calls the function four times. It says how long each call took and, for the
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CALLS", "WAYS", "main"]
 
-CALLER = "first_calls"
-MODULE = "dynstore.benchmarks.first_calls"
+CALLER = "beside_cugraph.first_calls"
+MODULE = "dynstore.benchmarks.beside_cugraph.first_calls"
 CALLS: dict[str, Callable[[Any, Any, int], Any]] = {
     "bfs": lambda cugraph, G, start: cugraph.bfs(G, start),
     "sssp": lambda cugraph, G, start: cugraph.sssp(G, start),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from dynstore.benchmarks.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
+from dynstore.benchmarks.reports.summary import BASELINES, format_bytes, format_ms, format_ratio, headline, summarise
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""How many times as long an update takes with a map of ids: ``python -m dynstore.benchmarks.id_ratios``.
+"""How many times as long an update takes with a map of ids: ``python -m dynstore.benchmarks.costs.id_ratios``.
 
 The graphs are the same, down to the numbers of their rows: those that the map gives are the ids of a graph without one.
 So the difference is the map's. Each step inserts a batch and deletes the oldest edges, as many. Once all ids are known
@@ -83,7 +83,7 @@ def _make_stream(scale: int, edge_factor: int, batch: int, steps: int, seed: int
     num_events = events.src.shape[0]
     start = num_events - batch * steps
     if start <= batch * steps:
-        raise InputError(f"id_ratios: {steps} steps of {batch} rows need more than {num_events} events")
+        raise InputError(f"costs.id_ratios: {steps} steps of {batch} rows need more than {num_events} events")
     rng, count = np.random.default_rng(seed), 1 << scale
     places = rng.permutation(count)  # so that ids are in no order of degree
     batches = [
@@ -217,7 +217,7 @@ def _show(contestants: list[Contestant], title: str) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Measure, print, and write the JSON of schema 1 on request."""
-    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.id_ratios", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m dynstore.benchmarks.costs.id_ratios", description=__doc__)
     parser.add_argument("--scale", type=int, default=20, help="2**scale ids")
     parser.add_argument("--edge-factor", type=int, default=8, help="rows of the stream for each id")
     parser.add_argument("--batch", type=int, default=100_000, help="rows of an update")

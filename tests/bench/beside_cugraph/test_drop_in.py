@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynstore.benchmarks import drop_in_suite
-from dynstore.benchmarks.drop_in_suite import ALGORITHMS, COMPARED, main, summarise_totals
-from dynstore.benchmarks.drop_in_window import Window, different_pairs
+from dynstore.benchmarks.beside_cugraph import drop_in
+from dynstore.benchmarks.beside_cugraph.drop_in import ALGORITHMS, COMPARED, main, summarise_totals
+from dynstore.benchmarks.beside_cugraph.drop_in_window import Window, different_pairs
 
 
 def test_a_window_slides_over_all_edges() -> None:
@@ -56,12 +56,12 @@ def test_ratios() -> None:
 
 
 def test_results_are_compared_by_vertex_and_partition() -> None:
-    frame = drop_in_suite._by_vertex(pd.DataFrame({"vertex": [2, 0, 1], "labels": [7, 9, 7]}))
+    frame = drop_in._by_vertex(pd.DataFrame({"vertex": [2, 0, 1], "labels": [7, 9, 7]}))
     assert frame["labels"].tolist() == [9, 7, 7]
     np.testing.assert_array_equal(
-        drop_in_suite._canonical(np.array([9, 7, 7, 9])), drop_in_suite._canonical(np.array([0, 1, 1, 0]))
+        drop_in._canonical(np.array([9, 7, 7, 9])), drop_in._canonical(np.array([0, 1, 1, 0]))
     )
-    assert drop_in_suite._canonical(np.array([9, 7, 7, 9])).tolist() == [0, 1, 1, 0]
+    assert drop_in._canonical(np.array([9, 7, 7, 9])).tolist() == [0, 1, 1, 0]
 
 
 def test_pulling_algorithms_and_directions() -> None:
@@ -78,8 +78,8 @@ def test_results_that_differ_are_found(name: str) -> None:
         column = {"pagerank": "pagerank", "weakly_connected_components": "labels"}.get(name) or COMPARED[name]
         return pd.DataFrame({**columns, column: values})
 
-    assert drop_in_suite._differs(name, result([0.5, 0.5, 0.25]), result([0.5, 0.5, 0.25])) is None
-    assert drop_in_suite._differs(name, result([0.75, 0.25, 0.25]), result([0.5, 0.5, 0.25])) is not None
+    assert drop_in._differs(name, result([0.5, 0.5, 0.25]), result([0.5, 0.5, 0.25])) is None
+    assert drop_in._differs(name, result([0.75, 0.25, 0.25]), result([0.5, 0.5, 0.25])) is not None
 
 
 def test_an_unknown_algorithm_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

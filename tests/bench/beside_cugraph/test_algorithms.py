@@ -14,8 +14,8 @@ import pytest
 import dynstore
 from dynstore.algorithms.components.cpu import labels
 from dynstore.backend import get_backend
-from dynstore.benchmarks import algorithm_suite
-from dynstore.benchmarks.algorithm_suite import ALGORITHMS, Case, main, make_edges
+from dynstore.benchmarks.beside_cugraph import algorithms
+from dynstore.benchmarks.beside_cugraph.algorithms import ALGORITHMS, Case, main, make_edges
 from dynstore.benchmarks.schema import check_document
 
 SMALL = ["--device", "cpu", "--scale", "8", "--repeats", "2"]
@@ -87,10 +87,10 @@ def test_another_library_is_called_on_the_same_graph(name: str, directed: bool) 
         return frame
 
     has_theirs = not directed or "cugraph" in algorithm.directed
-    times, problem = algorithm_suite._measure(case, name, SimpleNamespace(Graph=Graph, **{name: call}), 1)
+    times, problem = algorithms._measure(case, name, SimpleNamespace(Graph=Graph, **{name: call}), 1)
     assert problem is None
     assert set(times) == {*WAYS, *(["cuGraph"] if has_theirs else [])}
-    _, problem = algorithm_suite._measure(case, name, SimpleNamespace(Graph=Graph, **{name: call_wrongly}), 1)
+    _, problem = algorithms._measure(case, name, SimpleNamespace(Graph=Graph, **{name: call_wrongly}), 1)
     assert problem == ("results of cuGraph are not those of dynstore" if has_theirs else None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from dynstore.benchmarks.summary import (
+from dynstore.benchmarks.reports.summary import (
     BASELINES,
     Line,
     format_bytes,
@@ -15,7 +15,7 @@ from dynstore.benchmarks.summary import (
     headline,
     summarise,
 )
-from dynstore.benchmarks.svg import line_chart, stacked_bars
+from dynstore.benchmarks.reports.svg import line_chart, stacked_bars
 
 if TYPE_CHECKING:
     from dynstore.benchmarks.window_suite import WindowJob, WindowResult

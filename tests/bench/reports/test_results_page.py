@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dynstore.benchmarks.results_page import MAX_ROWS, main, render_results
+from dynstore.benchmarks.reports.results_page import MAX_ROWS, main, render_results
 from dynstore.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEPT = [ROOT / "benchmarks" / "results" / name for name in ("h200", "host")]
 
 

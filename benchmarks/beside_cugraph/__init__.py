@@ -1,0 +1,1 @@
+"""Measurements beside cuGraph; they need RAPIDS."""
