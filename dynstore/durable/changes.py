@@ -13,6 +13,7 @@ from dynstore.errors import InputError
 from dynstore.graph.records import WEIGHT
 from dynstore.graph.state import EXTRA as EDGE
 from dynstore.graph.updates import Request
+from dynstore.ids.base import IdPlan
 from dynstore.ids.columns import StringKeys, read_keys
 from dynstore.input.columns import EdgeColumns, read_numbers
 from dynstore.input.forms import check_names, on_gpu, open_edges, split_columns
@@ -30,6 +31,8 @@ ENDS = ("source", "destination", None)
 INSERTED = {"edges": True, "insert": True, "delete": False}
 # Those that name a frame's columns, or are one.
 NAMES = ("source", "destination", "weight", "time")
+# Of an exchange that names no new ids: V afterwards.
+VERTICES = "num_vertices"
 # Those that are times.
 BOUNDS = ("before", "expire_before")
 INT32 = np.iinfo(np.int32)
@@ -135,15 +138,19 @@ def _read_ids(graph: DynamicGraph, caller: str, name: str, column: Any) -> np.nd
 
 
 def exchange_as_change(
-    graph: DynamicGraph, kind: str, entering: tuple[Any, ...], leaving: EdgeColumns, arriving: EdgeColumns
+    graph: DynamicGraph, kind: str, naming: IdPlan, leaving: EdgeColumns, arriving: EdgeColumns
 ) -> Change:
-    """Return an exchange as a change: the ids that its plan has read, and numbers of edges to delete and to insert.
+    """Return an exchange as a change: numbers of edges to delete and to insert, and the ids that the plan has read.
 
-    New ids get the same numbers again if the same rows are read, so the numbers are right then, too.
+    New ids get the same numbers again if the same rows are read, so the numbers are right then, too. Where there are
+    none, the number of vertices is enough.
     """
-    host = graph.backend.to_host
-    ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), entering, strict=True)]
-    columns = {"entering.source": ends[0], "entering.destination": ends[1]}
+    host, read = graph.backend.to_host, naming.read_from
+    assert read is not None
+    arguments, columns = {VERTICES: naming.num_vertices}, {}
+    if not naming.keeps_ids:
+        ends = [_read_ids(graph, kind, name, column) for name, column in zip(("src", "dst"), read, strict=True)]
+        arguments, columns = {}, {"entering.source": ends[0], "entering.destination": ends[1]}
     columns |= {"leaving.source": host(leaving.src), "leaving.destination": host(leaving.dst)}
     columns |= {"arriving.source": host(arriving.src), "arriving.destination": host(arriving.dst)}
     stored, records = arriving.weights, graph._records
@@ -152,13 +159,16 @@ def exchange_as_change(
         columns |= {
             f"arriving.{name if name == WEIGHT else EDGE + name}": host(array) for name, array in values.items()
         }
-    return Change(kind, len(ends[0]), {}, columns)
+    return Change(kind, len(read[0]), arguments, columns)
 
 
 def _exchange(graph: DynamicGraph, change: Change) -> None:
     kind, columns = change.kind, change.columns
-    entering = columns["entering.source"], columns["entering.destination"]
-    _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
+    if VERTICES in change.arguments:
+        naming = IdPlan(change.arguments[VERTICES])
+    else:
+        entering = columns["entering.source"], columns["entering.destination"]
+        _, naming = graph.ids.plan_edges(kind, entering, ENDS, None, graph.number_of_vertices())
 
     def brought(name: str) -> Any:
         array = columns.get(name)

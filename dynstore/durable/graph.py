@@ -107,5 +107,5 @@ class DurableGraph(DynamicGraph):
         if naming.read_from is None or caller not in KINDS:
             raise LogError(f"{caller}: this update cannot be logged; it is not made")
         with MemoryChecked(caller):
-            change = exchange_as_change(self, caller, naming.read_from, leaving, arriving)
+            change = exchange_as_change(self, caller, naming, leaving, arriving)
         return journal.make(change, update)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dynstore.batches.sorted import Batch, EdgeBatch
     from dynstore.typing import Array
 
-__all__ = ["DenseIds", "IdPlan", "Rearrangement", "VertexIds"]
+__all__ = ["DenseIds", "IdPlan", "Rearrangement", "VertexIds", "nothing"]
 
 MIN_MAX_VERTICES = 1 << 24
 MAX_VERTICES_FACTOR = 8
@@ -33,8 +33,8 @@ INT64 = np.dtype(np.int64)
 Names = tuple[str, str, str | None]
 
 
-def _nothing() -> None:
-    pass
+def nothing() -> None:
+    """Change nothing: the commit of a plan without new ids."""
 
 
 @dataclass(slots=True)
@@ -63,12 +63,17 @@ class IdPlan:
     """
 
     num_vertices: int
-    commit: Callable[[], None] = _nothing
+    commit: Callable[[], None] = nothing
     arrange: Callable[[Batch], EdgeBatch] | None = None
     ranks: Array | None = None
     new: Any = None
     numbers: Array | None = None
     read_from: tuple[Any, ...] | None = None
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether it names no id that is new or comes back: at most V grows, in a graph of plain numbers."""
+        return self.new is None and self.commit is nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +299,7 @@ class VertexIds(ABC):
 
     def plan_columns(self, columns: Mapping[str, Array]) -> Callable[[], None]:
         """Plan to give the vertices of a graph without ids those of :meth:`columns`."""
-        return _nothing
+        return nothing
 
     @abstractmethod
     def copy(self) -> VertexIds:
@@ -321,10 +326,10 @@ class DenseIds(VertexIds):
 
     def plan_deletion(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Callable[[], None]]:
         numbers, _ = read_ids(caller, self.backend, ids, self.dtype)
-        return numbers[numbers < num_vertices], _nothing
+        return numbers[numbers < num_vertices], nothing
 
     def plan_clear(self) -> Callable[[], None]:
-        return _nothing
+        return nothing
 
     def find_edges(
         self,

@@ -13,7 +13,7 @@ import numpy as np
 
 from dynstore.batches.sorted import Batch, EdgeBatch, sort_unique
 from dynstore.errors import InputError, InputTypeError, LimitError
-from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds
+from dynstore.ids.base import IdPlan, Names, Rearrangement, VertexIds, nothing
 from dynstore.ids.columns import StringKeys, read_key_edges, read_keys
 from dynstore.ids.tables import IdTable, IntegerTable, Match, StringTable
 from dynstore.ids.text_table import TextTable
@@ -182,7 +182,7 @@ class MappedIds(VertexIds):
     def _revival(self, columns: list[Array], num_vertices: int) -> Callable[[], None]:
         """Plan to restore deleted vertices that are named again."""
         if self._gone is None:
-            return _nothing
+            return nothing
         gone = self._flags(num_vertices)
         for column in columns:
             gone[column[column < num_vertices]] = False
@@ -351,7 +351,7 @@ class MappedIds(VertexIds):
     def plan_columns(self, columns: Mapping[str, Array]) -> Callable[[], None]:
         ids = columns.get("id")
         if ids is None or not ids.shape[0]:
-            return _nothing
+            return nothing
         count = int(ids.shape[0])
         table = _make_table(self.backend, "string" if ids.dtype == object else "integer")
         write = table.plan_write(ids, self.backend.xp.arange(count, dtype=np.int64), count, False)
@@ -413,7 +413,3 @@ def _make_table(backend: Backend, kind: str) -> IdTable:
     if kind == "integer":
         return IntegerTable(backend)
     return TextTable(backend) if backend.family == "cuda" else StringTable(backend)
-
-
-def _nothing() -> None:
-    pass

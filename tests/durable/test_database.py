@@ -16,7 +16,9 @@ import pytest
 import dynstore
 from dynstore import Database, DynamicGraph
 from dynstore.durable import log, replaying
+from dynstore.durable.folder import read_manifest
 from dynstore.durable.graph import DurableGraph
+from dynstore.durable.reading import LogReader
 from dynstore.durable.records import KINDS as LOGGED
 from dynstore.errors import DynstoreError, InputError, LogError
 from dynstore.files import Files
@@ -235,6 +237,20 @@ def test_slides_come_back(
     with opened(tmp_path / "db", FAST, device="cpu") as db:
         assert content(db.graph) == wanted
         assert (list(db.graph), db.position) == (ordered, b"5")
+
+
+@pytest.mark.parametrize("renumber", [False, True])
+def test_a_slide_without_new_ids_is_logged_without_the_rows_ids(renumber: bool, tmp_path: Path) -> None:
+    with opened(tmp_path / "db", FAST, renumber=renumber) as db:
+        window = dynstore.Window(db.graph, 2)
+        for edges in ([(0, 1), (1, 9)], [(9, 0)], [(0, 2), (2, 9)]):
+            window.slide(edges)
+        wanted, ordered = content(db.graph), list(db.graph)
+    reader = LogReader("test", tmp_path / "db", read_manifest("test", tmp_path / "db").token, 0)
+    named = ["entering.source" in entry.change.columns for entry in reader]
+    assert named == ([True, False, True] if renumber else [False] * 3)
+    with opened(tmp_path / "db", FAST) as db:
+        assert (content(db.graph), list(db.graph)) == (wanted, ordered)
 
 
 def test_a_slide_that_cannot_be_logged_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

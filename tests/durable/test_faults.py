@@ -91,7 +91,8 @@ def _run(path: Path, files: Failing, kind: str, rng: np.random.Generator, sync: 
             else:
                 assert not db._log.is_dead or twin.version == before["version"]  # its record could not be taken back
                 before = content(db.graph)
-                maybe = [before]
+                if not db._log.is_dead:  # else an update was refused, which says nothing of those before
+                    maybe = [before]
             if step == 3:
                 try:
                     db.checkpoint()
