@@ -58,6 +58,7 @@ LAYERS = [
     ("io", "datasets"),
     ("algorithms",),
     ("gts",),
+    ("distributed",),
     ("adapters",),
     ("streams",),
     ("benchmarks",),
