@@ -3,6 +3,18 @@
 from dynstore.distributed.algorithms import bfs, pagerank, weakly_connected_components
 from dynstore.distributed.communicator import Communicator
 from dynstore.distributed.graph import ShardedGraph
+from dynstore.distributed.mpi import MpiCommunicator
+from dynstore.distributed.nccl import NcclCommunicator, new_identifier
 from dynstore.distributed.threads import run
 
-__all__ = ["Communicator", "ShardedGraph", "bfs", "pagerank", "run", "weakly_connected_components"]
+__all__ = [
+    "Communicator",
+    "MpiCommunicator",
+    "NcclCommunicator",
+    "ShardedGraph",
+    "bfs",
+    "new_identifier",
+    "pagerank",
+    "run",
+    "weakly_connected_components",
+]
