@@ -1,4 +1,4 @@
-"""Algorithms over the parts of a sharded graph; their results are those of one graph, and the same on all ranks."""
+"""Ranks and components of a sharded graph; results are those of one graph, and the same on all ranks."""
 
 from __future__ import annotations
 
@@ -8,100 +8,18 @@ import numpy as np
 
 from dynstore.algorithms.components.api import components_frame, read_components
 from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers
-from dynstore.algorithms.traversal.api import bfs_frame, read_bfs
-from dynstore.batches.sorted import sort_unique
 from dynstore.bits import full_words
 from dynstore.distributed.calls import Call
 from dynstore.distributed.graph import ShardedGraph
-from dynstore.distributed.owners import sort_by_owner
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, type_name
+from dynstore.distributed.searches import check_sharded
+from dynstore.errors import FailedToConvergeError, InputError
 from dynstore.interrupts import MemoryChecked
 from dynstore.snapshot import GapCSR
 
 if TYPE_CHECKING:
     from dynstore.typing import Array, Frame
 
-__all__ = ["bfs", "pagerank", "weakly_connected_components"]
-
-
-def _check(caller: str, G: ShardedGraph) -> None:
-    if not isinstance(G, ShardedGraph):
-        raise InputTypeError(
-            f"{caller}: G is a {type_name(G)}; wanted a ShardedGraph. dynstore.{caller} is for one graph"
-        )
-
-
-def bfs(G: ShardedGraph, start: Any = None, depth_limit: int | None = None, return_predecessors: bool = True) -> Frame:
-    """Find how many edges each vertex is away from the nearest start vertex. All ranks call it.
-
-    Parameters
-    ----------
-    G : ShardedGraph
-        Weights are not used.
-    start, depth_limit, return_predecessors
-        As for :func:`dynstore.bfs`, the same on all ranks.
-
-    Returns
-    -------
-    frame
-        As :func:`dynstore.bfs`: all vertices, on each rank.
-
-    Raises
-    ------
-    InputError
-        As :func:`dynstore.bfs`.
-    RankError
-        If a rank has raised something else, has ended, or does not come.
-    """
-    _check("bfs", G)
-    shard, size = G.shard, G.comm.size
-    backend, xp, num_vertices = shard.backend, shard.backend.xp, G.number_of_vertices()
-    with Call(G.comm, "bfs") as call, MemoryChecked("bfs"):
-        sources, limit = read_bfs(shard, start, depth_limit)
-        dtype = shard.vertex_dtype
-        unreached = int(np.iinfo(dtype).max)
-        distances = xp.full(num_vertices, unreached, dtype=dtype)  # the final ones of the own vertices
-        seen = backend.zeros(num_vertices, np.bool_)  # what this rank has sent to the owners
-        frontier = backend.asarray(sources.astype(dtype))
-        frontier = frontier[G._owners(frontier) == call.comm.rank]
-        distances[frontier] = 0
-        out = shard.snapshot()
-        for distance in range(1, limit + 1):
-            if not any(call.agree(len(frontier))):
-                break
-            reached = _successors(out, frontier)
-            reached = xp.unique(reached[~seen[reached]])
-            seen[reached] = True
-            _, given, send = sort_by_owner(backend, G._owners(reached), [reached], size)
-            (came,), _ = call.all_to_all(given, send)
-            frontier = xp.unique(came[distances[came] == unreached])
-            distances[frontier] = distance
-        distances = call.all_reduce(distances, "min")
-        predecessors = None
-        if return_predecessors:
-            src, dst, _ = shard._numbered_edges(once=False)
-            on_path = (distances[src] != unreached) & (distances[dst] == distances[src] + 1)
-            after, nearer, _ = sort_unique(backend, dst[on_path], src[on_path], None)
-            first = xp.ones(len(after), np.bool_)
-            first[1:] = after[1:] != after[:-1]
-            before = xp.full(num_vertices, unreached, dtype=dtype)
-            before[after[first]] = nearer[first]
-            before = call.all_reduce(before, "min")
-            predecessors = xp.where(before == unreached, -1, before).astype(dtype)
-        return bfs_frame(shard, distances, predecessors)
-
-
-def _successors(out: GapCSR, rows: Array) -> Array:
-    """Return where the edges of some rows lead, repeated vertices included."""
-    xp = out.backend.xp
-    starts, ends = out.offsets[rows].astype(np.int64), out.offsets[rows + 1].astype(np.int64)
-    before = xp.cumsum(ends - starts)
-    total = int(before[-1]) if len(rows) else 0
-    places = xp.arange(total, dtype=np.int64)
-    row = xp.searchsorted(before, places, side="right")
-    slots = ends[row] - before[row] + places
-    words = out.valid[slots >> 5] >> (slots & 31).astype(np.uint32)
-    return out.indices[slots[(words & np.uint32(1)) != 0]]
+__all__ = ["pagerank", "weakly_connected_components"]
 
 
 def pagerank(
@@ -132,7 +50,7 @@ def pagerank(
     RankError
         If a rank has raised something else, has ended, or does not come.
     """
-    _check("pagerank", G)
+    check_sharded("pagerank", G)
     shard, num_vertices = G.shard, G.number_of_vertices()
     xp = shard.backend.xp
     with Call(G.comm, "pagerank") as call, MemoryChecked("pagerank"):
@@ -184,7 +102,7 @@ def weakly_connected_components(G: ShardedGraph) -> Frame:
     RankError
         If a rank has raised, has ended, or does not come.
     """
-    _check("weakly_connected_components", G)
+    check_sharded("weakly_connected_components", G)
     shard, rank, size = G.shard, G.comm.rank, G.comm.size
     with Call(G.comm, "weakly_connected_components") as call, MemoryChecked("weakly_connected_components"):
         read_components()

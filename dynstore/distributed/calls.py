@@ -121,7 +121,8 @@ def _kind(error: Exception) -> str:
 
 def _repeated(caller: str, rank: int, ballot: _Ballot) -> DynstoreError:
     """Return the error of another rank, as this one raises it."""
+    said = "refused it" if ballot.kind == ballot.name else f"raised {ballot.name}"
     text = ballot.text.removeprefix(f"{caller}: ")
-    error: DynstoreError = getattr(errors, ballot.kind, RankError)(f"{caller}: rank {rank} refused it: {text}")
+    error: DynstoreError = getattr(errors, ballot.kind, RankError)(f"{caller}: rank {rank} {said}: {text}")
     error.origin = rank, f"{ballot.name}: {ballot.text}"  # type: ignore[attr-defined]
     return error

@@ -8,7 +8,7 @@ import pytest
 import dynstore
 from dynstore import distributed
 from dynstore.distributed import Communicator, ShardedGraph
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, UnweightedGraphError
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import SEED
 
@@ -53,8 +53,54 @@ def test_one_graph_says_the_same(ranks: int, directed: bool, options: dict) -> N
         np.testing.assert_allclose(found[3]["pagerank"], ranked["pagerank"], atol=1e-5)
 
 
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("weight_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_shortest_paths(ranks: int, weight_dtype: str, directed: bool) -> None:
+    random = np.random.default_rng(SEED + ranks)
+    weights = random.random(900).astype(weight_dtype) * (random.random(900) < 0.8)
+    weights[:3] = np.inf
+    columns = [random.integers(0, 300, 900), random.integers(0, 300, 900), weights]
+    options = {"directed": directed, "weighted": True, "weight_dtype": weight_dtype}
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), device="cpu", **options)
+    calls = [lambda G: distributed.sssp(G, 3), lambda G: distributed.sssp(G, 7, cutoff=0.75)]
+    for found in sharded("cpu", ranks, columns, calls, **options):
+        for frame, wanted in zip(found, (dynstore.sssp(one, 3), dynstore.sssp(one, 7, cutoff=0.75)), strict=True):
+            assert list(frame.columns) == list(wanted.columns)
+            assert frame.dtypes.tolist() == wanted.dtypes.tolist()
+            assert frame["distance"].tolist() == wanted["distance"].tolist()
+            check_predecessors(one, frame)
+
+
+def check_predecessors(one: dynstore.DynamicGraph, frame) -> None:
+    """Assert that each predecessor is one edge nearer, and that they lead to the source."""
+    distances, before = frame["distance"].to_numpy(), frame["predecessor"].to_numpy()
+    reached = np.flatnonzero(before >= 0)
+    assert (distances[before < 0] != 0).sum() == (distances == np.finfo(distances.dtype).max).sum()
+    lengths = one.edge_weights((before[reached], reached))
+    np.testing.assert_array_equal(distances[before[reached]] + lengths, distances[reached])
+    steps = reached
+    for _ in range(len(before)):
+        steps = before[steps]
+        steps = steps[steps >= 0]
+    assert not len(steps), "predecessors go round in a circle"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("max_pairs", [7, 1 << 22])
+def test_triangles(monkeypatch: pytest.MonkeyPatch, ranks: int, max_pairs: int) -> None:
+    monkeypatch.setattr("dynstore.distributed.triangles.MAX_PAIRS", max_pairs)
+    random = np.random.default_rng(SEED + ranks)
+    columns = [np.minimum(random.integers(0, 60, 500), random.integers(0, 60, 500)), random.integers(0, 60, 500)]
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), directed=False, device="cpu")
+    calls = [distributed.triangle_count, lambda G: distributed.triangle_count(G, [5, 3])]
+    for found in sharded("cpu", ranks, columns, calls, directed=False):
+        assert found[0].equals(dynstore.triangle_count(one))
+        assert found[1].equals(dynstore.triangle_count(one, [5, 3]))
+
+
 def test_on_kernels_of_the_device(backend_name: str) -> None:
-    columns = np.array([0, 1, 2, 5, 9, 7]), np.array([1, 2, 3, 6, 5, 7])
+    columns = np.array([0, 1, 2, 5, 9, 7, 2]), np.array([1, 2, 3, 6, 5, 7, 0])
     one = dynstore.DynamicGraph.from_edges(columns, directed=False, device="cpu")
     for found in sharded(
         backend_name, 2, columns, [lambda G: distributed.bfs(G, 0), CALLS[2], CALLS[3]], directed=False
@@ -116,6 +162,12 @@ def test_wrong_calls() -> None:
             distributed.pagerank(G)
         with pytest.raises(InputError, match=r"bfs: .*Found invalid vertex"):
             distributed.bfs(G, 0 if G.comm.rank else 77)
+        with pytest.raises(InputError, match=r"sssp: .*the graph has negative weights"):
+            distributed.sssp(G, 0)
+        with pytest.raises(InputError, match=r"triangle_count: .*must be undirected"):
+            distributed.triangle_count(G)
+        with pytest.raises(UnweightedGraphError, match=r"sssp: .*got ShardedGraph\(weighted=False\)"):
+            distributed.sssp(ShardedGraph(G.comm), 0)
         with pytest.raises(InputTypeError, match=r"bfs: G is a .*DynamicGraph; wanted a ShardedGraph. dynstore.bfs is"):
             distributed.bfs(G.shard, 0)  # type: ignore[arg-type]
 
