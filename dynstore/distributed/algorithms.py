@@ -78,7 +78,6 @@ def pagerank(
                 f"wanted less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
             )
         frame = pagerank_frame(shard, ranks.astype(shard.weight_dtype if G.is_weighted() else np.float32))
-        call.agree()
     return frame if fail_on_nonconvergence else (frame, converged)
 
 

@@ -44,7 +44,7 @@ class Call:
 
     Between two agreements a rank may raise. The others learn of it at their next agreement, where they raise, too: an
     error of the same kind that names the rank. So nothing may fail between an agreement and a transfer of arrays, and
-    :meth:`all_to_all` and :meth:`all_reduce` begin with an agreement.
+    :meth:`all_to_all` and :meth:`all_reduce` begin with an agreement. A block that does not write ends with one, too.
 
     Parameters
     ----------
@@ -102,6 +102,11 @@ class Call:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is None and not self._writes:
+            try:
+                self.agree()
+            except _RefusedError as refused:
+                error = refused
         if error is None or isinstance(error, RankError):
             return
         if isinstance(error, _RefusedError) and not self._writes:

@@ -212,12 +212,12 @@ class Queries:
             for transposed in orientations:
                 own += shard.row_lengths(transposed and self._directed)
             degrees = call.all_reduce(own)
-        if numbers is not None and np.isscalar(vertices):
-            return int(degrees[numbers][0])
-        library = frame_library(shard.backend, shard.frames)
-        chosen = degrees if numbers is None else degrees[numbers]
-        ids = shard.ids.column(num_vertices, library, None if numbers is None else numbers.astype(shard.vertex_dtype))
-        return make_frame(shard.backend, {"vertex": ids, "degree": chosen}, shard.frames)
+            if numbers is not None and np.isscalar(vertices):
+                return int(degrees[numbers][0])
+            chosen = degrees if numbers is None else degrees[numbers]
+            named = None if numbers is None else numbers.astype(shard.vertex_dtype)
+            ids = shard.ids.column(num_vertices, frame_library(shard.backend, shard.frames), named)
+            return make_frame(shard.backend, {"vertex": ids, "degree": chosen}, shard.frames)
 
     def gather(self, root: int = 0) -> DynamicGraph | None:
         """Bring the whole graph to one rank.
@@ -249,5 +249,4 @@ class Queries:
                 options = {name: self._options[name] for name in self._options if name not in ("partition", "capacity")}
                 state = GraphState(options, self.number_of_vertices(), self.version, columns)
                 whole = DynamicGraph._of_state(state, self.device)
-            call.agree()
         return whole

@@ -76,7 +76,9 @@ def state_of(G: ShardedGraph) -> tuple[Any, ...]:
 
 def compare(script: Script, count: int, device: str, partition: str = "hash", **options: Any) -> None:
     """Do updates to a sharded graph and to one graph, and compare reports and contents after each."""
+    options = {"frames": "pandas", **options}
     one = dynstore.DynamicGraph(device=device, **options)
+    host = one.backend.to_host
     steps = script.steps(count)
     asked = whole(script.batch(False))
 
@@ -98,7 +100,7 @@ def compare(script: Script, count: int, device: str, partition: str = "hash", **
             assert state[:3] == (one.number_of_edges(), one.number_of_vertices(), one.version), (place, rank)
             assert sorted(state[3]) == sorted(one.vertex_ids().tolist())
             assert there == one.has_edges(asked).tolist()
-            np.testing.assert_array_equal(weights, one.edge_weights(asked), strict=True)
+            np.testing.assert_array_equal(host(weights), host(one.edge_weights(asked)), strict=True)
             edges = by_edge(table, one.is_directed())
             assert not tables.keys() & edges.keys(), "an edge is shown by two ranks"
             tables |= edges

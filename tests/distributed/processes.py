@@ -24,7 +24,7 @@ def check(comm: Communicator) -> None:
     check_collectives(comm)
     random = np.random.default_rng(5)
     for directed, renumber in ((True, False), (False, False), (False, True)):
-        options: dict[str, Any] = {"directed": directed, "weighted": True, "renumber": renumber}
+        options: dict[str, Any] = {"directed": directed, "weighted": True, "renumber": renumber, "frames": "pandas"}
         G = ShardedGraph(comm, **options)
         one = dynstore.DynamicGraph(device=comm.device, **options)
         for step in range(4):
@@ -50,9 +50,13 @@ def check(comm: Communicator) -> None:
                 (distributed.bfs(G, 3), dynstore.bfs(one, 3)),
                 (distributed.weakly_connected_components(G), dynstore.weakly_connected_components(one)),
             ):
-                assert all(found[name].to_numpy().tolist() == expected[name].to_numpy().tolist() for name in found)
-            ranks = [graph["pagerank"].to_numpy() for graph in (distributed.pagerank(G), dynstore.pagerank(one))]
+                assert found.equals(expected)
+            distances = [frame["distance"].tolist() for frame in (distributed.sssp(G, 3), dynstore.sssp(one, 3))]
+            assert distances[0] == distances[1]
+            ranks = [frame["pagerank"] for frame in (distributed.pagerank(G), dynstore.pagerank(one))]
             np.testing.assert_allclose(*ranks, atol=1e-4)
+        if not (directed or renumber):
+            assert distributed.triangle_count(G).equals(dynstore.triangle_count(one))
         refuse(comm, G)
 
 

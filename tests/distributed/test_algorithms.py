@@ -7,10 +7,19 @@ import pytest
 
 import dynstore
 from dynstore import distributed
+from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, RankError, UnweightedGraphError
+from dynstore.errors import (
+    FailedToConvergeError,
+    InputError,
+    InputTypeError,
+    OutOfMemoryError,
+    RankError,
+    UnweightedGraphError,
+)
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import SEED
+from tests.distributed.faults import fault_of_one_rank
 
 
 def sharded(device: str, ranks: int, columns, calls, **options):
@@ -152,6 +161,47 @@ def test_ranks_that_do_not_converge() -> None:
     with pytest.raises(RankError, match="failed to converge: after 2 iterations") as caught:
         sharded("cpu", 2, columns, [lambda G: distributed.pagerank(G, max_iter=2, tol=1e-9)])
     assert isinstance(caught.value.__cause__, FailedToConvergeError)
+
+
+READING = {
+    "bfs": lambda G: distributed.bfs(G, 0),
+    "sssp": lambda G: distributed.sssp(G, 0),
+    "pagerank": distributed.pagerank,
+    "components": distributed.weakly_connected_components,
+    "triangles": distributed.triangle_count,
+    "has_edges": lambda G: G.has_edges([(G.comm.rank, 1), (1, 2)]),
+    "edge_weights": lambda G: G.edge_weights([(G.comm.rank, 1), (1, 2)]),
+    "degree": lambda G: G.degree([G.comm.rank]),
+    "gather": lambda G: G.gather(1),
+}
+
+
+@pytest.mark.parametrize("kind", ["empty", "xp"])
+@pytest.mark.parametrize("name", READING)
+def test_each_allocation_of_one_rank_fails_in_turn(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+    backend = get_backend("cpu")
+    faulty = fault_of_one_rank(backend, kind)
+
+    def program(comm: Communicator) -> int:
+        G = ShardedGraph(comm, weighted=True, directed=False)
+        G.insert_edges([(0, 1, 1.0), (1, 2, 0.5), (2, 0, 1.0), (2, 3, 1.0), (3, 4, 1.0)])
+        for failures in range(1000):
+            if comm.rank == 1:
+                faulty.calls, faulty.fail_at, faulty.armed = 0, failures, True
+            try:
+                READING[name](G)
+                return failures
+            except OutOfMemoryError:
+                pass
+            finally:
+                if comm.rank == 1:
+                    faulty.armed = False
+        raise AssertionError("it fails for ever")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, kind, faulty)
+        counts = distributed.run(program, ranks=3, device="cpu", timeout=20.0)
+    assert counts[0] == counts[1] == counts[2] >= (kind == "xp")
 
 
 def test_wrong_calls() -> None:

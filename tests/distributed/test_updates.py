@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from threading import current_thread
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ from dynstore import distributed
 from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import DynstoreError, InputError, InputTypeError, LimitError, OutOfMemoryError, RankError
-from dynstore.testing.faults import FailingEmpty, FailingModule
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
+from tests.distributed.faults import fault_of_one_rank
 from tests.distributed.one_graph import Script, compare, state_of
 
 NAMES: dict[str, Any] = {"dense": int, "sparse": ID_KINDS["sparse"], "strings": ID_KINDS["strings"]}
-needs_simulator = pytest.mark.skipif("cuda-sim" not in DEVICES, reason="the simulator is off")
+CUDA = [name for name in DEVICES if name != "cpu"]
 
 
 def run(function, ranks=3, device="cpu"):
@@ -45,11 +44,11 @@ def test_random_updates_in_other_stores(store: str) -> None:
     compare(Script(SEED, 2, num_ids=12, weighted=True), 12, "cpu", weighted=True, store=store, vertex_dtype="int64")
 
 
-@needs_simulator
+@pytest.mark.parametrize("device", CUDA)
 @pytest.mark.parametrize(("directed", "ids"), [(True, "dense"), (False, "strings")])
-def test_random_updates_in_the_simulator(directed: bool, ids: str) -> None:
+def test_random_updates_by_cuda_kernels(device: str, directed: bool, ids: str) -> None:
     script = Script(SEED, 2, num_ids=8, weighted=not directed, name=NAMES[ids], most=6)
-    compare(script, 3, "cuda-sim", directed=directed, weighted=not directed, renumber=ids != "dense")
+    compare(script, 3, device, directed=directed, weighted=not directed, renumber=ids != "dense")
 
 
 def test_the_highest_rank_counts() -> None:
@@ -188,25 +187,6 @@ def test_a_rank_that_ends_within_an_update_ends_all(monkeypatch: pytest.MonkeyPa
         run(program)
 
 
-class OneRank:
-    """Counts, and fails, only what one rank's thread does while it is armed."""
-
-    armed = False
-
-    def is_here(self) -> bool:
-        return self.armed and current_thread().name == "rank 1"
-
-
-class EmptyOfOneRank(OneRank, FailingEmpty):
-    def __call__(self, shape: Any, dtype: Any) -> Any:
-        return super().__call__(shape, dtype) if self.is_here() else self.empty(shape, dtype)
-
-
-class ModuleOfOneRank(OneRank, FailingModule):
-    def _is_new(self, result: Any, args: tuple[Any, ...]) -> bool:
-        return self.is_here() and super()._is_new(result, args)
-
-
 @pytest.mark.parametrize("kind", ["empty", "xp"])
 @pytest.mark.parametrize(
     ("options", "method"),
@@ -221,7 +201,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
     monkeypatch: pytest.MonkeyPatch, kind: str, options: dict[str, Any], method: str
 ) -> None:
     backend = get_backend("cpu")
-    faulty: Any = EmptyOfOneRank(backend.empty, 0) if kind == "empty" else ModuleOfOneRank(backend.xp, 0)
+    faulty = fault_of_one_rank(backend, kind)
     random = np.random.default_rng(SEED)
 
     def batch(weighted: bool) -> tuple[Any, ...]:
