@@ -52,7 +52,7 @@ def hash_numbers(backend: Backend, numbers: Array) -> Array:
     ----------
     numbers : array, shape (N,), int32 or int64
     """
-    words = backend.xp.ascontiguousarray(numbers).view(np.uint32).reshape(-1, numbers.dtype.itemsize // 4)
+    words = backend.xp.ascontiguousarray(numbers).view(np.uint32).reshape(numbers.shape[0], numbers.dtype.itemsize // 4)
     state = backend.zeros(numbers.shape[0], np.uint32)
     for place in range(words.shape[1]):
         word = _turned(words[:, place] * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)

@@ -11,6 +11,7 @@ from dynstore import distributed
 from dynstore.backend import get_backend
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import DynstoreError, InputError, InputTypeError, LimitError, OutOfMemoryError, RankError
+from dynstore.stores import STORES, get_store
 from dynstore.testing.pair import ID_KINDS
 from tests.conftest import DEVICES, SEED
 from tests.distributed.faults import fault_of_one_rank
@@ -36,12 +37,20 @@ def test_random_updates(ranks: int, directed: bool, weighted: bool, ids: str) ->
 @pytest.mark.parametrize("directed", [True, False])
 def test_random_updates_by_range(directed: bool) -> None:
     script = Script(SEED, 3, num_ids=40, weighted=True, most=60)
-    compare(script, 12, "cpu", "range", directed=directed, weighted=True, max_vertices=40)
+    compare(script, 12, "cpu", "range", directed=directed, weighted=True, max_vertices=40, vertex_dtype="int64")
 
 
-@pytest.mark.parametrize("store", ["merge", "lpma", "slab_hash"])
-def test_random_updates_in_other_stores(store: str) -> None:
-    compare(Script(SEED, 2, num_ids=12, weighted=True), 12, "cpu", weighted=True, store=store, vertex_dtype="int64")
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("directed", [True, False])
+def test_random_updates_in_each_store(store: str, directed: bool) -> None:
+    options = {"store": store, "weighted": True, "directed": directed}
+    compare(Script(SEED, 3, num_ids=12, weighted=True), 8, "cpu", **options)
+
+
+@pytest.mark.parametrize("device", CUDA)
+@pytest.mark.parametrize("store", [name for name in STORES if "cuda" in get_store(name).families])
+def test_random_updates_in_each_store_by_cuda_kernels(device: str, store: str) -> None:
+    compare(Script(SEED, 2, num_ids=8, weighted=False, most=6), 3, device, store=store)
 
 
 @pytest.mark.parametrize("device", CUDA)
@@ -195,18 +204,20 @@ def test_a_rank_that_ends_within_an_update_ends_all(monkeypatch: pytest.MonkeyPa
         ({"weighted": True, "store": "lpma"}, "update"),  # deletes first, and takes that back
         ({"renumber": True}, "insert_edges"),
         ({}, "delete_edges"),
+        *(({"weighted": True, "device": device}, "update") for device in CUDA),
     ],
 )
 def test_each_allocation_of_one_rank_fails_in_turn(
     monkeypatch: pytest.MonkeyPatch, kind: str, options: dict[str, Any], method: str
 ) -> None:
-    backend = get_backend("cpu")
+    device = options.get("device", "cpu")
+    backend, num_ids, num_rows = get_backend(device), *((40, 30) if device == "cpu" else (8, 5))
     faulty = fault_of_one_rank(backend, kind)
     random = np.random.default_rng(SEED)
 
     def batch(weighted: bool) -> tuple[Any, ...]:
-        columns = random.integers(0, 40, 30), random.integers(0, 40, 30)
-        return (*columns, random.random(30)) if weighted else columns
+        columns = random.integers(0, num_ids, num_rows), random.integers(0, num_ids, num_rows)
+        return (*columns, random.random(num_rows)) if weighted else columns
 
     weighted = bool(options.get("weighted"))
     first = [batch(weighted) for _ in range(3)]
@@ -233,7 +244,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
     texts: list[tuple[int, str]] = []
     with monkeypatch.context() as patch:
         patch.setattr(backend, kind, faulty)
-        counts = run(program)
+        counts = run(program, 3, device)
     assert all(("rank 1 refused it" in text) == (rank != 1) for rank, text in texts)
     assert counts[0] == counts[1] == counts[2] > (0 if method == "delete_edges" else 2)
 
