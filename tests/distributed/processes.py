@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 from typing import Any
 
@@ -13,10 +12,11 @@ import numpy as np
 
 import dynstore
 from dynstore import distributed
+from dynstore.benchmarks.costs.sharded import run_by_nccl
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
 
-__all__ = ["check", "start_nccl"]
+__all__ = ["check"]
 
 
 def check(comm: Communicator) -> None:
@@ -94,42 +94,10 @@ def check_collectives(comm: Communicator) -> None:
     assert host(columns[1]).tolist() == [each == rank for each in range(size) for _ in range(send[each])]
 
 
-def _nccl_rank(rank: int, size: int, pipe: Any) -> None:
-    import cupy
-
-    from dynstore.distributed.nccl import NcclCommunicator, new_identifier
-
-    cupy.cuda.Device(rank).use()
-    if rank == 0:
-        pipe.send(new_identifier())
-    check(NcclCommunicator(pipe.recv(), rank, size))
-
-
-def start_nccl(size: int, limit: float = 120.0) -> list[int | None]:
-    """Run :func:`check` in so many processes with a GPU each; return their exit codes."""
-    context = multiprocessing.get_context("spawn")
-    pipes = [context.Pipe() for _ in range(size)]
-    ranks = [context.Process(target=_nccl_rank, args=(rank, size, pipes[rank][1]), daemon=True) for rank in range(size)]
-    for process in ranks:
-        process.start()
-    if pipes[0][0].poll(limit):
-        identifier = pipes[0][0].recv()
-        for pipe, _ in pipes:
-            pipe.send(identifier)
-    for process in ranks:
-        process.join(limit)
-    codes = [process.exitcode for process in ranks]
-    for process in ranks:
-        process.kill()
-    return codes
-
-
 if __name__ == "__main__":
     if sys.argv[1] == "mpi":
         from dynstore.distributed.mpi import MpiCommunicator
 
         check(MpiCommunicator())
     else:
-        codes = start_nccl(int(sys.argv[2]))
-        print("exit codes of the ranks:", codes)
-        sys.exit(any(code != 0 for code in codes))
+        run_by_nccl(check, int(sys.argv[2]))
