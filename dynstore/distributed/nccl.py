@@ -125,7 +125,7 @@ class NcclCommunicator(Communicator):
             place += size
 
     def broadcast(self, array: Array, root: int = 0) -> Array:
-        shown = array.copy()
+        shown = self._cupy.array(array, order="C")
         with self._waiting("broadcast"):
             self._comm.bcast(shown.data.ptr, shown.nbytes, self._nccl.NCCL_UINT8, root, self._stream())
         return shown
