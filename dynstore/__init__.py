@@ -25,6 +25,7 @@ __all__ = [
     "betweenness_centrality",
     "bfs",
     "datasets",
+    "distributed",
     "errors",
     "explain",
     "from_networkx",
@@ -62,10 +63,10 @@ _HOMES = {
     "triangle_count": "dynstore.algorithms",
     "weakly_connected_components": "dynstore.algorithms",
 }
-_SUBPACKAGES = ("algorithms", "datasets", "errors", "streams")
+_SUBPACKAGES = ("algorithms", "datasets", "distributed", "errors", "streams")
 
 if TYPE_CHECKING:
-    from dynstore import algorithms, datasets, errors, streams
+    from dynstore import algorithms, datasets, distributed, errors, streams
     from dynstore.adapters.explanation import explain
     from dynstore.adapters.networkx.exchange import from_networkx
     from dynstore.algorithms import (

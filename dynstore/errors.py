@@ -11,6 +11,7 @@
     │   └── UnweightedGraphError (RuntimeError)  ... because the graph has no weights
     ├── StaleSnapshotError (RuntimeError)  a snapshot was used after a later update, a pin after its release
     ├── StreamError (RuntimeError)         a stream has ended, or its source could not go on
+    ├── RankError (RuntimeError)           another rank of a distributed program raised, ended, or did not come
     ├── OutOfMemoryError (MemoryError)     the update did not fit; the graph is as it was
     ├── LogError (OSError)                 the log of updates cannot be written; the graph is as it was
     ├── FailedToConvergeError (RuntimeError)
@@ -34,6 +35,7 @@ __all__ = [
     "LogError",
     "MissingDependencyError",
     "OutOfMemoryError",
+    "RankError",
     "SavedGraphError",
     "StaleSnapshotError",
     "StreamError",
@@ -78,6 +80,10 @@ class StaleSnapshotError(DynstoreError, RuntimeError):
 
 class StreamError(DynstoreError, RuntimeError):
     """A stream of edges has ended, or its source could not go on."""
+
+
+class RankError(DynstoreError, RuntimeError):
+    """Another rank of a distributed program raised, ended, or did not come to a call of all ranks."""
 
 
 class OutOfMemoryError(DynstoreError, MemoryError):

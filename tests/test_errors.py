@@ -29,6 +29,7 @@ def test_every_exception_is_ours_and_one_of_pythons() -> None:
         errors.SavedGraphError: ValueError,
         errors.StreamError: RuntimeError,
         errors.LogError: OSError,
+        errors.RankError: RuntimeError,
         errors.UnweightedGraphError: RuntimeError,
     }
     ours = {kind for _, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}

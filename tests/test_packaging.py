@@ -156,7 +156,19 @@ def test_the_metadata(wheel: Path) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     assert set(metadata["Requires-Python"].split(",")) == {">=3.11", "<3.14"}
     extras = set(metadata.get_all("Provides-Extra") or [])
-    assert extras == {"cuda12", "cuda13", "rapids", "networkx", "arrow", "bench", "docs", "pyg", "streams", "test"}
+    assert extras == {
+        "cuda12",
+        "cuda13",
+        "rapids",
+        "networkx",
+        "arrow",
+        "bench",
+        "docs",
+        "mpi",
+        "pyg",
+        "streams",
+        "test",
+    }
 
 
 def test_every_package_is_listed() -> None:
@@ -181,7 +193,7 @@ def test_the_base_needs_what_it_imports_and_nothing_else() -> None:
                     named.add(node.module.partition(".")[0])
     third_party = named - set(sys.stdlib_module_names) - {"dynstore"}
     optional = {"cupy", "cupyx", "cudf", "cugraph", "pylibcudf", "pylibcugraph", "rmm", "cuda", "networkx", "pyarrow"}
-    optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet"}
+    optional |= {"polars", "scipy", "pytest", "hypothesis", "greenlet", "mpi4py"}
     assert third_party - optional == from_project
 
 

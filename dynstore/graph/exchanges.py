@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
 
 ON_DUPLICATE = ("replace", "add", "append")
+Agree: TypeAlias = "Callable[[], None]"
 
 
 def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeColumns:
@@ -230,8 +231,7 @@ class Exchanges(Deletions):
                 self.ids.plan_edges(*given, self.number_of_vertices())
             raise
         columns = self.fill_weights("update", columns, default_weight)
-        if on_duplicate != "replace" and self._may_overflow(columns):
-            self._check_sums("update", columns, on_duplicate)
+        self.check_sums("update", columns, on_duplicate)
         return (columns, extra), naming, late
 
     # ------------------------------------------------------------------ the transaction
@@ -245,6 +245,7 @@ class Exchanges(Deletions):
         on_duplicate: OnDuplicate = "replace",
         follow: Follow | None = None,
         expire_before: int | None = None,
+        agree: Agree | None = None,
     ) -> UpdateReport:
         """Delete edges, then insert others, as one version. Ids and weights are validated already.
 
@@ -261,6 +262,9 @@ class Exchanges(Deletions):
             It is called before the insertion, and may raise.
         expire_before : int, optional
             Edges whose last time is below it are deleted first.
+        agree : callable, optional
+            It is called when nothing can fail any more, and may raise: then the graph stays as it was. The insertion is
+            planned, and not attempted.
         """
         with MemoryChecked(caller), self._lock, Uninterrupted():
             restore, before, num_expired, num_wanted = None, self._num_edges, 0, None
@@ -285,9 +289,9 @@ class Exchanges(Deletions):
                 raise
             if inserts:
                 exchange = gone, batch, len(arriving.src), naming, on_duplicate
-                report, num_gone = self._exchange(*exchange, follow, restore)
+                report, num_gone = self._exchange(*exchange, follow, restore, agree)
             else:
-                report, num_gone = self._delete_alone(gone, naming, follow)
+                report, num_gone = self._delete_alone(gone, naming, follow, agree)
         deleted = report.deleted - (0 if num_wanted is None else num_expired)
         num_wanted = num_gone if num_wanted is None else num_wanted
         return report._replace(
@@ -297,11 +301,13 @@ class Exchanges(Deletions):
             expired=num_expired,
         )
 
-    def _delete_alone(self, gone: Batch, naming: IdPlan, follow: Follow | None) -> tuple[UpdateReport, int]:
+    def _delete_alone(
+        self, gone: Batch, naming: IdPlan, follow: Follow | None, agree: Agree | None
+    ) -> tuple[UpdateReport, int]:
         """Do what :meth:`_exchange` does where nothing is inserted."""
         with Uninterrupted():
             finish = None if follow is None else follow(naming)
-            plans, gone = self._planned(Deletion(), gone)
+            plans, gone = self._planned(Deletion(), gone, agree)
             num_gone = gone.num_edges(self._directed)
             report = self._finish_deletion(plans, num_gone, 0, naming.commit)
             if finish is not None:
@@ -317,6 +323,7 @@ class Exchanges(Deletions):
         on_duplicate: OnDuplicate,
         follow: Follow | None,
         restore: Callable[[], None] | None,
+        agree: Agree | None,
     ) -> tuple[UpdateReport, int]:
         """Delete one batch and insert another, of ``num_rows`` rows; also return how many edges the first one has.
 
@@ -337,9 +344,11 @@ class Exchanges(Deletions):
                     batch = naming.arrange(batch)
                 finish = None if follow is None else follow(naming)
                 if together is None:
-                    plans, batch = self._planned(Insertion(naming.num_vertices, on_duplicate), batch)
+                    plans, batch = self._planned(Insertion(naming.num_vertices, on_duplicate), batch, agree)
                 else:
                     plans = together[1]
+                    if agree is not None:
+                        agree()
             except BaseException:
                 if is_written and restore is not None:
                     restore()
@@ -380,14 +389,16 @@ class Exchanges(Deletions):
         first, second = (None, None) if into is None else into
         return Plans(out[0], first, changes[0]), Plans(out[1], second, changes[1])
 
-    def _planned(self, operation: Operation, batch: Batch) -> tuple[Plans, Batch]:
-        """Attempt or plan an update; nothing fails after that."""
-        speculates = self._supports_speculation
+    def _planned(self, operation: Operation, batch: Batch, agree: Agree | None) -> tuple[Plans, Batch]:
+        """Attempt or plan an update; nothing fails after that. Where there is something to agree to, only plan it."""
+        speculates = self._supports_speculation and agree is None
         outcome = self._attempt(operation, batch) if speculates else Refused(Reason.UNSUPPORTED, batch)
         if isinstance(outcome, Refused):
             batch = outcome.batch
             outcome = self._plan(operation, batch)
         batch.count_edges()  # may still fail here
+        if agree is not None:
+            agree()
         return outcome, batch
 
     def has_numbers(self, src: Array, dst: Array) -> Array:

@@ -252,6 +252,11 @@ class Updates(Recording, Tracked):
             self.backend, columns.src, columns.dst, columns.weights, self._directed, on_duplicate, columns.max_id
         )
 
+    def check_sums(self, caller: str, columns: EdgeColumns, on_duplicate: OnDuplicate) -> None:
+        """Refuse valid edges whose weights are to be added, and in the batch have no finite sum."""
+        if on_duplicate != "replace" and self._may_overflow(columns):
+            self._check_sums(caller, columns, on_duplicate)
+
     def _may_overflow(self, columns: EdgeColumns) -> bool:
         """Whether weights of the batch are so large that their sum might not be finite, or NaN."""
         if columns.weights is None:

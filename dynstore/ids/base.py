@@ -173,6 +173,20 @@ class VertexIds(ABC):
         ``validate=False``: see :func:`~dynstore.input.columns.read_edges`.
         """
 
+    def match_edges(
+        self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
+    ) -> tuple[EdgeColumns, Any]:
+        """Read edges as numbers; also return the ids that are no vertices.
+
+        Returns
+        -------
+        columns : EdgeColumns
+        strangers : array or Texts, or None
+            With ``renumber=True``, the ids that are no vertices, distinct and ascending, in the form in which the table
+            keeps ids. Their numbers go from V on, in this order.
+        """
+        return self.find_edges(caller, edges, names, weight_dtype, num_vertices), None
+
     @abstractmethod
     def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
         """Read vertices to look for.

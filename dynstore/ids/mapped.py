@@ -222,14 +222,22 @@ class MappedIds(VertexIds):
     ) -> EdgeColumns:
         keys = read_key_edges(caller, self.backend, edges, names, weight_dtype)
         started = None if validate else self._start_match(keys)
-        if started is not None:
-            return started
+        return self._matched(caller, keys, num_vertices)[0] if started is None else started
+
+    def match_edges(
+        self, caller: str, edges: Any, names: Names, weight_dtype: np.dtype | None, num_vertices: int
+    ) -> tuple[EdgeColumns, Any]:
+        keys = read_key_edges(caller, self.backend, edges, names, weight_dtype)
+        return self._matched(caller, keys, num_vertices)
+
+    def _matched(self, caller: str, keys: KeyColumns, num_vertices: int) -> tuple[EdgeColumns, Any]:
+        """Return edges as numbers, and the ids that are no vertices, which get numbers from V on."""
         _, match = self._match(caller, keys.names, [keys.src, keys.dst], self.dtype)
         if match.new.shape[0]:
             xp = self.backend.xp
             strangers = xp.arange(num_vertices, num_vertices + match.new.shape[0], dtype=np.int64)
             match.number(xp.minimum(strangers, np.iinfo(self.dtype).max))
-        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1)
+        return EdgeColumns(match.columns[0], match.columns[1], keys.weights, -1), match.new
 
     def find(self, caller: str, ids: Any, num_vertices: int) -> tuple[Array, Any]:
         _, match = self._match(caller, ["ids"], [read_keys(caller, self.backend, "ids", ids)], INT64)

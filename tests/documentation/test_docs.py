@@ -85,7 +85,7 @@ def test_python_runs_and_prints_what_is_shown(page: Path) -> None:
 
 def _public() -> Iterator[Any]:
     """Yield the functions and classes with examples, base classes included."""
-    for module in (dynstore, dynstore.algorithms):
+    for module in (dynstore, dynstore.algorithms, dynstore.distributed):
         for value in (getattr(module, name) for name in module.__all__):
             if isinstance(value, type):
                 yield from (base for base in value.__mro__ if base is not object)
@@ -95,12 +95,13 @@ def _public() -> Iterator[Any]:
 
 def test_the_examples_of_docstrings_print_what_they_show() -> None:
     finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner()
-    examples = {example.name: example for value in _public() for example in finder.find(value)}
+    found = [example for value in _public() for example in finder.find(value)]
+    examples = {(example.filename, example.name): example for example in found}
     for example in examples.values():
         runner.run(example)
     assert runner.summarize().failed == 0
     assert {"bfs", "pagerank", "sssp", "track", "triangle_count"} <= {
-        name for name in examples if examples[name].examples
+        example.name for example in found if example.examples
     }
 
 

@@ -1,0 +1,129 @@
+"""Ranks and components of a sharded graph; results are those of one graph, and the same on all ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.algorithms.components.api import components_frame, read_components
+from dynstore.algorithms.link_analysis.api import pagerank_frame, read_numbers
+from dynstore.bits import full_words
+from dynstore.distributed.calls import Call
+from dynstore.distributed.graph import ShardedGraph
+from dynstore.distributed.searches import check_sharded
+from dynstore.errors import FailedToConvergeError, InputError
+from dynstore.interrupts import MemoryChecked
+from dynstore.snapshot import GapCSR
+
+if TYPE_CHECKING:
+    from dynstore.typing import Array, Frame
+
+__all__ = ["pagerank", "weakly_connected_components"]
+
+
+def pagerank(
+    G: ShardedGraph,
+    alpha: float = 0.85,
+    max_iter: int = 100,
+    tol: float = 1.0e-5,
+    fail_on_nonconvergence: bool = True,
+) -> Frame | tuple[Frame, bool]:
+    """Rank vertices by the chance that a random surfer is there. All ranks call it.
+
+    Parameters
+    ----------
+    G : ShardedGraph
+        As for :func:`dynstore.pagerank`.
+    alpha, max_iter, tol, fail_on_nonconvergence
+        As for :func:`dynstore.pagerank`, the same on all ranks.
+
+    Returns
+    -------
+    frame
+        As :func:`dynstore.pagerank`: all vertices, on each rank. It is computed in float64.
+
+    Raises
+    ------
+    FailedToConvergeError, InputError
+        As :func:`dynstore.pagerank`.
+    RankError
+        If a rank has raised something else, has ended, or does not come.
+    """
+    check_sharded("pagerank", G)
+    shard, num_vertices = G.shard, G.number_of_vertices()
+    xp = shard.backend.xp
+    with Call(G.comm, "pagerank") as call, MemoryChecked("pagerank"):
+        alpha, tol, limit = read_numbers(alpha, tol, max_iter)
+        src, dst, weights = shard._numbered_edges(once=False)
+        if weights is not None and bool((weights < 0).any()):
+            raise InputError("pagerank: the graph has negative weights; wanted weights of at least 0")
+        weights = xp.ones(len(src)) if weights is None else weights.astype(np.float64)
+        sums = call.all_reduce(xp.bincount(src, weights=weights, minlength=num_vertices))
+        shares = weights / xp.where(sums == 0, 1.0, sums)[src]
+        dangling = sums == 0
+        ranks = xp.full(num_vertices, 1.0 / max(num_vertices, 1))
+        error = 0.0 if num_vertices == 0 else np.inf
+        iterations = 0
+        while error >= tol and iterations < limit and num_vertices:
+            came = call.all_reduce(xp.bincount(dst, weights=shares * ranks[src], minlength=num_vertices))
+            left = 1.0 - alpha + alpha * float(ranks[dangling].sum())
+            new = alpha * came + left / num_vertices
+            error, ranks = float(xp.abs(new - ranks).sum()), new
+            iterations += 1
+        converged = num_vertices == 0 or error < tol
+        if fail_on_nonconvergence and not converged:
+            raise FailedToConvergeError(
+                f"pagerank: failed to converge: after {iterations} iterations the ranks still change by {error:.3g}; "
+                f"wanted less than tol={tol:g}. Raise max_iter or tol, or pass fail_on_nonconvergence=False"
+            )
+        frame = pagerank_frame(shard, ranks.astype(shard.weight_dtype if G.is_weighted() else np.float32))
+    return frame if fail_on_nonconvergence else (frame, converged)
+
+
+def weakly_connected_components(G: ShardedGraph) -> Frame:
+    """Label each vertex with its component. All ranks call it.
+
+    Each rank labels what its own edges connect. Then pairs of ranks join their labels, until one has those of all.
+
+    Parameters
+    ----------
+    G : ShardedGraph
+        Weights are not used.
+
+    Returns
+    -------
+    frame
+        As :func:`dynstore.weakly_connected_components`: all vertices, on each rank.
+
+    Raises
+    ------
+    RankError
+        If a rank has raised, has ended, or does not come.
+    """
+    check_sharded("weakly_connected_components", G)
+    shard, rank, size = G.shard, G.comm.rank, G.comm.size
+    with Call(G.comm, "weakly_connected_components") as call, MemoryChecked("weakly_connected_components"):
+        read_components()
+        kernels = shard.backend.kernels("dynstore.algorithms.components", "labels")
+        labels = kernels.label_components(shard.snapshot(), False)
+        distance = 1
+        while distance < size:
+            gives = rank % (2 * distance) == distance
+            send = [len(labels) if gives and other == rank - distance else 0 for other in range(size)]
+            (came,), receive = call.all_to_all([labels], send)
+            if any(receive):
+                labels = kernels.label_components(_joined(shard.backend, labels, came), False)
+            distance *= 2
+        call.agree()
+        return components_frame(shard, G.comm.broadcast(labels))
+
+
+def _joined(backend: Any, first: Array, second: Array) -> GapCSR:
+    """Return the graph in which each vertex has an edge to both its labels."""
+    xp, num_vertices = backend.xp, int(first.shape[0])
+    offsets = xp.arange(0, 2 * num_vertices + 1, 2).astype(first.dtype)
+    sources = xp.repeat(xp.arange(num_vertices, dtype=first.dtype), 2)
+    indices = xp.stack((xp.minimum(first, second), xp.maximum(first, second)), axis=1).reshape(-1)
+    valid = full_words(backend, 2 * num_vertices)
+    return GapCSR(backend, offsets, sources, indices, valid, None, 2 * num_vertices)

@@ -1,0 +1,171 @@
+"""The rows of one update: read on any ranks, numbered alike on all, brought to the owners of their sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.distributed.owners import sort_by_owner
+from dynstore.errors import InputTypeError
+from dynstore.graph.updates import Request
+from dynstore.ids.base import IdPlan
+from dynstore.input.columns import EdgeColumns
+from dynstore.input.forms import bring_columns, check_names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dynstore.distributed.calls import Call
+    from dynstore.distributed.owners import Owners
+    from dynstore.graph import DynamicGraph
+    from dynstore.ids.base import Names
+    from dynstore.typing import Array
+
+__all__ = ["Numbered", "Part", "host_ids", "join_ids", "number_alike", "read_rows", "route_rows"]
+
+
+class Part(NamedTuple):
+    """Rows that one rank has read.
+
+    Attributes
+    ----------
+    columns : EdgeColumns
+        Numbers; with ``renumber=True`` those of ids that are no vertices are known to this rank alone.
+    num_vertices : int
+        V, with the rows' ids if they are numbers and may become vertices.
+    strangers : numpy.ndarray or None
+        With ``renumber=True``, the ids that are no vertices, distinct and ascending.
+    """
+
+    columns: EdgeColumns
+    num_vertices: int
+    strangers: np.ndarray | None
+
+
+class Numbered(NamedTuple):
+    """Rows under numbers that all ranks agree on.
+
+    Attributes
+    ----------
+    columns : EdgeColumns
+    num_rows : int
+        Rows on all ranks.
+    """
+
+    columns: EdgeColumns
+    num_rows: int
+
+
+def read_rows(
+    caller: str, shard: DynamicGraph, edges: Any, names: Names, inserts: bool, default_weight: float | None = None
+) -> Part:
+    """Read and validate the rows of this rank; None: it has no rows.
+
+    Raises
+    ------
+    InputError
+    """
+    check_names(caller, names)
+    num_vertices, ids = shard.number_of_vertices(), shard.ids
+    if edges is None:
+        nothing, strangers = shard.backend.nothing(shard.vertex_dtype), None
+        columns = EdgeColumns(nothing, nothing, None, -1)
+    else:
+        request = Request(caller, bring_columns(caller, shard.backend, edges), (*names[:2], None), None)
+        if inserts:
+            weight_dtype = shard.weight_dtype if shard.is_weighted() else None
+            request = shard.with_weights(request._replace(names=names, weight_dtype=weight_dtype))
+        if inserts and not ids.renumbered:
+            columns, plan = ids.plan_edges(*request, num_vertices)
+            num_vertices, strangers = plan.num_vertices, None
+        else:
+            columns, strangers = ids.match_edges(*request, num_vertices)
+    if inserts:
+        columns = shard.fill_weights(caller, columns, default_weight)
+    return Part(columns, num_vertices, None if strangers is None else host_ids(shard, strangers))
+
+
+def host_ids(shard: DynamicGraph, ids: Any) -> np.ndarray:
+    """Return ids in the form in which tables keep them as an array on the host."""
+    found: np.ndarray = ids.to_host() if hasattr(ids, "to_host") else shard.backend.to_host(ids)
+    return found
+
+
+def join_ids(caller: str, parts: Sequence[np.ndarray | None]) -> np.ndarray:
+    """Return the ids of all ranks, distinct and ascending.
+
+    Raises
+    ------
+    InputTypeError
+        If some are strings and some are integers.
+    """
+    given = [(rank, ids) for rank, ids in enumerate(parts) if ids is not None and ids.shape[0]]
+    if not given:
+        return np.empty(0, np.int64)
+    first, ids = given[0]
+    for rank, other in given[1:]:
+        if (other.dtype == object) != (ids.dtype == object):
+            kinds = ["strings" if each.dtype == object else "integers" for each in (ids, other)]
+            raise InputTypeError(
+                f"{caller}: rank {first} has {kinds[0]} as ids, rank {rank} has {kinds[1]}; wanted one kind"
+            )
+    return np.unique(np.concatenate([ids for _, ids in given]))
+
+
+def number_alike(call: Call, shard: DynamicGraph, arriving: Part, leaving: Part) -> tuple[Numbered, Numbered, IdPlan]:
+    """Agree on the numbers of ids that are no vertices yet; return both batches, and the plan for the new ids."""
+    strangers = arriving.strangers, leaving.strangers
+    rows = [len(part.columns.src) for part in (arriving, leaving)]
+    agreed = call.agree((arriving.num_vertices, strangers, rows))
+    num_vertices = shard.number_of_vertices()
+    naming = IdPlan(max(most for most, _, _ in agreed))
+    totals = [sum(rows[place] for _, _, rows in agreed) for place in range(2)]
+    if not shard.is_renumbered():
+        return Numbered(arriving.columns, totals[0]), Numbered(leaving.columns, totals[1]), naming
+    joined = [join_ids(call.caller, [strangers[place] for _, strangers, _ in agreed]) for place in range(2)]
+    if joined[0].shape[0]:
+        naming = shard.ids.plan_vertices(call.caller, joined[0], num_vertices)
+    batches = [
+        Numbered(_renumbered(shard, part, ids, num_vertices), total)
+        for part, ids, total in zip((arriving, leaving), joined, totals, strict=True)
+    ]
+    return batches[0], batches[1], naming
+
+
+def _renumbered(shard: DynamicGraph, part: Part, joined: np.ndarray, num_vertices: int) -> EdgeColumns:
+    """Return rows with the numbers of strangers by their place among those of all ranks, from V on."""
+    columns, xp = part.columns, shard.backend.xp
+    if part.strangers is None or not part.strangers.shape[0]:
+        return columns
+    places = num_vertices + np.searchsorted(joined, part.strangers)
+    table = shard.backend.asarray(places.astype(shard.vertex_dtype))
+
+    def translated(numbers: Array) -> Array:
+        return xp.where(numbers < num_vertices, numbers, table[xp.maximum(numbers - num_vertices, 0)])
+
+    return EdgeColumns(translated(columns.src), translated(columns.dst), columns.weights, -1)
+
+
+def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, batch: Numbered) -> EdgeColumns:
+    """Return the rows of the sources that this rank owns, of all ranks, in the order of ranks and rows.
+
+    Undirected edges go to the owners of both ends, in two directions that follow each other.
+    """
+    columns, backend = batch.columns, shard.backend
+    if not batch.num_rows:
+        return columns
+    given = [columns.src, columns.dst, *([] if columns.weights is None else [columns.weights])]
+    if not directed:
+        given = _in_both_directions(shard, given)
+    _, given, counts = sort_by_owner(backend, owners(given[0]), given, call.comm.size)
+    came, _ = call.all_to_all(given, counts)
+    return EdgeColumns(came[0], came[1], came[2] if len(came) > 2 else None, -1)
+
+
+def _in_both_directions(shard: DynamicGraph, columns: list[Array]) -> list[Array]:
+    """Return each row followed by the same edge in the other direction, loops once."""
+    src, dst = columns[:2]
+    proper = shard.backend.xp.stack((shard.backend.xp.ones(len(src), bool), src != dst), axis=1).reshape(-1)
+    pairs = [(src, dst), (dst, src), *((each, each) for each in columns[2:])]
+    return [shard.backend.xp.stack(pair, axis=1).reshape(-1)[proper] for pair in pairs]

@@ -1,0 +1,296 @@
+"""A dynamic graph whose rows lie on several ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynstore.arguments import check_count, check_flag, check_number
+from dynstore.distributed.batches import host_ids, join_ids, number_alike, read_rows, route_rows
+from dynstore.distributed.calls import Call
+from dynstore.distributed.communicator import Communicator
+from dynstore.distributed.owners import find_owners
+from dynstore.distributed.queries import Queries
+from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
+from dynstore.graph import DynamicGraph
+from dynstore.ids.base import IdPlan
+from dynstore.input.columns import EdgeColumns
+from dynstore.interrupts import MemoryChecked
+from dynstore.typing import UpdateReport
+
+if TYPE_CHECKING:
+    from dynstore.ids.base import Names
+    from dynstore.typing import OnDuplicate
+
+__all__ = ["ShardedGraph"]
+
+ON_DUPLICATE = ("replace", "add")
+NOT_YET = ("reuse_ids", "edge_columns", "timestamps")
+
+
+class ShardedGraph(Queries):
+    """A graph that takes batches of edges in place, and whose edges lie on several ranks.
+
+    An edge is where the owner of its source is; an undirected one is also with the owner of its other end. Every method
+    below but those that say otherwise is a call of all ranks: all make it, in the same order. A rank that has no edges
+    for a batch passes an empty one, such as ``[]``.
+
+    An update happens on all ranks or on none. If one rank refuses its part, that rank raises its own error. All others
+    raise an error of the same kind that names the rank.
+
+    Parameters
+    ----------
+    comm : Communicator
+        The connection to the other ranks; :func:`run` passes one.
+    partition : {"hash", "range"}
+        Who owns a vertex. "hash": MurmurHash3 of its number, as in cuGraph. "range": the ids below ``max_vertices``
+        are divided evenly, in their order.
+    **graph_options
+        As for :class:`dynstore.DynamicGraph`, equal on all ranks; ``device`` is that of ``comm``. Not there yet:
+        ``reuse_ids``, ``edge_columns``, ``timestamps``.
+
+    Attributes
+    ----------
+    comm : Communicator
+    shard : DynamicGraph
+        The rows of the vertices that this rank owns, as a directed graph of all vertices. It is only to be read.
+
+    Raises
+    ------
+    InputError
+        For options that cannot be used, or that differ between ranks.
+
+    Examples
+    --------
+    >>> from dynstore import distributed
+    >>> def program(comm):
+    ...     G = distributed.ShardedGraph(comm)
+    ...     report = G.insert_edges([(comm.rank, 2), (comm.rank, 3)])
+    ...     return report.inserted, G.number_of_edges(), len(G.edge_table())
+    >>> distributed.run(program, ranks=2, device="cpu")
+    [(4, 4, 4), (4, 4, 0)]
+    """
+
+    def __init__(self, comm: Communicator, partition: str = "hash", **graph_options: Any) -> None:
+        if not isinstance(comm, Communicator):
+            raise InputTypeError(
+                f"ShardedGraph: comm is a {type_name(comm)}; wanted the Communicator that run() passes to a rank"
+            )
+        with Call(comm, "ShardedGraph") as call:
+            options = dict(graph_options)
+            self._directed = check_flag("ShardedGraph", "directed", options.pop("directed", True))
+            _refuse(comm, options)
+            capacity = check_count("ShardedGraph", "capacity", options.get("capacity"))
+            options["capacity"] = -(-(capacity or 0) * (1 if self._directed else 2) // comm.size)
+            self.shard = DynamicGraph(directed=True, **{**options, "device": comm.device})
+            own = {**self.shard._options(), "directed": self._directed, "partition": partition}
+            agreed = call.agree(own)
+            for rank, theirs in enumerate(agreed):
+                name = next((name for name in own if theirs.get(name) != agreed[0].get(name)), None)
+                if name is not None:
+                    raise InputError(
+                        f"ShardedGraph: {name} is {agreed[0].get(name)!r} on rank 0 and {theirs.get(name)!r} on rank "
+                        f"{rank}; wanted the same on all"
+                    )
+            self._owners = find_owners(self.shard.backend, partition, comm.size, self.shard.ids.max_vertices)
+        self.comm, self.partition = comm, partition
+        self._options, self._num_edges = own, 0
+
+    def __repr__(self) -> str:
+        kind = "directed" if self._directed else "undirected"
+        return (
+            f"ShardedGraph({kind}, {self.number_of_vertices()} vertices, {self.number_of_edges()} edges, rank "
+            f"{self.comm.rank} of {self.comm.size}, store={self.shard.store_name!r}, device={self.device!r}, "
+            f"version={self.version})"
+        )
+
+    # ------------------------------------------------------------------ updates
+
+    def insert_edges(
+        self,
+        edges: Any,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        on_duplicate: OnDuplicate = "replace",
+        default_weight: float | None = None,
+    ) -> UpdateReport:
+        """Insert the edges that all ranks bring, as one batch: those of rank 0 come first.
+
+        So of equal edges on several ranks the highest rank's last row counts.
+
+        Parameters
+        ----------
+        edges, source, destination, weight, default_weight
+            As for :meth:`DynamicGraph.insert_edges`: the rows of this rank.
+        on_duplicate : {"replace", "add"}
+            As for :meth:`DynamicGraph.insert_edges`, on all ranks the same.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did to the whole graph.
+
+        Raises
+        ------
+        InputError
+            For bad input on any rank. The graph is unchanged on all.
+        OutOfMemoryError
+            If memory runs out on any rank. The graph is unchanged on all.
+        RankError
+            If a rank has raised something else, has ended, or does not come.
+        """
+        return self._exchange("insert_edges", edges, None, (source, destination, weight), default_weight, on_duplicate)
+
+    def delete_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> UpdateReport:
+        """Delete the edges that all ranks bring.
+
+        Parameters
+        ----------
+        edges, source, destination
+            As for :meth:`DynamicGraph.delete_edges`: the rows of this rank.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did to the whole graph.
+
+        Raises
+        ------
+        InputError, OutOfMemoryError, RankError
+            As :meth:`insert_edges`.
+        """
+        return self._exchange("delete_edges", None, edges, (source, destination, None), None, "replace")
+
+    def update(
+        self,
+        insert: Any = None,
+        delete: Any = None,
+        *,
+        source: str = "source",
+        destination: str = "destination",
+        weight: str | None = None,
+        default_weight: float | None = None,
+        on_duplicate: OnDuplicate = "replace",
+    ) -> UpdateReport:
+        """Delete edges and insert others, as one version.
+
+        Parameters
+        ----------
+        insert, delete : frame, tuple or list, optional
+            The rows of this rank; see :meth:`DynamicGraph.update`.
+        source, destination, weight, default_weight, on_duplicate
+            See :meth:`insert_edges`.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did to the whole graph.
+
+        Raises
+        ------
+        InputError, OutOfMemoryError, RankError
+            As :meth:`insert_edges`. If memory runs out on a rank where deleted edges have to come back, too, the parts
+            of the graph differ, and the program of all ranks ends with a :class:`RankError`.
+        """
+        return self._exchange("update", insert, delete, (source, destination, weight), default_weight, on_duplicate)
+
+    def insert_vertices(self, ids: Any) -> UpdateReport:
+        """Make sure that the vertices that all ranks name exist, without edges.
+
+        Parameters
+        ----------
+        ids : int, str, list, array, series or frame of one column
+            As for :meth:`DynamicGraph.insert_vertices`: those of this rank.
+
+        Returns
+        -------
+        UpdateReport
+            All its counts are 0.
+        """
+        caller, shard, num_vertices = "insert_vertices", self.shard, self.number_of_vertices()
+        with Call(self.comm, caller) as call, MemoryChecked(caller):
+            naming = shard.ids.plan_vertices(caller, ids, num_vertices)
+            new = None if naming.new is None else host_ids(shard, naming.new)
+            agreed = call.agree((naming.num_vertices, new))
+            naming = IdPlan(max(most for most, _ in agreed))
+            if shard.is_renumbered():
+                naming = shard.ids.plan_vertices(caller, join_ids(caller, [new for _, new in agreed]), num_vertices)
+            nothing = self._nothing()
+            shard.exchange_numbers(caller, nothing, nothing, naming, agree=call.agree_to_write)
+        return UpdateReport()
+
+    def _exchange(
+        self,
+        caller: str,
+        insert: Any,
+        delete: Any,
+        names: Names,
+        default_weight: float | None,
+        on_duplicate: OnDuplicate,
+    ) -> UpdateReport:
+        shard = self.shard
+        with Call(self.comm, caller) as call, MemoryChecked(caller):
+            if on_duplicate not in ON_DUPLICATE:
+                raise unknown_name(caller, "on_duplicate", on_duplicate, ON_DUPLICATE)
+            if default_weight is not None:
+                default_weight = check_number(caller, "default_weight", default_weight)
+            version = self.version
+            read = read_rows(caller, shard, insert, names, True, default_weight)
+            inserted, deleted, naming = number_alike(call, shard, read, read_rows(caller, shard, delete, names, False))
+            arriving, leaving = (
+                route_rows(call, shard, self._owners, self._directed, batch) for batch in (inserted, deleted)
+            )
+            shard.check_sums(caller, arriving, on_duplicate)
+            loops = [0] * 4 if self._directed else self._count_loops(arriving, leaving)
+            try:
+                own = shard.exchange_numbers(caller, leaving, arriving, naming, on_duplicate, agree=call.agree_to_write)
+            except BaseException as error:
+                if self.version != version:  # deleted edges could not come back
+                    self.comm.abort(f"{caller}: rank {self.comm.rank} raised {type(error).__name__}: {error}")
+                raise
+            counts = own.inserted, own.replaced, own.deleted, own.absent
+            agreed = call.agree((counts, loops, own.grown, own.path))
+            return self._sum_up(agreed, inserted.num_rows + deleted.num_rows)
+
+    def _sum_up(self, agreed: list[Any], num_rows: int) -> UpdateReport:
+        """Return the report of the whole graph for those of all ranks; ``num_rows``: of the two batches."""
+        counts = np.sum([counts for counts, _, _, _ in agreed], axis=0).tolist()
+        if not self._directed:
+            loops = np.sum([loops for _, loops, _, _ in agreed], axis=0).tolist()
+            counts = [(count + extra) // 2 for count, extra in zip(counts, loops, strict=True)]
+        inserted, replaced, deleted, absent = counts
+        self._num_edges += inserted - deleted
+        return UpdateReport(
+            inserted,
+            replaced,
+            deleted,
+            absent,
+            num_rows - sum(counts),
+            any(grown for _, _, grown, _ in agreed),
+            "merge" if any(path == "merge" for _, _, _, path in agreed) else "in-place",
+        )
+
+    def _count_loops(self, arriving: EdgeColumns, leaving: EdgeColumns) -> list[int]:
+        """Return how many self-loops will be inserted, replaced, deleted, and found absent: they are stored once."""
+        xp = self.shard.backend.xp
+        new, old = (xp.unique(columns.src[columns.src == columns.dst]) for columns in (arriving, leaving))
+        deleted = int(xp.count_nonzero(self.shard.has_numbers(old, old)))
+        replaced = int(xp.count_nonzero(self.shard.has_numbers(new, new) & ~xp.isin(new, old)))
+        return [len(new) - replaced, replaced, deleted, len(old) - deleted]
+
+    def _nothing(self) -> EdgeColumns:
+        nothing = self.shard.backend.nothing(self.shard.vertex_dtype)
+        weights = self.shard.backend.nothing(self.shard.weight_dtype) if self.is_weighted() else None
+        return EdgeColumns(nothing, nothing, weights, -1)
+
+
+def _refuse(comm: Communicator, options: dict[str, Any]) -> None:
+    """Refuse options that a sharded graph does not have."""
+    for name in NOT_YET:
+        if options.get(name):
+            raise InputError(f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks has none yet")
+    device = options.get("device", comm.device)
+    if device not in ("auto", comm.device):
+        raise InputError(f"ShardedGraph: device is {device!r}, that of comm is {comm.device!r}; leave it out")

@@ -1,0 +1,224 @@
+"""Algorithms over shards give what they give on one graph, on every rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dynstore
+from dynstore import distributed
+from dynstore.backend import get_backend
+from dynstore.distributed import Communicator, ShardedGraph
+from dynstore.errors import (
+    FailedToConvergeError,
+    InputError,
+    InputTypeError,
+    OutOfMemoryError,
+    RankError,
+    UnweightedGraphError,
+)
+from dynstore.testing.pair import ID_KINDS
+from tests.conftest import SEED
+from tests.distributed.faults import fault_of_one_rank
+
+
+def sharded(device: str, ranks: int, columns, calls, **options):
+    """Insert columns, a part a rank, and return what calls of the graph return."""
+
+    def program(comm: Communicator):
+        G = ShardedGraph(comm, **options)
+        ends = np.arange(ranks + 1) * len(columns[0]) // ranks
+        G.insert_edges(tuple(column[ends[comm.rank] : ends[comm.rank + 1]] for column in columns))
+        return [call(G) for call in calls]
+
+    return distributed.run(program, ranks=ranks, device=device)
+
+
+CALLS = [
+    lambda G: distributed.bfs(G, [3, 4]),
+    lambda G: distributed.bfs(G, 0, depth_limit=2, return_predecessors=False),
+    distributed.weakly_connected_components,
+    lambda G: distributed.pagerank(G, tol=1e-6),
+]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("directed", [True, False])
+@pytest.mark.parametrize("options", [{"weighted": True}, {"vertex_dtype": "int64", "store": "slab_hash"}])
+def test_one_graph_says_the_same(ranks: int, directed: bool, options: dict) -> None:
+    random = np.random.default_rng(SEED + ranks)
+    columns = [random.integers(0, 300, 280), random.integers(0, 300, 280)]
+    columns += [random.random(280)] if options.get("weighted") else []
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), directed=directed, device="cpu", **options)
+    wanted = [
+        dynstore.bfs(one, [3, 4]),
+        dynstore.bfs(one, 0, depth_limit=2, return_predecessors=False),
+        dynstore.weakly_connected_components(one),
+    ]
+    ranked = dynstore.pagerank(one, tol=1e-6)
+    for found in sharded("cpu", ranks, columns, CALLS, directed=directed, **options):
+        assert all(one.equals(other) for one, other in zip(found[:3], wanted, strict=True))
+        assert found[3].dtypes.tolist() == ranked.dtypes.tolist()
+        np.testing.assert_allclose(found[3]["pagerank"], ranked["pagerank"], atol=1e-5)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("weight_dtype", ["float32", "float64"])
+@pytest.mark.parametrize("directed", [True, False])
+def test_shortest_paths(ranks: int, weight_dtype: str, directed: bool) -> None:
+    random = np.random.default_rng(SEED + ranks)
+    weights = random.random(900).astype(weight_dtype) * (random.random(900) < 0.8)
+    weights[:3] = np.inf
+    columns = [random.integers(0, 300, 900), random.integers(0, 300, 900), weights]
+    options = {"directed": directed, "weighted": True, "weight_dtype": weight_dtype}
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), device="cpu", **options)
+    calls = [lambda G: distributed.sssp(G, 3), lambda G: distributed.sssp(G, 7, cutoff=0.75)]
+    for found in sharded("cpu", ranks, columns, calls, **options):
+        for frame, wanted in zip(found, (dynstore.sssp(one, 3), dynstore.sssp(one, 7, cutoff=0.75)), strict=True):
+            assert list(frame.columns) == list(wanted.columns)
+            assert frame.dtypes.tolist() == wanted.dtypes.tolist()
+            assert frame["distance"].tolist() == wanted["distance"].tolist()
+            check_predecessors(one, frame)
+
+
+def check_predecessors(one: dynstore.DynamicGraph, frame) -> None:
+    """Assert that each predecessor is one edge nearer, and that they lead to the source."""
+    distances, before = frame["distance"].to_numpy(), frame["predecessor"].to_numpy()
+    reached = np.flatnonzero(before >= 0)
+    assert (distances[before < 0] != 0).sum() == (distances == np.finfo(distances.dtype).max).sum()
+    lengths = one.edge_weights((before[reached], reached))
+    np.testing.assert_array_equal(distances[before[reached]] + lengths, distances[reached])
+    steps = reached
+    for _ in range(len(before)):
+        steps = before[steps]
+        steps = steps[steps >= 0]
+    assert not len(steps), "predecessors go round in a circle"
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4])
+@pytest.mark.parametrize("max_pairs", [7, 1 << 22])
+def test_triangles(monkeypatch: pytest.MonkeyPatch, ranks: int, max_pairs: int) -> None:
+    monkeypatch.setattr("dynstore.distributed.triangles.MAX_PAIRS", max_pairs)
+    random = np.random.default_rng(SEED + ranks)
+    columns = [np.minimum(random.integers(0, 60, 500), random.integers(0, 60, 500)), random.integers(0, 60, 500)]
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), directed=False, device="cpu")
+    calls = [distributed.triangle_count, lambda G: distributed.triangle_count(G, [5, 3])]
+    for found in sharded("cpu", ranks, columns, calls, directed=False):
+        assert found[0].equals(dynstore.triangle_count(one))
+        assert found[1].equals(dynstore.triangle_count(one, [5, 3]))
+
+
+def test_on_kernels_of_the_device(backend_name: str) -> None:
+    columns = np.array([0, 1, 2, 5, 9, 7, 2]), np.array([1, 2, 3, 6, 5, 7, 0])
+    one = dynstore.DynamicGraph.from_edges(columns, directed=False, device="cpu")
+    for found in sharded(
+        backend_name, 2, columns, [lambda G: distributed.bfs(G, 0), CALLS[2], CALLS[3]], directed=False
+    ):
+        assert found[0]["distance"].tolist() == dynstore.bfs(one, 0)["distance"].tolist()
+        assert found[1]["labels"].tolist() == dynstore.weakly_connected_components(one)["labels"].tolist()
+        np.testing.assert_allclose(found[2]["pagerank"], dynstore.pagerank(one, tol=1e-6)["pagerank"], atol=1e-5)
+
+
+def test_a_long_path_over_all_ranks() -> None:
+    path = np.random.default_rng(SEED).permutation(400)
+    columns = [path[:-1], path[1:]]
+    calls = [lambda G: distributed.bfs(G, int(path[0])), CALLS[2]]
+    for searched, labelled in sharded("cpu", 4, columns, calls):
+        assert searched["distance"].to_numpy()[path].tolist() == list(range(400))
+        assert searched["predecessor"].to_numpy()[path].tolist() == [-1, *path[:-1].tolist()]
+        assert labelled["labels"].tolist() == [0] * 400
+
+
+def test_ids_of_any_kind() -> None:
+    name = ID_KINDS["strings"]
+    numbers = np.array([0, 1, 2, 5, 9]), np.array([1, 2, 3, 6, 5])
+    columns = [np.array([name(number) for number in column], dtype=object) for column in numbers]
+    calls = [lambda G: distributed.bfs(G, "v0"), CALLS[2], CALLS[3]]
+    one = dynstore.DynamicGraph.from_edges(tuple(columns), renumber=True, device="cpu")
+    ranked = dynstore.pagerank(one, tol=1e-6).set_index("vertex")["pagerank"]
+    for searched, labelled, ranks in sharded("cpu", 3, columns, calls, renumber=True):
+        reached = searched[searched["distance"] < 100].set_index("vertex")
+        assert reached["distance"].to_dict() == {"v0": 0, "v1": 1, "v2": 2, "v3": 3}
+        assert reached["predecessor"].dropna().to_dict() == {"v1": "v0", "v2": "v1", "v3": "v2"}
+        parts = {frozenset(part["vertex"]) for _, part in labelled.groupby("labels")}
+        assert parts == {frozenset({"v0", "v1", "v2", "v3"}), frozenset({"v5", "v6", "v9"})}
+        for vertex, rank in zip(ranks["vertex"], ranks["pagerank"], strict=True):
+            assert rank == pytest.approx(ranked[vertex], abs=1e-5)
+
+
+def test_an_empty_graph() -> None:
+    columns = np.empty(0, np.int64), np.empty(0, np.int64)
+    for found in sharded("cpu", 2, columns, CALLS[2:]):
+        assert [len(frame) for frame in found] == [0, 0]
+
+
+def test_ranks_that_do_not_converge() -> None:
+    columns = np.array([0, 1, 2, 2]), np.array([1, 2, 0, 3])
+    (first, second) = sharded(
+        "cpu", 2, columns, [lambda G: distributed.pagerank(G, max_iter=2, tol=1e-9, fail_on_nonconvergence=False)]
+    )
+    assert first[0][1] is second[0][1] is False
+    with pytest.raises(RankError, match="failed to converge: after 2 iterations") as caught:
+        sharded("cpu", 2, columns, [lambda G: distributed.pagerank(G, max_iter=2, tol=1e-9)])
+    assert isinstance(caught.value.__cause__, FailedToConvergeError)
+
+
+READING = {
+    "bfs": lambda G: distributed.bfs(G, 0),
+    "sssp": lambda G: distributed.sssp(G, 0),
+    "pagerank": distributed.pagerank,
+    "components": distributed.weakly_connected_components,
+    "triangles": distributed.triangle_count,
+    "has_edges": lambda G: G.has_edges([(G.comm.rank, 1), (1, 2)]),
+    "edge_weights": lambda G: G.edge_weights([(G.comm.rank, 1), (1, 2)]),
+    "degree": lambda G: G.degree([G.comm.rank]),
+    "gather": lambda G: G.gather(1),
+}
+
+
+@pytest.mark.parametrize("kind", ["empty", "xp"])
+@pytest.mark.parametrize("name", READING)
+def test_each_allocation_of_one_rank_fails_in_turn(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+    backend = get_backend("cpu")
+    faulty = fault_of_one_rank(backend, kind)
+
+    def program(comm: Communicator) -> int:
+        G = ShardedGraph(comm, weighted=True, directed=False)
+        G.insert_edges([(0, 1, 1.0), (1, 2, 0.5), (2, 0, 1.0), (2, 3, 1.0), (3, 4, 1.0)])
+        for failures in range(1000):
+            if comm.rank == 1:
+                faulty.calls, faulty.fail_at, faulty.armed = 0, failures, True
+            try:
+                READING[name](G)
+                return failures
+            except OutOfMemoryError:
+                pass
+            finally:
+                if comm.rank == 1:
+                    faulty.armed = False
+        raise AssertionError("it fails for ever")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backend, kind, faulty)
+        counts = distributed.run(program, ranks=3, device="cpu", timeout=20.0)
+    assert counts[0] == counts[1] == counts[2] >= (kind == "xp")
+
+
+def test_wrong_calls() -> None:
+    columns = np.array([0, 1]), np.array([1, 2]), np.array([1.0, -1.0])
+
+    def refuse(G: ShardedGraph) -> None:
+        with pytest.raises(InputError, match=r"pagerank: .*the graph has negative weights"):
+            distributed.pagerank(G)
+        with pytest.raises(InputError, match=r"bfs: .*Found invalid vertex"):
+            distributed.bfs(G, 0 if G.comm.rank else 77)
+        with pytest.raises(InputError, match=r"sssp: .*the graph has negative weights"):
+            distributed.sssp(G, 0)
+        with pytest.raises(InputError, match=r"triangle_count: .*must be undirected"):
+            distributed.triangle_count(G)
+        with pytest.raises(UnweightedGraphError, match=r"sssp: .*got ShardedGraph\(weighted=False\)"):
+            distributed.sssp(ShardedGraph(G.comm), 0)
+        with pytest.raises(InputTypeError, match=r"bfs: G is a .*DynamicGraph; wanted a ShardedGraph. dynstore.bfs is"):
+            distributed.bfs(G.shard, 0)  # type: ignore[arg-type]
+
+    sharded("cpu", 2, columns, [refuse], weighted=True)

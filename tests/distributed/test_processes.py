@@ -1,0 +1,50 @@
+"""Ranks as processes: over MPI where mpi4py and mpirun are there, over NCCL where there are GPUs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from dynstore.distributed.mpi import MpiCommunicator
+from dynstore.errors import MissingDependencyError
+from tests.conftest import DEVICES
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = str(ROOT / "tests" / "distributed" / "processes.py")
+
+
+def start(*command: str) -> None:
+    """Run the program in the checkout; it has to end with 0."""
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_mpi(ranks: int) -> None:
+    pytest.importorskip("mpi4py", reason="needs mpi4py: pip install '.[mpi]'")
+    mpirun = shutil.which("mpirun")
+    if mpirun is None:
+        pytest.skip("needs mpirun")
+    start(mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAM, "mpi")
+
+
+@pytest.mark.skipif(find_spec("mpi4py") is not None, reason="mpi4py is installed")
+def test_without_mpi() -> None:
+    with pytest.raises(MissingDependencyError, match="mpi4py is not installed: pip install"):
+        MpiCommunicator()
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
+def test_nccl() -> None:
+    import cupy
+
+    for ranks in {1, min(2, cupy.cuda.runtime.getDeviceCount())}:
+        start(sys.executable, PROGRAM, "nccl", str(ranks))
