@@ -165,6 +165,7 @@ def test_a_view_has_what_a_graph_has_or_refuses_it() -> None:
     internal = {
         "attach_window",
         "attached_window",
+        "check_sums",
         "columns_of_numbers",
         "exchange_numbers",
         "fill_weights",
