@@ -122,10 +122,12 @@ class ShardedGraph(Queries):
 
         Parameters
         ----------
-        edges, source, destination, weight, default_weight
+        edges, source, destination, weight
             As for :meth:`DynamicGraph.insert_edges`: the rows of this rank.
         on_duplicate : {"replace", "add"}
             As for :meth:`DynamicGraph.insert_edges`, on all ranks the same.
+        default_weight
+            As for :meth:`DynamicGraph.insert_edges`.
 
         Returns
         -------
