@@ -1,4 +1,4 @@
-"""What a sharded graph is asked: what each rank knows by itself, and calls of all ranks."""
+"""Queries of a sharded graph: what each rank knows by itself, and calls of all ranks."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Queries:
     # ------------------------------------------------------------------ queries of all ranks
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Look up if edges are there: each rank asks for its own.
+        """Look up if edges are there; each rank names edges of its own.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Queries:
         return self._look_up("has_edges", edges, (source, destination, None), weights=False)
 
     def edge_weights(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Look up the weights of edges: each rank asks for its own.
+        """Look up the weights of edges; each rank names edges of its own.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Queries:
         Parameters
         ----------
         vertices : int or str, or a list, set, array or series of them, optional
-            By default all vertices. Each rank may ask for others.
+            By default all vertices. Ranks may name different ones.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class Queries:
         Parameters
         ----------
         vertices : int or str, or a list, set, array or series of them, optional
-            By default all vertices. Each rank may ask for others.
+            By default all vertices. Ranks may name different ones.
 
         Returns
         -------
@@ -195,7 +195,7 @@ class Queries:
         Parameters
         ----------
         vertices : int or str, or a list, set, array or series of them, optional
-            By default all vertices. Each rank may ask for others.
+            By default all vertices. Ranks may name different ones.
 
         Returns
         -------

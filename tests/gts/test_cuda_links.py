@@ -1,4 +1,4 @@
-"""The link to a GPU asks CUDA for the right things in the right order; a stand-in for CuPy notes them."""
+"""The link to a GPU makes the right calls of CUDA in the right order; a stand-in for CuPy notes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CUDARuntimeError(RuntimeError):
 
 
 class Events(list[Any]):
-    """What was asked for, in order."""
+    """The calls, in order."""
 
 
 @pytest.fixture

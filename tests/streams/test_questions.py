@@ -1,4 +1,4 @@
-"""Monitors of streams tell of each answer, and questions see what had arrived when they were asked."""
+"""Monitors of streams get each answer, and questions see what had arrived before them."""
 
 from __future__ import annotations
 
