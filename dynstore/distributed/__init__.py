@@ -2,6 +2,7 @@
 
 from dynstore.distributed.algorithms import pagerank, weakly_connected_components
 from dynstore.distributed.communicator import Communicator
+from dynstore.distributed.counting import CountingCommunicator, Traffic
 from dynstore.distributed.graph import ShardedGraph
 from dynstore.distributed.mpi import MpiCommunicator
 from dynstore.distributed.nccl import NcclCommunicator, new_identifier
@@ -11,9 +12,11 @@ from dynstore.distributed.triangles import triangle_count
 
 __all__ = [
     "Communicator",
+    "CountingCommunicator",
     "MpiCommunicator",
     "NcclCommunicator",
     "ShardedGraph",
+    "Traffic",
     "bfs",
     "new_identifier",
     "pagerank",

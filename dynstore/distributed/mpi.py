@@ -46,6 +46,11 @@ class MpiCommunicator(Communicator):
         self._operations = {"sum": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN}
         self.rank, self.size = self._comm.Get_rank(), self._comm.Get_size()
 
+    def part(self, size: int) -> MpiCommunicator | None:
+        """Return the connection of the first ``size`` ranks to each other; None on all others. All ranks call it."""
+        smaller = self._comm.Split(int(self.rank >= size), self.rank)
+        return MpiCommunicator(smaller) if self.rank < size else None
+
     def all_gather(self, value: Any) -> list[Any]:
         found: list[Any] = self._comm.allgather(value)
         return found

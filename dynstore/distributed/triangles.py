@@ -61,10 +61,11 @@ def triangle_count(G: ShardedGraph, start_list: Any = None) -> Frame:
         visiting = src * num_vertices + dst  # ascending
         counts = backend.zeros(num_vertices, np.int64)
         send = [0] * size
-        for _ in range(size):
-            counts += _count_closed(backend, src, dst, visiting, num_vertices)
+        counts += _count_closed(backend, src, dst, visiting, num_vertices)
+        for _ in range(size - 1):
             send[(rank + 1) % size] = len(visiting)
             (visiting,), _ = call.all_to_all([visiting], send)
+            counts += _count_closed(backend, src, dst, visiting, num_vertices)
         return chosen_counts(shard, call.all_reduce(counts).astype(shard.vertex_dtype), chosen)
 
 
