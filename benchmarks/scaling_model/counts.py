@@ -15,7 +15,22 @@ from dynstore.backend import get_backend
 from dynstore.distributed.counting import OPERATIONS, letter_bytes
 from dynstore.distributed.owners import find_owners
 
-__all__ = ["ALGORITHMS", "UPDATES", "Graph", "Tally", "make_graph", "own_rows"]
+__all__ = [
+    "ALGORITHMS",
+    "UPDATES",
+    "Graph",
+    "Tally",
+    "count_bfs",
+    "count_components",
+    "count_delete",
+    "count_insert",
+    "count_pagerank",
+    "count_sssp",
+    "count_triangles",
+    "make_graph",
+    "new_tally",
+    "own_rows",
+]
 
 ID_BYTES, WEIGHT_BYTES, SUM_BYTES = 4, 4, 8  # the default dtypes; sums of ranks and of triangles are wider
 BALLOT_BYTES = 128  # about what is around a value when ranks agree

@@ -75,10 +75,11 @@ class Call:
                 raise _RefusedError(rank, ballot)
         return [ballot.value for ballot in ballots]
 
-    def agree_to_write(self) -> None:
+    def agree_to_write(self, value: Any = None) -> list[Any]:
         """Agree; what fails from here on on one rank ends the program of all, as the others have written."""
-        self.agree()
+        agreed = self.agree(value)
         self._writes = True
+        return agreed
 
     def all_reduce(self, array: Array, operation: Reduction = "sum") -> Array:
         """Agree, and return what :meth:`Communicator.all_reduce` does."""

@@ -17,6 +17,7 @@ from dynstore.input.frames import frame_library, make_frame
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.distributed.communicator import Communicator
     from dynstore.distributed.owners import Owners
     from dynstore.ids.base import Names
@@ -46,6 +47,11 @@ class Queries:
     def device(self) -> str:
         """The name of this rank's device."""
         return self.shard.device
+
+    @property
+    def backend(self) -> Backend:
+        """The backend of this rank's device."""
+        return self.shard.backend
 
     def is_directed(self) -> bool:
         """Return True if (u, v) and (v, u) are different edges."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ON_DUPLICATE", "Exchanges", "Window"]
 
 ON_DUPLICATE = ("replace", "add", "append")
-Agree: TypeAlias = "Callable[[], None]"
+Agree: TypeAlias = "Callable[[], object]"
 
 
 def _joined(backend: Backend, first: EdgeColumns, second: EdgeColumns) -> EdgeColumns:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
+    from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
     from dynstore.streams.pending import Taken
     from dynstore.streams.staging import Staging
@@ -36,6 +37,8 @@ class Ready(NamedTuple):
         Whether there are times.
     dates : numpy.ndarray or None
         The times of the inserted rows, where a window wants them as date-times.
+    deletes : bool
+        Whether the others are there.
     rows, late : int
         Rows that are inserted, and rows that stay out.
     newest : int or float, or None
@@ -47,6 +50,7 @@ class Ready(NamedTuple):
     width: int
     timed: bool
     dates: np.ndarray | None
+    deletes: bool
     rows: int
     late: int
     newest: int | float | None
@@ -57,7 +61,7 @@ class Applier:
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or ShardedGraph
     window : Window or None
     length : int or None
         Edges expire when their last time is at most the newest time minus this; for graphs with times.
@@ -68,7 +72,7 @@ class Applier:
 
     def __init__(
         self,
-        G: DynamicGraph,
+        G: DynamicGraph | ShardedGraph,
         window: Window | None,
         length: int | None,
         lateness: int | float | None,
@@ -107,11 +111,11 @@ class Applier:
                 dates = np.concatenate(times).view("M8[ns]")
             else:
                 columns.append(times)
-        width = len(columns)
-        if leaving is not None and len(leaving):
+        width, deletes = len(columns), leaving is not None and len(leaving) > 0
+        if leaving is not None and deletes:
             columns += [[leaving.src], [leaving.dst]]
         rows_in = sum(len(part) for part in parts)
-        return Ready(taken, self._staging.bring(columns), width, timed, dates, rows_in, late, self.newest)
+        return Ready(taken, self._staging.bring(columns), width, timed, dates, deletes, rows_in, late, self.newest)
 
     def _without_late(self, rows: Rows, lateness: int | float) -> tuple[list[Rows], int]:
         """Return the rows that are not late, and how many are; each is held against the newest one before it."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Applier, Ready
     from dynstore.streams.monitors import StreamMonitor
@@ -76,7 +77,13 @@ class Engine:
     """
 
     def __init__(
-        self, G: DynamicGraph, source: Source, limits: Limits, rows: RowReader, applier: Applier, staging: Staging
+        self,
+        G: DynamicGraph | ShardedGraph,
+        source: Source,
+        limits: Limits,
+        rows: RowReader,
+        applier: Applier,
+        staging: Staging,
     ) -> None:
         self.graph, self._source, self._limits = G, source, limits
         self._rows, self._applier, self._staging = rows, applier, staging
@@ -89,6 +96,7 @@ class Engine:
         self.newest_arrived: int | float | None = None
         self.newest_applied: int | float | None = None
         self._failed = self._stopping = False
+        self._patience: float | None = None  # how long the owner waits for rows; None: until they come
         self._questions: list[Question] = []
         self._commits: deque[tuple[int, Any]] = deque()  # versions, and positions to commit when they last
         self._upto = 0  # rows that have arrived up to the last applied one
@@ -101,6 +109,11 @@ class Engine:
             self.newest_applied = applier.newest
         window = None if self.journal is None else applier.window
         self._reach = None if window is None else Reach(window, reach, applier.newest)
+
+    @property
+    def applied_by_all(self) -> int:
+        """Rows that are applied; by all ranks, where there are several."""
+        return self.meter.applied
 
     def start(self) -> None:
         """Start the threads."""
@@ -273,17 +286,20 @@ class Engine:
 
     def _take(self, wait: bool) -> Taken | None:
         pending, limits = self.pending, self._limits
+        ends = None if self._patience is None else perf_counter() + self._patience
         with pending.changed:
             while not self._stopping:
                 passed = pending.arrived - pending.size
                 left = [question.upto - passed for question in self._questions]
                 most = min([limits.batch_edges, *(rows for rows in left if rows > 0)])
                 age = pending.age()
-                if pending.size and (pending.size >= most or pending.ended or age >= limits.max_delay):
+                patience = None if ends is None else ends - perf_counter()
+                is_late = wait and patience is not None and patience <= 0
+                if pending.size and (pending.size >= most or pending.ended or age >= limits.max_delay or is_late):
                     return pending.take(most)
-                if not wait or any(rows <= 0 for rows in left) or pending.ended:
+                if not wait or any(rows <= 0 for rows in left) or pending.ended or is_late:
                     return None
-                pending.changed.wait(limits.max_delay - age if pending.size else None)
+                pending.changed.wait(limits.max_delay - age if pending.size else patience)
         return None
 
     def _apply(self, ready: Ready) -> None:

@@ -34,7 +34,7 @@ class Journal(Protocol):
     def at(self, version: int) -> DynamicGraph: ...
 
 
-def find_journal(G: DynamicGraph) -> Journal | None:
+def find_journal(G: object) -> Journal | None:
     """Return the database that a graph lives in, if it does."""
     return getattr(G, "_journal", None)
 

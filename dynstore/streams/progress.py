@@ -61,6 +61,8 @@ class Progress:
         Bytes in the log of the graph's database; 0 without one.
     errors : tuple of str
         The last errors of callbacks and monitors, or the one that has ended the stream.
+    applied_by_all : int
+        Rows that are in a graph on several ranks, from all of them, or were late; in one graph as ``applied``.
     """
 
     state: State
@@ -81,6 +83,7 @@ class Progress:
     skipped_ticks: int
     logged_bytes: int
     errors: tuple[str, ...]
+    applied_by_all: int
 
     def __str__(self) -> str:
         said = (
@@ -129,7 +132,7 @@ class Meter:
             self.applied += rows
             self.late += late
             self.done.append((now, self.applied))
-            step = -(-len(arrivals) // 64)  # at most 64 of a batch are kept
+            step = -(-len(arrivals) // 64) or 1  # at most 64 of a batch are kept
             self._delays.append([(now - arrived, count) for arrived, count in arrivals[::step]])
 
     def error(self, text: str) -> None:

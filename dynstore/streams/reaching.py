@@ -10,7 +10,6 @@ from dynstore.streams.journal import find_journal, pack, unpack
 from dynstore.streams.pending import Position
 
 if TYPE_CHECKING:
-    from dynstore.graph import DynamicGraph
     from dynstore.streams.applying import Ready
     from dynstore.windows.window import Window
 
@@ -57,7 +56,7 @@ class Reach:
         return self._batches[0][1] if self._batches else before
 
 
-def resume(G: DynamicGraph, window: Window | None) -> tuple[Position, Any, Position | None] | None:
+def resume(G: Any, window: Window | None) -> tuple[Position, Any, Position | None] | None:
     """Return where a stream goes on, the newest time before, and where the rows in its window begin; None: anywhere.
 
     The rows of a window that is new are read again. The graph is emptied for them, in the same record of the log in

@@ -17,6 +17,7 @@ from dynstore.io import OP_DELETE, EventTable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
 
 __all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair"]
@@ -214,9 +215,9 @@ def _read_ops(name: str, ops: np.ndarray) -> np.ndarray | None:
     return deletes if deletes.any() else None
 
 
-def keeps_times(G: DynamicGraph) -> bool:
-    """Whether a graph has a column of times."""
-    return G.timestamps is not None
+def keeps_times(G: DynamicGraph | ShardedGraph) -> bool:
+    """Whether a graph has a column of times; one on several ranks has none."""
+    return getattr(G, "timestamps", None) is not None
 
 
 def last_of_each_pair(rows: Rows, directed: bool) -> Rows:

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynstore.arguments import check_count, check_number
 from dynstore.backend import get_backend
+from dynstore.distributed.graph import ShardedGraph
 from dynstore.errors import InputError, InputTypeError, type_name, unknown_name
 from dynstore.graph import DynamicGraph
 from dynstore.input.times import read_span
@@ -23,6 +24,7 @@ from dynstore.streams.progress import Progress, shown_time
 from dynstore.streams.rows import RowReader, keeps_times
 from dynstore.streams.source import as_source
 from dynstore.streams.staging import make_staging
+from dynstore.streams.together import TogetherApplier, TogetherEngine
 from dynstore.windows.window import Window
 
 if TYPE_CHECKING:
@@ -42,9 +44,10 @@ class Stream:
 
     Parameters
     ----------
-    G : DynamicGraph
+    G : DynamicGraph or ShardedGraph
         Any graph. That of a database (:func:`dynstore.open`) goes on where its log ends: nothing is lost or doubled.
-        If ``window`` is a new :class:`Window`, the graph is emptied, and the window's rows are read again.
+        If ``window`` is a new :class:`Window`, the graph is emptied, and the window's rows are read again. Into a graph
+        on several ranks, each rank streams a source of its own: see :doc:`/guides/many-gpus`.
     source : Source, iterable, frame, tuple or str
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
         :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
@@ -70,7 +73,7 @@ class Stream:
 
     Attributes
     ----------
-    graph : DynamicGraph
+    graph : DynamicGraph or ShardedGraph
     interrupted : bool
         Whether Ctrl-C has ended :meth:`run`.
 
@@ -97,7 +100,7 @@ class Stream:
 
     def __init__(
         self,
-        G: DynamicGraph,
+        G: DynamicGraph | ShardedGraph,
         source: Any,
         window: Window | Any = None,
         batch_edges: int = 65_536,
@@ -107,8 +110,10 @@ class Stream:
         lateness: Any = None,
         columns: Mapping[str, str] | None = None,
     ) -> None:
-        if not isinstance(G, DynamicGraph):
+        if not isinstance(G, DynamicGraph | ShardedGraph):
             raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+        if isinstance(G, ShardedGraph) and window is not None:
+            raise InputError(f"{CALLER}: window is {window!r}; a graph on several ranks has none yet. Leave it out")
         length = None
         if window is not None and not isinstance(window, Window):
             if not keeps_times(G):
@@ -129,15 +134,19 @@ class Stream:
         span = None if lateness is None else (0, None) if lateness == 0 else read_span(CALLER, "lateness", lateness)
         weighted = G.is_weighted() and (window is None or window.keep != "count")
         timed = span is not None or keeps_times(G) or (window is not None and window.by == "time")
-        self._rows = RowReader(G, columns, weighted, timed)
+        self._rows = RowReader(G.shard if isinstance(G, ShardedGraph) else G, columns, weighted, timed)
         for given in (span, length):
             if given is not None:
                 self._rows.dated = given[1]
         # A log takes rows from the host.
         staging = make_staging(G.backend if find_journal(G) is None else get_backend("cpu"))
         spans = None if length is None else int(length[0]), None if span is None else span[0]
-        applier = Applier(G, window, *spans, staging)
-        self._engine = Engine(G, as_source(source), limits, self._rows, applier, staging)
+        if isinstance(G, ShardedGraph):
+            together = TogetherApplier(G, None, *spans, staging)
+            self._engine: Engine = TogetherEngine(G, as_source(source), limits, self._rows, together, staging)
+        else:
+            applier = Applier(G, window, *spans, staging)
+            self._engine = Engine(G, as_source(source), limits, self._rows, applier, staging)
         self.graph, self.interrupted = G, False
 
     def __repr__(self) -> str:
@@ -289,6 +298,8 @@ class Stream:
             If the name is unknown, or the parameters or the graph do not fit.
         """
         meter = self._engine.meter
+        if isinstance(self.graph, ShardedGraph):
+            raise InputError(f"monitor: the answer {name!r} is wanted of a graph on several ranks, which has none yet")
         monitor = StreamMonitor(self.graph, name, on_result, every, changed_only, min_change, params, meter)
         self._engine.monitors.append(monitor)
         return monitor
@@ -355,6 +366,7 @@ class Stream:
             meter.skipped_ticks,
             0 if engine.journal is None else engine.journal.logged_bytes,
             tuple(meter.errors),
+            engine.applied_by_all,
         )
 
 
