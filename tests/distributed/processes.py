@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import dynstore
-from dynstore import distributed
+from dynstore import distributed, gts
 from dynstore.benchmarks.costs.sharded import run_by_nccl
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
@@ -22,6 +22,8 @@ __all__ = ["check"]
 def check(comm: Communicator) -> None:
     """Compare a sharded graph on these ranks with one graph; assert that all collectives do what they say."""
     check_collectives(comm)
+    check_pages(comm)
+    check_stream(comm)
     random = np.random.default_rng(5)
     for directed, renumber in ((True, False), (False, False), (False, True)):
         options: dict[str, Any] = {"directed": directed, "weighted": True, "renumber": renumber, "frames": "pandas"}
@@ -72,6 +74,29 @@ def refuse(comm: Communicator, G: ShardedGraph) -> None:
     assert (G.version, G.number_of_edges(), len(G.edge_table())) == before
 
 
+def check_pages(comm: Communicator) -> None:
+    """Compare searches and ranks over streamed pages with those of one device, by both strategies."""
+    random = np.random.default_rng(6)
+    topology = gts.build(tuple(random.integers(0, 500, (2, 4000))), page_bytes=4096)
+    alone = gts.GTS(topology, device=comm.device, frames="pandas")  # type: ignore[arg-type]
+    for strategy in ("P", "S"):
+        engine = gts.ShardedGTS(comm, topology, strategy, copy_bytes=0, frames="pandas")
+        assert engine.bfs([3, 5]).equals(alone.bfs([3, 5]))
+        assert engine.last_run.pages > 0
+        ranks = [one.pagerank(tol=1e-3)["pagerank"] for one in (engine, alone)]
+        np.testing.assert_allclose(*ranks, atol=1e-6)
+
+
+def check_stream(comm: Communicator) -> None:
+    """Assert that streams of all ranks fill one graph, though the last rank's is longer than the others'."""
+    G = ShardedGraph(comm, renumber=True)
+    batches = [[(f"v{step}", f"v{step + comm.rank + 1}")] for step in range(5 + 5 * (comm.rank == comm.size - 1))]
+    with dynstore.Stream(G, batches, batch_edges=1, max_delay=0.02) as stream:
+        progress = stream.run()
+    assert (progress.state, progress.applied, progress.applied_by_all) == ("ended", len(batches), 5 * comm.size + 5)
+    assert G.number_of_edges() == 5 * comm.size + 5
+
+
 def check_collectives(comm: Communicator) -> None:
     from dynstore.backend import get_backend
 
@@ -81,6 +106,8 @@ def check_collectives(comm: Communicator) -> None:
     long = "x" * 100_000
     assert comm.all_gather((rank, long[:rank])) == [(each, long[:each]) for each in range(size)]
     assert comm.all_gather(long) == [long] * size
+    flags = backend.asarray(np.array([rank == 0, False, True], np.uint8))
+    assert host(comm.all_reduce(flags, "max")).tolist() == [1, 0, 1]
     for dtype in ("int32", "int64", "float32", "float64"):
         numbers = backend.asarray(np.array([rank, -rank, 1], dtype=dtype))
         assert host(comm.all_reduce(numbers)).tolist() == [sum(range(size)), -sum(range(size)), size]

@@ -11,6 +11,7 @@ import pytest
 from dynstore import distributed
 from dynstore.distributed import Communicator
 from dynstore.errors import InputError, InputTypeError, RankError
+from tests.distributed.processes import check_pages, check_stream
 
 
 def run(function, ranks=4, timeout=20.0):
@@ -38,6 +39,11 @@ def test_collectives(ranks: int) -> None:
         return rank
 
     assert run(program, ranks) == list(range(ranks))
+
+
+@pytest.mark.parametrize("program", [check_pages, check_stream])
+def test_the_program_of_processes_runs_on_threads(program) -> None:
+    run(program, 2)
 
 
 def test_results_belong_to_the_rank() -> None:

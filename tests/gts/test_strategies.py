@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dynstore import DynamicGraph, gts
-from dynstore.errors import FailedToConvergeError, InputError, InputTypeError
+from dynstore import DynamicGraph, distributed, gts
+from dynstore.distributed import Communicator
+from dynstore.errors import FailedToConvergeError, InputError, InputTypeError, OutOfMemoryError, RankError
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +62,85 @@ def test_what_each_device_streams(topology: gts.PagedTopology) -> None:
     first, second = chunks.last_runs
     assert first.pages == second.pages == single.last_run.pages
     assert first.sent_bytes == second.sent_bytes > 0
-    assert first.fetched_bytes + second.fetched_bytes == 4 * num_vertices * first.passes
+    # Each device's host gets the levels of all.
+    assert first.fetched_bytes == second.fetched_bytes == 4 * num_vertices * first.passes
     shared.bfs(0)
     assert sum(run.pages for run in shared.last_runs) == single.last_run.pages
     assert all(run.seconds > 0 for run in shared.last_runs)
+
+
+@pytest.mark.parametrize("strategy", ["P", "S"])
+def test_ranks_of_a_communicator(topology: gts.PagedTopology, backend_name: str, strategy: str) -> None:
+    """Each rank makes an engine, and has the results of one device."""
+
+    def program(comm: Communicator) -> list[pd.DataFrame]:
+        engine = gts.ShardedGTS(comm, topology, strategy, copy_bytes=0, frames="pandas")
+        searched, ranked = engine.bfs([1, 4]), engine.pagerank(tol=1e-2)
+        assert engine.last_run.seconds > 0
+        return [searched, ranked]
+
+    wanted = alone(topology).bfs([1, 4]), alone(topology).pagerank(tol=1e-2)
+    for found in distributed.run(program, 3, backend_name):  # type: ignore[arg-type]
+        pd.testing.assert_frame_equal(found[0], wanted[0])
+        pd.testing.assert_frame_equal(found[1], wanted[1], atol=1e-6)
+
+
+@pytest.mark.parametrize("strategy", ["P", "S"])
+def test_more_ranks_than_vertices(strategy: str) -> None:
+    tiny = gts.build(([0, 1], [1, 2]), page_bytes=64)
+    engine = gts.MultiGTS(tiny, 5, strategy, device="cpu", frames="pandas")
+    assert engine.bfs(0)["distance"].tolist() == [0, 1, 2]
+    pd.testing.assert_frame_equal(engine.pagerank(), gts.GTS(tiny, device="cpu", frames="pandas").pagerank())
+
+
+@pytest.mark.parametrize("strategy", ["P", "S"])
+@pytest.mark.parametrize("call", ["bfs", "pagerank"])
+def test_what_one_rank_raises_is_raised_on_all(topology: gts.PagedTopology, strategy: str, call: str) -> None:
+    def program(comm: Communicator) -> tuple[type, str, int]:
+        engine = gts.ShardedGTS(comm, topology, strategy, copy_bytes=0, frames="pandas")
+        if comm.rank == 1:
+            engine._streamer.stream = fail  # type: ignore[method-assign]
+        with pytest.raises((OutOfMemoryError, MemoryError)) as caught:
+            engine.bfs(0) if call == "bfs" else engine.pagerank()
+        engine._streamer.__dict__.pop("stream", None)
+        assert engine.bfs(0).equals(wanted)  # the ranks are together
+        return caught.type, str(caught.value), comm.rank
+
+    def fail(*args: object) -> None:
+        raise MemoryError("no room")
+
+    wanted = alone(topology).bfs(0)
+    text = f"{call}: rank 1 raised MemoryError: no room"
+    first, second, third = distributed.run(program, 3, "cpu")
+    assert first[:2] == third[:2] == (OutOfMemoryError, text)
+    assert second[:2] == (MemoryError, "no room")
+
+
+def test_ranks_that_differ_are_refused(topology: gts.PagedTopology) -> None:
+    other = gts.build(([0, 1], [1, 2]), page_bytes=96)
+
+    def program(comm: Communicator, strategies: str, topologies: list[gts.PagedTopology]) -> None:
+        gts.ShardedGTS(comm, topologies[comm.rank], strategies[comm.rank])
+
+    with pytest.raises(RankError, match="the strategy is 'P' on rank 0 and 'S' on rank 1; wanted the same on all"):
+        distributed.run(lambda comm: program(comm, "PS", [topology] * 2), 2, "cpu")
+    with pytest.raises(RankError, match="the number of vertices is 30 on rank 0 and 3 on rank 1; wanted the same"):
+        distributed.run(lambda comm: program(comm, "PP", [topology, other]), 2, "cpu")
+    with pytest.raises(RankError, match="ShardedGTS: unknown strategy 'Q'; known: 'P', 'S'"):
+        distributed.run(lambda comm: program(comm, "Q", [topology]), 1, "cpu")
+    with pytest.raises(InputTypeError, match="ShardedGTS: comm is a int; wanted a Communicator"):
+        gts.ShardedGTS(2, topology)  # type: ignore[arg-type]
+
+
+def test_an_error_of_a_thread_is_the_callers(topology: gts.PagedTopology) -> None:
+    engine = gts.MultiGTS(topology, 2, device="cpu")
+
+    def fail(*args: object) -> None:
+        raise MemoryError("no room")
+
+    engine._streamers[1].stream = fail  # type: ignore[method-assign]
+    with pytest.raises(MemoryError, match="no room"):
+        engine.bfs(0)
 
 
 def test_wrong_calls(topology: gts.PagedTopology) -> None:
