@@ -11,18 +11,21 @@ from dynstore.testing.faults import FailingEmpty, FailingModule
 __all__ = ["fault_of_one_rank"]
 
 
-def fault_of_one_rank(backend: Backend, kind: str) -> Any:
+def fault_of_one_rank(backend: Backend, kind: str, rank: int = 1) -> Any:
     """Return what takes the place of ``backend.empty`` or ``backend.xp``; it does nothing until it is ``armed``."""
-    return EmptyOfOneRank(backend.empty, 0) if kind == "empty" else ModuleOfOneRank(backend.xp, 0)
+    made = EmptyOfOneRank(backend.empty, 0) if kind == "empty" else ModuleOfOneRank(backend.xp, 0)
+    made.name = f"rank {rank}"
+    return made
 
 
 class OneRank:
     """Counts, and fails, only what one rank's thread does while it is armed."""
 
     armed = False
+    name = ""
 
     def is_here(self) -> bool:
-        return self.armed and current_thread().name == "rank 1"
+        return self.armed and current_thread().name == self.name
 
 
 class EmptyOfOneRank(OneRank, FailingEmpty):

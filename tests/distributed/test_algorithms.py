@@ -178,15 +178,18 @@ READING = {
 
 @pytest.mark.parametrize("kind", ["empty", "xp"])
 @pytest.mark.parametrize("name", READING)
-def test_each_allocation_of_one_rank_fails_in_turn(monkeypatch: pytest.MonkeyPatch, kind: str, name: str) -> None:
+@pytest.mark.parametrize("failing", range(3))
+def test_each_allocation_of_one_rank_fails_in_turn(
+    monkeypatch: pytest.MonkeyPatch, kind: str, name: str, failing: int
+) -> None:
     backend = get_backend("cpu")
-    faulty = fault_of_one_rank(backend, kind)
+    faulty = fault_of_one_rank(backend, kind, failing)
 
     def program(comm: Communicator) -> int:
         G = ShardedGraph(comm, weighted=True, directed=False)
         G.insert_edges([(0, 1, 1.0), (1, 2, 0.5), (2, 0, 1.0), (2, 3, 1.0), (3, 4, 1.0)])
         for failures in range(1000):
-            if comm.rank == 1:
+            if comm.rank == failing:
                 faulty.calls, faulty.fail_at, faulty.armed = 0, failures, True
             try:
                 READING[name](G)
@@ -194,7 +197,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(monkeypatch: pytest.MonkeyPat
             except OutOfMemoryError:
                 pass
             finally:
-                if comm.rank == 1:
+                if comm.rank == failing:
                     faulty.armed = False
         raise AssertionError("it fails for ever")
 

@@ -198,21 +198,22 @@ def test_a_rank_that_ends_within_an_update_ends_all(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", ["empty", "xp"])
 @pytest.mark.parametrize(
-    ("options", "method"),
+    ("failing", "options", "method"),
     [
-        ({"weighted": True, "directed": False}, "update"),
-        ({"weighted": True, "store": "lpma"}, "update"),  # deletes first, and takes that back
-        ({"renumber": True}, "insert_edges"),
-        ({}, "delete_edges"),
-        *(({"weighted": True, "device": device}, "update") for device in CUDA),
+        *((failing, {"weighted": True, "directed": False}, "update") for failing in range(3)),
+        # It deletes first, and takes that back.
+        *((failing, {"weighted": True, "store": "lpma"}, "update") for failing in range(3)),
+        *((failing, {"renumber": True}, "insert_edges") for failing in range(3)),
+        *((failing, {}, "delete_edges") for failing in range(3)),
+        *((1, {"weighted": True, "device": device}, "update") for device in CUDA),
     ],
 )
 def test_each_allocation_of_one_rank_fails_in_turn(
-    monkeypatch: pytest.MonkeyPatch, kind: str, options: dict[str, Any], method: str
+    monkeypatch: pytest.MonkeyPatch, kind: str, failing: int, options: dict[str, Any], method: str
 ) -> None:
     device = options.get("device", "cpu")
     backend, num_ids, num_rows = get_backend(device), *((40, 30) if device == "cpu" else (8, 5))
-    faulty = fault_of_one_rank(backend, kind)
+    faulty = fault_of_one_rank(backend, kind, failing)
     random = np.random.default_rng(SEED)
 
     def batch(weighted: bool) -> tuple[Any, ...]:
@@ -228,7 +229,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
         G.insert_edges(first[comm.rank])
         before = state_of(G)
         for failures in range(1000):
-            if comm.rank == 1:
+            if comm.rank == failing:
                 faulty.calls, faulty.fail_at, faulty.armed = 0, failures, True
             try:
                 getattr(G, method)(*args[comm.rank])
@@ -236,7 +237,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
             except OutOfMemoryError as error:
                 texts.append((comm.rank, str(error)))
             finally:
-                if comm.rank == 1:
+                if comm.rank == failing:
                     faulty.armed = False
             assert state_of(G) == before, failures
         raise AssertionError("it fails for ever")
@@ -245,7 +246,7 @@ def test_each_allocation_of_one_rank_fails_in_turn(
     with monkeypatch.context() as patch:
         patch.setattr(backend, kind, faulty)
         counts = run(program, 3, device)
-    assert all(("rank 1 refused it" in text) == (rank != 1) for rank, text in texts)
+    assert all((f"rank {failing} refused it" in text) == (rank != failing) for rank, text in texts)
     assert counts[0] == counts[1] == counts[2] > (0 if method == "delete_edges" else 2)
 
 
