@@ -10,7 +10,8 @@ is counted from the edges, for any number of ranks. Both together predict a time
 
 The first table holds predictions against measurements, on 1, 2, ... ranks. One rank is where the constants of the own
 work come from, so the others count. The second table has ranks that are not there, each with a device of its own, over
-links of assumed constants. The graph is the same on all ranks together; a batch has the same rows a rank.
+links of assumed constants. The graph is the same on all ranks together, with ``--weak`` the same a rank: as many times
+as large as there are ranks, of the same degrees, with as many rounds. A batch has the same rows a rank.
 """
 
 from __future__ import annotations
@@ -167,9 +168,13 @@ def _extrapolate(case: Case, alone: Link, work: Work, given: argparse.Namespace)
             joined = "nvlink" if size <= A_HOST else "infiniband"
             link = alone if given.link == "measured" else assumed_link(given.link or joined, alone, step, rate)
             tally = count(name, graph, source, case, size, given.seed)
+            if given.weak and name in ALGORITHMS:
+                tally = tally.grown()
+            elif given.weak:  # its rows a rank are the same in any case
+                tally.vertices *= size
             made = predict(tally, link, work[name])
             _show(name, size, link, made, None)
-            store = f"{size} ranks, {link.name}: predicted, {made.binds} binds"
+            store = f"{size} ranks, {link.name}{', weak' if given.weak else ''}: predicted, {made.binds} binds"
             yield _row(name, store, given.device, case, graph, [sum(made)], _sent(tally))
 
 
@@ -206,6 +211,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--latency-us", type=float, help="a step of a collective, in place of what is assumed")
     parser.add_argument("--gb-per-s", type=float, help="a rank's bandwidth, in place of what is assumed")
+    parser.add_argument("--weak", action="store_true", help="predict for as large a graph a rank")
     parser.add_argument("--json", type=Path)
     return parser.parse_args(arguments)
 
@@ -249,7 +255,8 @@ def main(arguments: list[str] | None = None) -> None:
             rate = known.bytes_per_s / 1e9
             print(f"  {name}: {1e6 * known.latency:g} us a step, {rate:g} GB/s a rank ({known.source})")
     larger = cases[0]._replace(scale=given.predict_scale or given.scale)
-    _show_head(f"R-MAT {larger.scale}, {given.batch} rows a rank, each rank on a device of its own")
+    shared = " a rank" if given.weak else ""
+    _show_head(f"R-MAT {larger.scale}{shared}, {given.batch} rows a rank, each rank on a device of its own")
     rows += _extrapolate(larger, link, work, given)
     if given.json is not None:
         dataset = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -119,6 +120,18 @@ class Tally:
         self._note("all_to_all", len(columns) * np.count_nonzero(others, axis=1), sum(columns) * others.sum(axis=1))
         self.received += sum(columns) * others.sum(axis=0)
         self.rows += table.sum(axis=0)
+
+    def grown(self) -> Tally:
+        """Return the counts for a graph that is ``size`` times as large, of the same degrees and as many rounds.
+
+        So a rank has as many vertices and edges as the whole graph has here. The rows that a rank has more than the
+        mean grow as a sum of independent numbers does.
+        """
+        size, mean, grown = self.size, self.rows.mean(), copy(self)
+        grown.nbytes = {name: sent if name == "all_gather" else size * sent for name, sent in self.nbytes.items()}
+        grown.received, grown.vertices = size * self.received, size * self.vertices
+        grown.rows = (size * mean + size**0.5 * (self.rows - mean)).astype(np.int64)
+        return grown
 
     def table(self, ranks: np.ndarray, vertices: np.ndarray) -> np.ndarray:
         """Return how many rows go from rank i to rank j, for rows that some ranks send to the owners of vertices."""

@@ -67,6 +67,27 @@ def test_the_model_counts_what_ranks_bring(size: int, directed: bool) -> None:
         assert as_counted(tally) == [each[name] for each in found], name
 
 
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_as_large_a_graph_a_rank(name: str) -> None:
+    """What is foretold for a graph that grows with its ranks is near to what is counted for such a graph."""
+    size, random = 4, np.random.default_rng(SEED)
+
+    def uniform(num_vertices: int) -> Any:
+        count = 12 * num_vertices
+        return make_graph(*random.integers(0, num_vertices, (2, count)), random.random(count, np.float32), False)
+
+    foretold = ALGORITHMS[name](uniform(600), size, 3).grown()
+    found = ALGORITHMS[name](uniform(600 * size), size, 3)
+    assert abs(foretold.rounds - found.rounds) <= 4
+    if foretold.rounds == found.rounds:
+        assert foretold.calls == found.calls
+        assert foretold.vertices == pytest.approx(found.vertices, rel=0.02)
+        for operation in ("all_to_all", "all_reduce", "broadcast"):
+            nbytes = found.nbytes[operation].tolist()
+            assert foretold.nbytes[operation].tolist() == pytest.approx(nbytes, rel=0.25, abs=100), operation
+        assert foretold.rows.tolist() == pytest.approx(found.rows.tolist(), rel=0.25)
+
+
 def test_lists_for_many_ranks_are_longer_than_an_envelope() -> None:
     """Of 2200 ranks each says how many rows go to each: that takes a second trip."""
     rows = random_rows(3000, 200_000)

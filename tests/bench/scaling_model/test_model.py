@@ -96,7 +96,7 @@ def test_one_rank_sends_nothing() -> None:
 def test_it_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     sizes = ["--scale", "6", "--edge-factor", "4", "--batch", "32", "--steps", "1", "--predict", "8", "64"]
-    main([*sizes, "--json", str(path), "--latency-us", "3"])
+    main([*sizes, "--json", str(path), "--latency-us", "3", "--weak"])
     lines = capsys.readouterr().out.splitlines()
     tables = [number for number, line in enumerate(lines) if line.startswith("call ")]
     calls = ["insert", "delete", *ALGORITHMS]
@@ -112,6 +112,7 @@ def test_it_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path
     check_document(document)
     assert document["command"].startswith("python -m dynstore.benchmarks.scaling_model --scale 6")
     assert len(document["rows"]) == len(calls) * (2 * 2 + 2)
+    assert sum("weak: predicted" in row["store"] for row in document["rows"]) == len(calls) * 2
     assert sum("measured" in row["store"] for row in document["rows"]) == len(calls) * 2
 
 
