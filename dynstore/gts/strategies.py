@@ -256,12 +256,13 @@ class ShardedGTS(_Sharing):
                 "number of pages": topology.num_pages,
                 "number of pages sent together": self._streamer.most_pages,
             }
-            for other, theirs in enumerate(call.agree(own)):
-                for name, value in own.items():
+            agreed = call.agree(own)
+            for other, theirs in enumerate(agreed):
+                for name, value in agreed[0].items():
                     if theirs[name] != value:
                         raise InputError(
-                            f"ShardedGTS: the {name} is {value!r} on rank {comm.rank} and {theirs[name]!r} on rank "
-                            f"{other}; wanted the same on all"
+                            f"ShardedGTS: the {name} is {value!r} on rank 0 and {theirs[name]!r} on rank {other}; "
+                            "wanted the same on all"
                         )
         self.comm, self._strategy = comm, strategy
         self.last_run = RunReport()
