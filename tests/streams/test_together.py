@@ -85,9 +85,9 @@ def test_ranks_whose_source_is_idle_take_part() -> None:
         source = Scripted([(0, 1)], [(1, 2)], [(2, 3)], ends=True) if comm.rank == 1 else done if comm.rank else []
         with Stream(G, source, batch_edges=1, max_delay=0.005) as stream:
             stream.start()
-            wait_until(lambda: stream.progress().applied_by_all == 3)
-            assert stream.progress().state == "running"
+            wait_until(lambda: stream.progress().applied_by_all >= 3)
             if comm.rank == 2:
+                assert stream.progress().state == "running"  # all others wait for this rank's source to end
                 done.queue.put([(7, 8)])
                 wait_until(lambda: stream.progress().arrived == 1)
                 stream.drain(SOON)
