@@ -16,7 +16,7 @@ import pytest
 from dynstore import distributed
 from dynstore.distributed import Communicator, NcclCommunicator
 from dynstore.errors import OutOfMemoryError, RankError
-from tests.distributed.processes import check_collectives
+from tests.distributed.processes import check_collectives, check_pages
 
 DTYPES = {"NCCL_UINT8": "u1", "NCCL_INT32": "i4", "NCCL_INT64": "i8", "NCCL_FLOAT32": "f4", "NCCL_FLOAT64": "f8"}
 OPERATIONS = {"NCCL_SUM": np.add, "NCCL_MAX": np.maximum, "NCCL_MIN": np.minimum}
@@ -123,6 +123,10 @@ def on_threads(comm: Communicator, timeout: float = 20.0) -> NcclCommunicator:
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_collectives(cupy: Any, ranks: int) -> None:
     distributed.run(lambda comm: check_collectives(on_threads(comm)), ranks=ranks, device="cpu")
+
+
+def test_streamed_pages(cupy: Any) -> None:
+    distributed.run(lambda comm: check_pages(on_threads(comm)), ranks=2, device="cpu")
 
 
 def test_memory_that_runs_out_on_one_rank(cupy: Any) -> None:
