@@ -37,6 +37,7 @@ __all__ = ["Prediction", "count", "fit_work", "main", "predict"]
 
 CALLS = (*UPDATES, *ALGORITHMS)
 TERMS = ("latency", "bandwidth", "work", "skew")
+MOST_ROWS = 1 << 23  # of a batch that are counted
 A_HOST = 8  # ranks that one host's links join
 Work = dict[str, np.ndarray]  # call -> seconds a round, a vertex, a row
 
@@ -59,7 +60,9 @@ def count(name: str, graph: Graph, source: int, case: Case, size: int, seed: int
     """Count a call, by its name in the tables."""
     if name in ALGORITHMS:
         return ALGORITHMS[name](graph, size, source)
-    return UPDATES[name](graph, size, *make_batch(graph, case, size, seed)[:2])
+    factor = -(-case.batch * size // MOST_ROWS)  # a part of a larger batch stands for all of it
+    part = case._replace(batch=max(1, case.batch // factor))
+    return UPDATES[name](graph, size, *make_batch(graph, part, size, seed)[:2]).times(factor)
 
 
 def predict(tally: Tally, link: Link, work: np.ndarray, slowdown: float = 1.0) -> Prediction:
@@ -83,17 +86,17 @@ def fit_work(tallies: list[Tally], seconds: list[float]) -> np.ndarray:
         kept.remove(int(found.argmin()))
 
 
-def _fit_all(cases: tuple[Case, ...], seed: int, alone: Found, link: Link) -> Work:
+def _fit_all(calls: list[str], cases: tuple[Case, ...], seed: int, alone: Found, link: Link) -> Work:
     """Return the constants of one rank's own work: what it takes alone, without its calls of collectives."""
-    tallies: dict[str, list[Tally]] = {name: [] for name in CALLS}
-    seconds: dict[str, list[float]] = {name: [] for name in CALLS}
+    tallies: dict[str, list[Tally]] = {name: [] for name in calls}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
     for case in cases:
         graph, source = make_case(case, seed)
-        for name in CALLS:
+        for name in calls:
             tally, taken = count(name, graph, source, case, 1, seed), median(alone.calls[case, name]) / 1e3
             tallies[name].append(tally)
             seconds[name].append(max(taken - sum(link.seconds(tally)), taken / 10))
-    return {name: fit_work(tallies[name], seconds[name]) for name in CALLS}
+    return {name: fit_work(tallies[name], seconds[name]) for name in calls}
 
 
 # ---------------------------------------------------------------------- tables
@@ -147,7 +150,7 @@ def _compare(
 ) -> Iterator[dict[str, Any]]:
     """Print predictions beside what the ranks at hand take, and yield the rows."""
     graph, source = make_case(case, given.seed)
-    for name in CALLS:
+    for name in given.calls:
         for size, measured in found.items():
             times = measured.calls[case, name]
             tally = count(name, graph, source, case, size, given.seed)
@@ -163,7 +166,7 @@ def _extrapolate(case: Case, alone: Link, work: Work, given: argparse.Namespace)
     graph, source = make_case(case, given.seed)
     rate = None if given.gb_per_s is None else 1e9 * given.gb_per_s
     step = None if given.latency_us is None else given.latency_us / 1e6
-    for name in CALLS:
+    for name in given.calls:
         for size in given.predict:
             joined = "nvlink" if size <= A_HOST else "infiniband"
             link = alone if given.link == "measured" else assumed_link(given.link or joined, alone, step, rate)
@@ -197,6 +200,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--engine", choices=ENGINES, default="threads")
+    parser.add_argument("--calls", nargs="+", choices=CALLS, default=list(CALLS), help="by default all")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="ranks to measure; 1 is one of them")
     parser.add_argument("--predict", type=int, nargs="+", default=[8, 64, 1024], help="ranks to predict")
     parser.add_argument("--device", default="cpu", help="of threads")
@@ -234,7 +238,7 @@ def main(arguments: list[str] | None = None) -> None:
     _check(given)
     cases, found = _cases(given), {}
     for size in sorted(set(given.ranks)):
-        plan = Plan(cases if size == 1 else cases[:1], given.steps, given.seed)
+        plan = Plan(cases if size == 1 else cases[:1], tuple(given.calls), given.steps, given.seed)
         measured = run_ranks(given.engine, given.device, size, plan)
         if measured is not None:
             found[size] = measured
@@ -246,7 +250,7 @@ def main(arguments: list[str] | None = None) -> None:
     _show_link(link)
     for size, each in found.items():
         print(f"  {size} ranks at work: each takes {each.slowdown:.2f}x as long")
-    work = _fit_all(cases, given.seed, found[1], link)
+    work = _fit_all(given.calls, cases, given.seed, found[1], link)
     _show_head(f"R-MAT {given.scale}, {given.batch} rows a rank")
     rows = list(_compare(found, cases[0], link, work, given))
     if given.link != "measured":

@@ -127,11 +127,17 @@ class Tally:
         So a rank has as many vertices and edges as the whole graph has here. The rows that a rank has more than the
         mean grow as a sum of independent numbers does.
         """
-        size, mean, grown = self.size, self.rows.mean(), copy(self)
-        grown.nbytes = {name: sent if name == "all_gather" else size * sent for name, sent in self.nbytes.items()}
-        grown.received, grown.vertices = size * self.received, size * self.vertices
+        size, mean, grown = self.size, self.rows.mean(), self.times(self.size)
+        grown.vertices = size * self.vertices
         grown.rows = (size * mean + size**0.5 * (self.rows - mean)).astype(np.int64)
         return grown
+
+    def times(self, factor: int) -> Tally:
+        """Return the counts for so many times as many rows in each transfer."""
+        larger = copy(self)
+        larger.nbytes = {name: sent if name == "all_gather" else factor * sent for name, sent in self.nbytes.items()}
+        larger.received, larger.rows = factor * self.received, factor * self.rows
+        return larger
 
     def table(self, ranks: np.ndarray, vertices: np.ndarray) -> np.ndarray:
         """Return how many rows go from rank i to rank j, for rows that some ranks send to the owners of vertices."""

@@ -32,9 +32,10 @@ class Case(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is measured: graphs, and how often."""
+    """What is measured: graphs, calls by name, and how often."""
 
     cases: tuple[Case, ...]
+    calls: tuple[str, ...]
     steps: int
     seed: int
 
@@ -96,8 +97,9 @@ def _measure_case(comm: Communicator, case: Case, plan: Plan) -> Iterator[tuple[
         for name in ALGORITHMS
     }
     for calls in (algorithms, updates):  # updates last: they change the graph
+        chosen = {name: call for name, call in calls.items() if name in plan.calls}
         for step in range(plan.steps + 1):
-            for name, call in calls.items():
+            for name, call in chosen.items():
                 comm.barrier()
                 with quiet():
                     watch.start()

@@ -54,7 +54,8 @@ class Progress:
         GPU may still write the last of it then; whoever reads the graph waits for that.
     ms : dict
         Mean milliseconds a batch: "read" by the reader, "copy", "wait", "update", "monitors", "questions". On a GPU
-        the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it.
+        the copy of a batch runs beside what comes before; "wait" is how long the graph waits for it, and
+        for other ranks.
     skipped_ticks : int
         Ticks that a slow callback has not got, because a newer one came.
     logged_bytes : int

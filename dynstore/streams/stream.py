@@ -47,7 +47,7 @@ class Stream:
     G : DynamicGraph or ShardedGraph
         Any graph. That of a database (:func:`dynstore.open`) goes on where its log ends: nothing is lost or doubled.
         If ``window`` is a new :class:`Window`, the graph is emptied, and the window's rows are read again. Into a graph
-        on several ranks, each rank streams a source of its own: see :doc:`/guides/many-gpus`.
+        on several ranks, each rank streams a source of its own: see ``docs/guides/many-gpus.md``.
     source : Source, iterable, frame, tuple or str
         Where rows come from: a :class:`dynstore.streams.Source`; an iterable of batches; edges in any form that
         :meth:`DynamicGraph.insert_edges` takes, or a dict of columns; or an address, such as
@@ -111,7 +111,7 @@ class Stream:
         columns: Mapping[str, str] | None = None,
     ) -> None:
         if not isinstance(G, DynamicGraph | ShardedGraph):
-            raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph")
+            raise InputTypeError(f"{CALLER}: G is a {type_name(G)}; wanted a dynstore.DynamicGraph or a ShardedGraph")
         if isinstance(G, ShardedGraph) and window is not None:
             raise InputError(f"{CALLER}: window is {window!r}; a graph on several ranks has none yet. Leave it out")
         length = None

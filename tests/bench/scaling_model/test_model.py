@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dynstore.benchmarks.scaling_model.__main__ import fit_work, main, predict
+from dynstore.benchmarks.scaling_model.__main__ import count, fit_work, main, predict
 from dynstore.benchmarks.scaling_model.counts import ALGORITHMS, Tally, make_graph
 from dynstore.benchmarks.scaling_model.links import ASSUMED, Link, assumed_link, fit_link
+from dynstore.benchmarks.scaling_model.runs import Case, make_case
 from dynstore.benchmarks.schema import check_document
 from dynstore.distributed.counting import OPERATIONS
 from dynstore.errors import InputError
@@ -87,8 +88,8 @@ def test_assumed_links_say_so() -> None:
 
 def test_one_rank_sends_nothing() -> None:
     graph = make_graph(np.array([0, 1, 2]), np.array([1, 2, 0]), np.ones(3), directed=False)
-    for count in ALGORITHMS.values():
-        tally = count(graph, 1, 0)
+    for algorithm in ALGORITHMS.values():
+        tally = algorithm(graph, 1, 0)
         assert not any(nbytes.any() for nbytes in (*tally.nbytes.values(), *tally.messages.values()))
         assert tally.calls["all_gather"] > 1
 
@@ -114,6 +115,27 @@ def test_it_prints_and_writes(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert len(document["rows"]) == len(calls) * (2 * 2 + 2)
     assert sum("weak: predicted" in row["store"] for row in document["rows"]) == len(calls) * 2
     assert sum("measured" in row["store"] for row in document["rows"]) == len(calls) * 2
+
+
+def test_a_part_of_a_large_batch_stands_for_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(8, 8, 20_000)
+    graph, source = make_case(case, 1)
+    whole = count("insert", graph, source, case, 4, 1)
+    monkeypatch.setattr("dynstore.benchmarks.scaling_model.__main__.MOST_ROWS", 40_000)
+    part = count("insert", graph, source, case, 4, 1)
+    assert part.calls == whole.calls
+    assert part.rows.tolist() == pytest.approx(whole.rows.tolist(), rel=0.05)
+    assert part.nbytes["all_to_all"].tolist() == pytest.approx(whole.nbytes["all_to_all"].tolist(), rel=0.05)
+    assert part.nbytes["all_gather"].tolist() == whole.nbytes["all_gather"].tolist()
+
+
+def test_chosen_calls(capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--scale", "6", "--edge-factor", "4", "--batch", "32", "--steps", "1", "--ranks", "1", "--predict", "8"]
+    main([*sizes, "--calls", "bfs", "insert", "--link", "measured"])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:3] for line in lines if line.startswith(("bfs", "insert", "delete", "pagerank"))] == [
+        ["bfs", "1", "threads"], ["insert", "1", "threads"], ["bfs", "8", "threads"], ["insert", "8", "threads"],
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
