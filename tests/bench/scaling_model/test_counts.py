@@ -78,7 +78,7 @@ def test_as_large_a_graph_a_rank(name: str) -> None:
 
     foretold = ALGORITHMS[name](uniform(600), size, 3).grown()
     found = ALGORITHMS[name](uniform(600 * size), size, 3)
-    assert foretold.calls == found.calls
+    assert abs(foretold.rounds - found.rounds) <= 1
     assert foretold.vertices == pytest.approx(found.vertices, rel=0.02)
     for operation in ("all_to_all", "all_reduce", "broadcast"):
         nbytes = found.nbytes[operation].tolist()
