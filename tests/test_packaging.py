@@ -6,6 +6,7 @@ import ast
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -139,7 +140,12 @@ def test_an_editable_install_works_beside_the_checkout(
     )
     # -S: without the site-packages of the tests, where dynstore may be installed, too
     done = subprocess.run(
-        [sys.executable, "-S", "-c", code], cwd=clean_copy.parent, capture_output=True, text=True, check=False
+        [sys.executable, "-S", "-c", code],
+        cwd=clean_copy.parent,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(clean_copy / "dynstore" / "__init__.py"), dynstore.__version__]

@@ -227,6 +227,7 @@ def test_suites_are_found_by_name() -> None:
 
 
 def test_the_commit_is_unknown_outside_a_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.delenv("DYNSTORE_COMMIT", raising=False)
     monkeypatch.setattr("dynstore.__file__", str(tmp_path / "site-packages" / "dynstore" / "__init__.py"))
     assert machine.find_commit() == "unknown"
 

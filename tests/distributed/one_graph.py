@@ -58,9 +58,14 @@ def whole(batch: list[Columns]) -> Columns:
     return tuple(np.concatenate(parts) for parts in zip(*batch, strict=True))
 
 
+def listed(values: Any) -> list[Any]:
+    """Return a column's values, also of cuDF, which wants to be asked for a copy on the host."""
+    return (values.to_pandas() if hasattr(values, "to_pandas") else values).tolist()
+
+
 def by_edge(table: Any, directed: bool) -> dict[tuple[Any, Any], Any]:
     """Return the rows of an edge table, undirected ones with the lower id first."""
-    rows = list(zip(*(table[name].tolist() for name in table.columns), strict=True))
+    rows = list(zip(*(listed(table[name]) for name in table.columns), strict=True))
     edges = {(row[:2] if directed else tuple(sorted(row[:2]))): row[2:] for row in rows}
     assert len(edges) == len(rows), "an edge is shown twice"
     return edges
@@ -69,9 +74,9 @@ def by_edge(table: Any, directed: bool) -> dict[tuple[Any, Any], Any]:
 def state_of(G: ShardedGraph) -> tuple[Any, ...]:
     """Return all that a refused update must leave as it was, on this rank."""
     table = G.edge_table()
-    columns = [table[name].tolist() for name in table.columns]
+    columns = [listed(table[name]) for name in table.columns]
     arcs = [column.tolist() for column in G.shard.edge_columns().values()]
-    return G.number_of_edges(), G.number_of_vertices(), G.version, G.vertex_ids().tolist(), columns, arcs
+    return G.number_of_edges(), G.number_of_vertices(), G.version, listed(G.vertex_ids()), columns, arcs
 
 
 def compare(script: Script, count: int, device: str, partition: str = "hash", **options: Any) -> None:

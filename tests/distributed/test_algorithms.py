@@ -26,7 +26,7 @@ def sharded(device: str, ranks: int, columns, calls, **options):
     """Insert columns, a part a rank, and return what calls of the graph return."""
 
     def program(comm: Communicator):
-        G = ShardedGraph(comm, **options)
+        G = ShardedGraph(comm, **{"frames": "pandas", **options})
         ends = np.arange(ranks + 1) * len(columns[0]) // ranks
         G.insert_edges(tuple(column[ends[comm.rank] : ends[comm.rank + 1]] for column in columns))
         return [call(G) for call in calls]

@@ -22,6 +22,8 @@ PROGRAM = str(ROOT / "tests" / "distributed" / "processes.py")
 def start(*command: str) -> None:
     """Run the program in the checkout; it has to end with 0."""
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_ENABLE_CUDASIM"}
+    # Open MPI wants to be allowed to run as root, as tests in containers do.
+    environment.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [environment.get("PYTHONPATH")])])
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -85,7 +85,7 @@ def test_frames_of_cudf(ids: str, rng: np.random.Generator) -> None:
     G, model = DynamicGraph(weighted=True, device="cuda", renumber=not dense), Model(directed=True, dense=dense)
     for batch in range(3):
         ops = random_operations(rng, 200, 12 + 3 * batch, ID_KINDS[ids])
-        found, expected = G.apply(cudf.DataFrame.from_pandas(ops)), model.run(ops)
+        found, expected = G.apply(cudf.from_pandas(ops)), model.run(ops)
         for name in FRAMES:
             frame = getattr(found, name).to_pandas()
             assert list(frame.itertuples(index=False, name=None)) == expected[name]

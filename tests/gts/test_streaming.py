@@ -57,7 +57,7 @@ def test_the_page_that_was_not_used_for_the_longest_time_goes() -> None:
 
 def ranks_of(engine: gts.GTS, iterations: int = 2) -> tuple[np.ndarray, gts.RunReport]:
     frame, _ = engine.pagerank(max_iter=iterations, tol=0, fail_on_nonconvergence=False)
-    return np.asarray(frame["pagerank"]), engine.last_run
+    return np.array(frame["pagerank"].to_numpy()), engine.last_run
 
 
 @pytest.mark.parametrize(

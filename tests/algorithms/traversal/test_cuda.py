@@ -22,6 +22,8 @@ from tests.algorithms.problems import (
     kernels,
 )
 
+simulated_only = pytest.mark.skipif(BACKEND.on_gpu, reason="only the simulator calls device functions through Python")
+
 
 def check_bfs(problem: Problem, sources: list[int], bottom_up: bool, depth_limit: int | None = None) -> None:
     device, reference = kernels("traversal", "search")
@@ -85,6 +87,7 @@ def test_bfs_goes_bottom_up_and_back(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(bottom_up) == 7  # the start, and six levels
 
 
+@simulated_only
 @pytest.mark.parametrize("place", [0, 3, 40, 64, 65, 130, 170, 171])
 def test_bottom_up_a_parent_is_found_anywhere_in_long_rows(place: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two neighbouring vertices have long rows, in which only the vertex at ``place`` is reached; another has none."""
@@ -97,7 +100,7 @@ def test_bottom_up_a_parent_is_found_anywhere_in_long_rows(place: int, monkeypat
     check_bfs(Problem(edges, CASES[1]), [10 + place, 11], True)
 
 
-@pytest.mark.skipif(BACKEND.on_gpu, reason="only the simulator calls device functions through Python")
+@simulated_only
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_small_graph_is_searched_top_down_alone(more: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem, (device, _) = Problem(RANDOM, CASES[1]), kernels("traversal", "search")
