@@ -2,7 +2,8 @@
 
 from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
+from dynstore.algorithms.paged.paths import sssp
 from dynstore.algorithms.paged.searches import bfs
 from dynstore.algorithms.paged.sweeps import pagerank, weakly_connected_components
 
-__all__ = ["PageReader", "PagedGraph", "Traffic", "bfs", "pagerank", "weakly_connected_components"]
+__all__ = ["PageReader", "PagedGraph", "Traffic", "bfs", "pagerank", "sssp", "weakly_connected_components"]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dynstore.errors import InputError, unknown_name
-from dynstore.stores.paged.links import LINE, measure_links
+from dynstore.stores.paged.layout import LINE
+from dynstore.stores.paged.links import measure_links
 from dynstore.stores.paged.memory import PADDING, Ring, copy_to_device
 
 if TYPE_CHECKING:

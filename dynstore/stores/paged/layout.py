@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAF",
     "LEAF_BITS",
+    "LINE",
     "MAX_PAGE_BITS",
     "MIN_PAGE_BITS",
     "START_AT",
@@ -29,6 +30,8 @@ __all__ = [
 # Slots of a leaf.
 LEAF_BITS = 5
 LEAF = 1 << LEAF_BITS
+# Bytes of a request, which is a cache line.
+LINE = 128
 # A leaf's head: its width in bits 0 to 5, whether its slots are plain ids, from bit 7 on its first word in the page.
 WIDTH_MASK, VERBATIM, START_AT = 63, 64, 7
 # Leaves of a page, as a power of two. A word of a bitmap of leaves belongs to one page; a page of plain ids has at most
@@ -133,6 +136,11 @@ class PagedRows:
         """Return the bytes of each page's weights, shape (P,), int64."""
         sizes: np.ndarray = np.diff(self.weight_places()) * (0 if self.weights is None else self.weights.dtype.itemsize)
         return sizes
+
+    @property
+    def lines_of_weights(self) -> int:
+        """How many lines the weights of a leaf are."""
+        return 0 if self.weights is None else LEAF * self.weights.dtype.itemsize // LINE
 
     def weight_places(self) -> np.ndarray:
         """Return where each page's weights begin, and where the last one's end, shape (P + 1,), int64: slots."""
