@@ -5,5 +5,15 @@ from dynstore.algorithms.paged.passes import PageReader, Traffic
 from dynstore.algorithms.paged.paths import sssp
 from dynstore.algorithms.paged.searches import bfs
 from dynstore.algorithms.paged.sweeps import pagerank, weakly_connected_components
+from dynstore.algorithms.paged.triangles import triangle_count
 
-__all__ = ["PageReader", "PagedGraph", "Traffic", "bfs", "pagerank", "sssp", "weakly_connected_components"]
+__all__ = [
+    "PageReader",
+    "PagedGraph",
+    "Traffic",
+    "bfs",
+    "pagerank",
+    "sssp",
+    "triangle_count",
+    "weakly_connected_components",
+]

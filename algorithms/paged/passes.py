@@ -202,18 +202,30 @@ class PageReader:
             copy_to_device(backend, source[start : start + last - first], target[first:last])
         return target, backend.asarray(places)
 
-    def visit(self, launch: Callable[[Piece], None], wanted: np.ndarray | None = None, weighted: bool = False) -> None:
+    def visit(
+        self,
+        launch: Callable[[Piece], None],
+        wanted: np.ndarray | None = None,
+        weighted: bool = False,
+        pages: np.ndarray | None = None,
+    ) -> None:
         """Call ``launch`` for pieces of all pages; it puts kernels on the current stream.
 
         ``wanted``, shape (P,): how many lines the kernels would read of each page in place. Pages with 0 are left out.
         ``weighted``: whether the pages' weights come, too; lines count those of weights.
+        ``pages``: the numbers of the pages that are read, all of each.
         """
         if weighted and self.packed.weights is None:
             raise InputError("PageReader: a pass wants weights; wanted pages with weights")
         demand = self._demands[weighted]
         self.traffic.passes += 1
-        self._use += 1.0 if wanted is None else wanted / np.maximum(demand.lines, 1)
-        for piece in self._pieces(wanted, demand):
+        if wanted is not None:
+            pages = np.flatnonzero(wanted)
+            self._use += wanted / np.maximum(demand.lines, 1)
+        else:
+            pages = np.arange(self.packed.num_pages) if pages is None else pages
+            self._use[pages] += 1
+        for piece in self._pieces(pages, wanted, demand):
             launch(piece)
 
     def note_direct(self, requests: int, sectors: int) -> None:
@@ -221,8 +233,7 @@ class PageReader:
         self.traffic.direct_requests += requests
         self.traffic.direct_bytes += 32 * sectors
 
-    def _pieces(self, wanted: np.ndarray | None, demand: _Demand) -> Iterator[Piece]:
-        pages = np.arange(self.packed.num_pages) if wanted is None else np.flatnonzero(wanted)
+    def _pieces(self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand) -> Iterator[Piece]:
         is_held = self._is_resident[pages] & (self._keeps_weights or not demand.weighted)
         held, others = pages[is_held], pages[~is_held]
         in_place = self._is_cheaper_in_place(others, wanted, demand)
