@@ -1,5 +1,6 @@
 """Algorithms over rows in host memory that come to the device page by page, or are read in place."""
 
+from dynstore.algorithms.paged.betweenness import betweenness_centrality
 from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
 from dynstore.algorithms.paged.paths import sssp
@@ -11,6 +12,7 @@ __all__ = [
     "PageReader",
     "PagedGraph",
     "Traffic",
+    "betweenness_centrality",
     "bfs",
     "pagerank",
     "sssp",
