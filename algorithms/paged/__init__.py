@@ -5,7 +5,7 @@ from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
 from dynstore.algorithms.paged.paths import sssp
 from dynstore.algorithms.paged.searches import bfs
-from dynstore.algorithms.paged.sweeps import pagerank, weakly_connected_components
+from dynstore.algorithms.paged.sweeps import pagerank, sum_out_weights, weakly_connected_components
 from dynstore.algorithms.paged.triangles import triangle_count
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "bfs",
     "pagerank",
     "sssp",
+    "sum_out_weights",
     "triangle_count",
     "weakly_connected_components",
 ]

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynstore.algorithms.inputs import has_negative_weights
+from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, unknown_name
-from dynstore.stores.paged.layout import LINE
+from dynstore.stores.paged.layout import LEAF, LINE
 from dynstore.stores.paged.links import measure_links
 from dynstore.stores.paged.memory import PADDING, Ring, copy_to_device
 
@@ -26,6 +28,8 @@ __all__ = ["WAYS", "PageReader", "Piece", "Traffic"]
 WAYS = ("zero-copy", "stream", "auto")
 # Bytes of a buffer, unless a page is larger, and how many there are.
 BUFFER_BYTES, NUM_BUFFERS = 1 << 24, 4
+# Weights that are looked at at a time.
+CHECKED_SLOTS = 1 << 24
 
 
 @dataclass
@@ -227,6 +231,20 @@ class PageReader:
             self._use[pages] += 1
         for piece in self._pieces(pages, wanted, demand):
             launch(piece)
+
+    def has_negative_weights(self) -> bool:
+        """Whether an edge has a weight below 0; those of deleted edges do not count."""
+        packed = self.packed
+        if self.extra is not None and has_negative_weights(self.extra):
+            return True
+        if not packed.has_negative_weights:
+            return False
+        for first in range(0, packed.num_edges, CHECKED_SLOTS):
+            weights = packed.read_weights(first, min(first + CHECKED_SLOTS, packed.num_edges))
+            is_valid = unpack_bits(packed.backend, self.valid[first // LEAF :], int(weights.shape[0]))
+            if bool((is_valid & (weights < 0)).any()):
+                return True
+        return False
 
     def note_direct(self, requests: int, sectors: int) -> None:
         """Count what a pass over some pages has read in place, which its kernels have counted."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.algorithms.inputs import has_negative_weights
 from dynstore.algorithms.paged.searches import (
     FRONTIER,
     UNREACHED,
@@ -16,10 +15,7 @@ from dynstore.algorithms.paged.searches import (
     read_notes,
     visit_leaves,
 )
-from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, UnweightedGraphError
-from dynstore.stores.paged.building import PIECE_LEAVES
-from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader
@@ -90,7 +86,7 @@ def sssp(
         raise UnweightedGraphError("sssp: the pages have no weights; pack them with weights")
     if not 0 <= source < num_vertices:
         raise InputError(f"sssp: source is {source}; wanted a row number below {num_vertices}")
-    if _has_negative_weights(out):
+    if out.has_negative_weights():
         raise InputError("sssp: the graph has negative weights; wanted weights of at least 0")
     dtype = packed.weights.dtype
     unreached = np.finfo(dtype).max
@@ -176,19 +172,3 @@ def _place_orphans(out: PageReader, search: Search, distances: Array, parents: A
             kernels.push_tied_slots(out.extra, search, distances, parents, level)
         found = read_notes(out, search)
         level += 1
-
-
-def _has_negative_weights(reader: PageReader) -> bool:
-    """Whether an edge has a weight below 0; those of deleted edges do not count."""
-    packed = reader.packed
-    if reader.extra is not None and has_negative_weights(reader.extra):
-        return True
-    if not packed.has_negative_weights:
-        return False
-    step = PIECE_LEAVES * LEAF
-    for first in range(0, packed.num_edges, step):
-        weights = packed.read_weights(first, min(first + step, packed.num_edges))
-        is_valid = unpack_bits(packed.backend, reader.valid[first // LEAF :][: step // LEAF], int(weights.shape[0]))
-        if bool((is_valid & (weights < 0)).any()):
-            return True
-    return False

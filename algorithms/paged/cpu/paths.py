@@ -9,8 +9,8 @@ import numpy as np
 from dynstore.algorithms.paged.cpu.searches import LINE_BITS, SECTOR_BITS, d_count_spans
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
-from dynstore.stores.paged.layout import LEAF, LEAF_BITS, WIDTH_MASK
+from dynstore.stores.paged.cpu import d_find_place, d_find_weights, d_has_bit, d_open_leaf
+from dynstore.stores.paged.layout import LEAF, WIDTH_MASK
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import Piece
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = ["choose_nearer", "choose_nearer_slots", "push_tied_slots", "push_ties", "relax_leaves", "relax_slots"]
-
-
-@njit
-def d_find_weights(weight_places, weight_shift, page_bits, leaf):
-    """Return where the weights of a leaf begin."""
-    within = leaf & ((1 << page_bits) - 1)
-    return weight_places[leaf >> page_bits] - weight_shift + (within << LEAF_BITS)
 
 
 @njit

@@ -10,7 +10,16 @@ from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_next_leaf, d_
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.warp import d_lane
-from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_is_valid, d_open_leaf
+from dynstore.stores.paged.cuda import (
+    Column,
+    Leaves,
+    Stored,
+    d_find_leaf,
+    d_find_row,
+    d_is_valid,
+    d_open_leaf,
+    d_read_weight,
+)
 from dynstore.stores.paged.layout import LEAF, LEAF_BITS
 
 if TYPE_CHECKING:
@@ -24,14 +33,6 @@ if TYPE_CHECKING:
 __all__ = ["choose_nearer", "choose_nearer_slots", "push_tied_slots", "push_ties", "relax_leaves", "relax_slots"]
 
 
-class Column(NamedTuple):
-    """Where weights lie: those of page p begin at ``weights[places[p] - shift]``."""
-
-    weights: Array
-    places: Array
-    shift: Any
-
-
 class Ties(NamedTuple):
     """How far the search over edges of length 0 has come."""
 
@@ -39,13 +40,6 @@ class Ties(NamedTuple):
     notes: Array
     distances: Array
     parents: Array
-
-
-@device
-def d_read_weight(column, page_bits, leaf, lane):
-    """Return the weight in slot ``lane`` of a leaf; a warp reads whole lines."""
-    within = leaf & ((1 << page_bits) - 1)
-    return column.weights[column.places[leaf >> page_bits] - column.shift + (within << LEAF_BITS) + lane]
 
 
 @device

@@ -5,12 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dynstore.algorithms.paged import PageReader, passes
+import dynstore
+from dynstore.algorithms.paged import PageReader, pagerank, passes, sum_out_weights
 from dynstore.backend import Backend, get_backend
-from dynstore.errors import InputError
+from dynstore.errors import InputError, UnweightedGraphError
 from dynstore.stores.paged import building
 from dynstore.stores.paged.building import decode_rows, pack_pieces, pack_rows
 from dynstore.stores.paged.layout import LEAF, PagedRows
+from dynstore.stores.paged.links import Links
+from dynstore.typing import Device
+from tests.algorithms.paged.mixtures import READINGS, mix
 
 PAGE = 32 * LEAF  # slots
 
@@ -124,3 +128,37 @@ def test_wrong_weights_are_refused() -> None:
         packed.read_weights()
     with pytest.raises(InputError, match="PageReader: a pass wants weights; wanted pages with weights"):
         PageReader(packed).visit(lambda piece: None, weighted=True)
+
+
+@pytest.mark.parametrize(("encode", "way", "resident", "links"), READINGS)
+def test_weighted_ranks_are_those_of_the_graph(
+    backend_name: Device, encode: bool, way: str, resident: float, links: Links | None
+) -> None:
+    """Rows are taken as in-edges, so the graph is that of the edges turned round."""
+    mixed = mix(backend_name, True, lambda rng, count: rng.random(count), encode=encode)
+    src, dst, weights = mixed.graph.edge_columns().values()
+    graph = dynstore.DynamicGraph(weighted=True, weight_dtype="float64", device=backend_name)
+    graph.insert_vertices([mixed.packed.num_vertices - 1])
+    graph.insert_edges((dst, src, weights))
+    into = mixed.reader(way, resident, links, keep_weights=True)
+    sums = sum_out_weights(into)
+    ranks, iterations, _ = pagerank(into, sums, max_iter=3, tol=0.0, weighted=True)
+    frame, _ = dynstore.pagerank(graph, max_iter=3, tol=0.0, fail_on_nonconvergence=False)
+    assert iterations == 3
+    assert ranks.dtype == np.float64
+    np.testing.assert_allclose(into.packed.backend.to_host(ranks), frame["pagerank"].to_numpy(), rtol=1e-12)
+    assert into.traffic.passes == 4
+
+
+def test_wrong_weighted_ranks_are_refused() -> None:
+    offsets, indices = np.array([0, 1, 2]), np.array([1, 0], np.int32)
+    plain = PageReader(pack_rows(get_backend("cpu"), offsets, indices))
+    with pytest.raises(UnweightedGraphError, match="pagerank: the pages have no weights; pack them with weights"):
+        pagerank(plain, np.ones(2), weighted=True)
+    for values, message in (
+        ([1.0, -1.0], "pagerank: the graph has negative weights; wanted weights of at least 0"),
+        ([1.0, 1e300], "pagerank: sums of out-weights are too large or too small for float64; wanted others, or 0"),
+    ):
+        into = PageReader(pack_rows(get_backend("cpu"), offsets, indices, weights=np.array(values)))
+        with pytest.raises(InputError, match=message):
+            pagerank(into, sum_out_weights(into), weighted=True)
