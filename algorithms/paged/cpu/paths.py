@@ -32,6 +32,17 @@ def d_note_leaf(notes, noted, place, head, weight_lines):
 
 
 @njit
+def d_note_weights(notes, noted, wanted, weight_lines):
+    """Count the requests and the sectors that some weights of a leaf take; ``wanted``: a bit each."""
+    spans = 4 * weight_lines
+    per_sector = LEAF // spans
+    for sector in range(spans):
+        notes[noted + 1] += (wanted >> (sector * per_sector)) & ((1 << per_sector) - 1) != 0
+    for line in range(weight_lines):
+        notes[noted] += (wanted >> (line * LEAF // weight_lines)) & ((1 << (LEAF // weight_lines)) - 1) != 0
+
+
+@njit
 def d_relax(row, other, weight, distances, pending, limit):
     """Shorten the other end's distance."""
     distance = distances[row] + weight
@@ -63,7 +74,10 @@ def k_relax_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
     weight_shift, turns, active, notes, distances, pending, limit, turn, weight_lines, noted,
 ):  # fmt: skip
-    """Shorten distances over the edges of active leaves from rows whose turn it is."""
+    """Shorten distances over the edges of active leaves from rows whose turn it is.
+
+    Only weights of edges to vertices farther away are read.
+    """
     others = np.empty(LEAF, np.int64)
     for page in pages:
         for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
@@ -72,13 +86,16 @@ def k_relax_leaves(
             place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
             d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
             begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
-            d_note_leaf(notes, noted, place + shift, heads[leaf], weight_lines)
-            rank = np.int64(ranks[leaf])
+            d_note_leaf(notes, noted, place + shift, heads[leaf], 0)
+            rank, wanted = np.int64(ranks[leaf]), 0
             for slot in range(LEAF):
                 if slot > 0 and d_has_bit(marks[leaf], slot):
                     rank += 1
-                if d_has_bit(valid[leaf], slot) and turns[rows[rank]] == turn:
-                    d_relax(rows[rank], others[slot], weights[begin + slot], distances, pending, limit)
+                row, other = rows[rank], others[slot]
+                if d_has_bit(valid[leaf], slot) and turns[row] == turn and distances[row] < distances[other]:
+                    wanted |= 1 << slot
+                    d_relax(row, other, weights[begin + slot], distances, pending, limit)
+            d_note_weights(notes, noted, wanted, weight_lines)
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ import numpy as np
 from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_next_leaf, d_note_reads
 from dynstore.algorithms.rows.cuda.common import d_has_bit
 from dynstore.cuda.compiler import cuda, device, kernel
-from dynstore.cuda.warp import d_lane
+from dynstore.cuda.warp import d_ballot, d_lane
 from dynstore.stores.paged.cuda import (
     Column,
     Leaves,
@@ -50,6 +50,16 @@ def d_add_weighted(stored, leaf, head, totals, weight_lines):
 
 
 @device
+def d_count_groups(wanted, size):
+    """Return how many groups of ``size`` neighbouring lanes, a power of two up to 32, have a bit set."""
+    groups = 0
+    for first in range(0, LEAF, size):
+        if (np.uint64(wanted) >> np.uint64(first)) & ((np.uint64(1) << np.uint64(size)) - np.uint64(1)) != 0:
+            groups += 1
+    return groups
+
+
+@device
 def d_relax(keys, weights, pending, row, other, weight, limit):
     """Shorten the other end's distance (atomic minimum); ``keys`` are the distances' bits as integers.
 
@@ -86,7 +96,10 @@ def k_relax_leaves(
     heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
     weight_shift, turns, active, notes, keys, pending, limit, turn, weight_lines, noted,
 ):  # fmt: skip
-    """Warps stride over words of active leaves: shorten distances from rows whose turn it is, see :func:`d_relax`."""
+    """Warps stride over words of active leaves: shorten distances from rows whose turn it is, see :func:`d_relax`.
+
+    Only weights of edges to vertices farther away are read.
+    """
     lane = d_lane()
     leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
     column = Column(weights, weight_places, weight_shift)
@@ -100,11 +113,17 @@ def k_relax_leaves(
             bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
             mark = marks[leaf]
             other = d_open_leaf(leaves, stored, leaf, mark, lane)
-            weight = d_read_weight(column, page_bits, leaf, lane)
-            totals = d_add_weighted(stored, leaf, heads[leaf], totals, weight_lines)
             row = d_find_row(leaves, leaf, mark, lane)
-            if d_is_valid(valid, leaf, lane) and turns[row] == turn:
-                d_relax(keys, weights, pending, row, other, weight, limit)
+            farther = d_is_valid(valid, leaf, lane) and turns[row] == turn
+            farther = farther and keys[row] < keys[other]
+            wanted = d_ballot(farther)
+            requests, sectors = d_add_reads(stored, leaf, heads[leaf], totals)
+            if wanted != 0:  # the same in all lanes
+                requests += d_count_groups(wanted, LEAF // weight_lines)
+                sectors += d_count_groups(wanted, LEAF // (4 * weight_lines))
+            totals = requests, sectors
+            if farther:
+                d_relax(keys, weights, pending, row, other, d_read_weight(column, page_bits, leaf, lane), limit)
     d_note_reads(notes, noted, totals)
 
 
