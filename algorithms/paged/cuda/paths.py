@@ -50,13 +50,18 @@ def d_add_weighted(stored, leaf, head, totals, weight_lines):
 
 
 @device
-def d_count_groups(wanted, size):
-    """Return how many groups of ``size`` neighbouring lanes, a power of two up to 32, have a bit set."""
-    groups = 0
-    for first in range(0, LEAF, size):
-        if (np.uint64(wanted) >> np.uint64(first)) & ((np.uint64(1) << np.uint64(size)) - np.uint64(1)) != 0:
-            groups += 1
-    return groups
+def d_count_weights(wanted, weight_lines):
+    """Return the requests and sectors that the weights of some lanes take, at least one; ``wanted``: a bit a lane."""
+    lines = 1
+    folded = np.uint32(wanted | (wanted >> np.uint32(1)))
+    folded = np.uint32(folded | (folded >> np.uint32(2)))
+    starts = np.uint32(0x11111111)  # of four weights of 8 bytes
+    if weight_lines == 1:
+        folded = np.uint32(folded | (folded >> np.uint32(4)))
+        starts = np.uint32(0x01010101)
+    elif wanted & np.uint32(0xFFFF) != 0 and wanted >> np.uint32(16) != 0:
+        lines = 2
+    return lines, np.int64(cuda.popc(np.uint32(folded & starts)))
 
 
 @device
@@ -119,8 +124,9 @@ def k_relax_leaves(
             wanted = d_ballot(farther)
             requests, sectors = d_add_reads(stored, leaf, heads[leaf], totals)
             if wanted != 0:  # the same in all lanes
-                requests += d_count_groups(wanted, LEAF // weight_lines)
-                sectors += d_count_groups(wanted, LEAF // (4 * weight_lines))
+                lines, parts = d_count_weights(np.uint32(wanted), weight_lines)
+                requests += lines
+                sectors += parts
             totals = requests, sectors
             if farther:
                 d_relax(keys, weights, pending, row, other, d_read_weight(column, page_bits, leaf, lane), limit)

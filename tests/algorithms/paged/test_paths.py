@@ -9,7 +9,8 @@ import pytest
 
 import dynstore
 from dynstore.algorithms.paged import PageReader, Traffic, sssp
-from dynstore.backend import get_backend
+from dynstore.backend import Backend, get_backend
+from dynstore.bits import pack_bits
 from dynstore.errors import InputError, UnweightedGraphError
 from dynstore.stores.paged.building import pack_rows
 from dynstore.stores.paged.links import Links
@@ -119,3 +120,22 @@ def test_a_graph_without_edges() -> None:
     assert distances.tolist() == [np.finfo(np.float64).max, 0]
     assert parents is not None
     assert parents.tolist() == [-1, -1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_reads_of_weights_are_counted_by_sector(backend: Backend, dtype: type) -> None:
+    """Of the one row that is read, only weights of edges that are there count, and one leaf has none."""
+    row = np.arange(5, 205)
+    there = np.random.default_rng(5).random(224) < 0.1
+    there[96:128] = False
+    there[200:] = False
+    offsets = np.concatenate([[0], np.full(300, 200)])
+    weights = np.ones(200, dtype)
+    packed = pack_rows(backend, offsets, row.astype(np.int32), weights=weights, encode=False, page_bits=5)
+    reader = PageReader(packed, "zero-copy", valid=backend.asarray(pack_bits(backend, backend.asarray(there))))
+    sssp(reader, 0, 0.5)
+    size = np.dtype(dtype).itemsize
+    lines, sectors = (int(there.reshape(-1, span // size).any(axis=1).sum()) for span in (128, 32))
+    assert lines < sectors < 7 * size
+    assert reader.traffic.direct_requests == 7 + lines
+    assert reader.traffic.direct_bytes == 32 * (7 * 4 + sectors)
