@@ -13,10 +13,11 @@ from dynstore.errors import InputError, InputTypeError
 from dynstore.input.frames import make_frame
 
 if TYPE_CHECKING:
+    from dynstore.backend import Backend
     from dynstore.graph import AnyGraph
     from dynstore.typing import Array, Frame
 
-__all__ = ["betweenness_centrality", "measure_rows", "scale_factors"]
+__all__ = ["betweenness_centrality", "draw_sources", "measure_rows", "scale_factors", "scale_totals"]
 
 
 @algorithm(paper="Brandes: A Faster Algorithm for Betweenness Centrality, Journal of Mathematical Sociology 2001")
@@ -86,10 +87,18 @@ def measure_rows(G: AnyGraph, sources: np.ndarray, normalized: bool, endpoints: 
     out = G.snapshot()
     into = None if G.is_directed() else out
     totals = G.backend.kernels("dynstore.algorithms.centrality").accumulate_dependencies(out, into, sources, endpoints)
-    at_sources, elsewhere = scale_factors(out.num_vertices, sources.shape[0], normalized, endpoints, G.is_directed())
-    factors = G.backend.empty(out.num_vertices, np.float64)
+    return scale_totals(G.backend, totals, sources, normalized, endpoints, G.is_directed())
+
+
+def scale_totals(
+    backend: Backend, totals: Array, sources: np.ndarray, normalized: bool, endpoints: bool, directed: bool
+) -> Array:
+    """Return the centrality of each row, shape (V,), from the summed dependencies of ``sources``."""
+    num_vertices = int(totals.shape[0])
+    at_sources, elsewhere = scale_factors(num_vertices, sources.shape[0], normalized, endpoints, directed)
+    factors = backend.empty(num_vertices, np.float64)
     factors.fill(elsewhere)
-    factors[G.backend.asarray(sources)] = at_sources
+    factors[backend.asarray(sources)] = at_sources
     values: Array = totals * factors
     return values
 
@@ -105,16 +114,20 @@ def _result_dtype(result_dtype: Any) -> np.dtype:
 
 
 def _sources(G: AnyGraph, k: Any, seed: int | None) -> np.ndarray:
-    num_vertices = G.number_of_vertices()
+    if k is None or (isinstance(k, int | np.integer) and not isinstance(k, bool)):
+        return draw_sources(G.number_of_vertices(), k, seed)
+    return read_vertices(G, "betweenness_centrality", "k", k)
+
+
+def draw_sources(num_vertices: int, k: int | np.integer | None, seed: int | None) -> np.ndarray:
+    """Return ``k`` rows, drawn without repetition, int64; all of them for None."""
     if k is None:
         return np.arange(num_vertices, dtype=np.int64)
-    if isinstance(k, int | np.integer) and not isinstance(k, bool):
-        if not 0 < k <= num_vertices:
-            raise InputError(f"betweenness_centrality: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
-        if seed is not None:
-            check_count("betweenness_centrality", "random_state", seed)
-        return np.random.default_rng(seed).choice(num_vertices, size=int(k), replace=False).astype(np.int64)
-    return read_vertices(G, "betweenness_centrality", "k", k)
+    if not 0 < k <= num_vertices:
+        raise InputError(f"betweenness_centrality: k is {k}; wanted 1 to {num_vertices}, the number of vertices")
+    if seed is not None:
+        check_count("betweenness_centrality", "random_state", seed)
+    return np.random.default_rng(seed).choice(num_vertices, size=int(k), replace=False).astype(np.int64)
 
 
 def scale_factors(

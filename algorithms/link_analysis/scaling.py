@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["choose_weights"]
+__all__ = ["are_moderate", "choose_weights"]
 
 # Weights are divided by 2 to the power of this where their sum is too large.
 FAR = 40
@@ -38,7 +38,7 @@ def choose_weights(kernels: Any, into: GapCSR, out: GapCSR, out_weights: Array |
     out_weights : array, shape (V,)
     """
     sums = kernels.sum_out_weights(out) if out_weights is None else out_weights
-    if out.weights is None or _are_moderate(out.backend.xp, sums):
+    if out.weights is None or are_moderate(out.backend.xp, sums):
         return into, sums
     xp = out.backend.xp
     exponents = xp.frexp(sums)[1]
@@ -51,7 +51,7 @@ def choose_weights(kernels: Any, into: GapCSR, out: GapCSR, out_weights: Array |
     return _scaled(into, into.indices, exponents), sums
 
 
-def _are_moderate(xp: Any, sums: Array) -> bool:
+def are_moderate(xp: Any, sums: Array) -> bool:
     """Whether each sum is 0, or far enough from the ends of its dtype's range that ranks divided by it are numbers."""
     limit = np.finfo(sums.dtype).maxexp * 3 // 4
     return bool(((sums == 0) | ((sums >= 2.0**-limit) & (sums <= 2.0**limit))).all())

@@ -1,8 +1,22 @@
 """Algorithms over rows in host memory that come to the device page by page, or are read in place."""
 
+from dynstore.algorithms.paged.betweenness import betweenness_centrality
 from dynstore.algorithms.paged.graph import PagedGraph
 from dynstore.algorithms.paged.passes import PageReader, Traffic
+from dynstore.algorithms.paged.paths import sssp
 from dynstore.algorithms.paged.searches import bfs
-from dynstore.algorithms.paged.sweeps import pagerank, weakly_connected_components
+from dynstore.algorithms.paged.sweeps import pagerank, sum_out_weights, weakly_connected_components
+from dynstore.algorithms.paged.triangles import triangle_count
 
-__all__ = ["PageReader", "PagedGraph", "Traffic", "bfs", "pagerank", "weakly_connected_components"]
+__all__ = [
+    "PageReader",
+    "PagedGraph",
+    "Traffic",
+    "betweenness_centrality",
+    "bfs",
+    "pagerank",
+    "sssp",
+    "sum_out_weights",
+    "triangle_count",
+    "weakly_connected_components",
+]

@@ -106,7 +106,7 @@ class PagedGraph:
         usage = {"host": 0, "directory": 0, "bits": 0, "degrees": 0, "resident": 0}
         for side in self._sides.values():
             parts = side.packed.memory_usage()
-            usage["host"] += parts.pop("pages")
+            usage["host"] += parts.pop("pages") + parts.pop("weights")
             usage["directory"] += sum(parts.values())
             usage["bits"] += int(side.valid.nbytes)
             usage["degrees"] += int(side.degrees.nbytes)

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from dynstore.algorithms.inputs import has_negative_weights
+from dynstore.bits import unpack_bits
 from dynstore.errors import InputError, unknown_name
-from dynstore.stores.paged.links import LINE, measure_links
-from dynstore.stores.paged.memory import Ring, copy_to_device
+from dynstore.stores.paged.layout import LEAF, LINE
+from dynstore.stores.paged.links import measure_links
+from dynstore.stores.paged.memory import PADDING, Ring, copy_to_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,6 +28,8 @@ __all__ = ["WAYS", "PageReader", "Piece", "Traffic"]
 WAYS = ("zero-copy", "stream", "auto")
 # Bytes of a buffer, unless a page is larger, and how many there are.
 BUFFER_BYTES, NUM_BUFFERS = 1 << 24, 4
+# Weights that are looked at at a time.
+CHECKED_SLOTS = 1 << 24
 
 
 @dataclass
@@ -70,6 +75,10 @@ class Piece(NamedTuple):
     page_bits : int
     valid : array of uint32 words
         A bit a slot: whether the edge is there.
+    weights : array, optional
+        In a pass that wants them: those of page p begin at ``weights[weight_places[p] - weight_shift]``.
+    weight_places : array, int64, optional
+    weight_shift : int
     """
 
     words: Array
@@ -79,11 +88,35 @@ class Piece(NamedTuple):
     is_direct: bool
     page_bits: int
     valid: Array
+    weights: Array | None = None
+    weight_places: Array | None = None
+    weight_shift: int = 0
 
     @property
     def arguments(self) -> tuple[Array | int, ...]:
         """What kernels get behind the arrays of leaves."""
         return self.words, self.places, self.shift, self.page_bits, self.valid, self.pages
+
+    @property
+    def weighted_arguments(self) -> tuple[Array | int | None, ...]:
+        """What kernels get that read weights, too."""
+        return *self.arguments, self.weights, self.weight_places, self.weight_shift
+
+
+class _Demand:
+    """What a pass brings of each page.
+
+    Attributes
+    ----------
+    sizes, lines : numpy array, shape (P,), int64
+        Bytes and lines of each page.
+    weighted : bool
+    """
+
+    def __init__(self, packed: PagedRows, weighted: bool) -> None:
+        self.weighted, words, weights = weighted, packed.page_bytes(), packed.weight_bytes()
+        self.sizes = words + weights if weighted else words
+        self.lines = -(-words // LINE) + (weights // LINE if weighted else 0)
 
 
 class PageReader:
@@ -103,13 +136,17 @@ class PageReader:
     valid : array of uint32 words, optional
         A bit a slot: whether the edge is there. By default all are.
     extra : GapCSR, optional
-        Edges that are there, too, on the device.
+        Edges that are there, too, on the device; with weights if the pages have them.
+    keep_weights : bool
+        Whether the pages on the device have their weights there, too. If not, a pass that wants weights brings them as
+        pages that are not resident.
 
     Attributes
     ----------
     packed : PagedRows
     traffic : Traffic
     extra : GapCSR or None
+    valid : array of uint32 words
     """
 
     def __init__(
@@ -120,17 +157,18 @@ class PageReader:
         links: Links | None = None,
         valid: Array | None = None,
         extra: GapCSR | None = None,
+        keep_weights: bool = False,
     ) -> None:
         if way not in WAYS:
             raise unknown_name("PageReader", "way", way, WAYS)
         if not 0 <= resident <= 1:
             raise InputError(f"PageReader: resident is {resident}; wanted a share of the pages, 0 to 1")
         self.packed, self.traffic, self._way = packed, Traffic(), way
-        self._sizes = packed.page_bytes()
-        self._lines = -(-self._sizes // LINE)
-        self._use = np.zeros(packed.num_pages, np.int64)  # lines that passes have needed
-        self.extra, self._valid = extra, packed.all_valid() if valid is None else valid
-        self._links = links
+        self._demands = [_Demand(packed, weighted) for weighted in (False, True)]
+        self._use = np.zeros(packed.num_pages)  # how often passes have needed a page: sums of shares of its lines
+        self.extra, self.valid = extra, packed.all_valid() if valid is None else valid
+        self._links, self._keeps_weights = links, keep_weights and packed.weights is not None
+        self._weight_places = packed.backend.asarray(packed.weight_places())
         self._ring: Ring | None = None
         self._num_resident = int(resident * packed.num_pages)
         self._keep(np.arange(self._num_resident))
@@ -138,96 +176,143 @@ class PageReader:
     @property
     def resident_bytes(self) -> int:
         """Bytes of the pages that stay on the device."""
-        return int(self._resident.nbytes)
+        return int(self._resident.nbytes) + (int(self._resident_weights.nbytes) if self._keeps_weights else 0)
 
     def keep_most_used(self) -> None:
         """Keep as many pages on the device as now, but those that the passes so far have needed most often."""
-        often = self._use / np.maximum(self._lines, 1)
-        self._keep(np.sort(np.argsort(-often, kind="stable")[: self._num_resident]))
+        self._keep(np.sort(np.argsort(-self._use, kind="stable")[: self._num_resident]))
 
     def _keep(self, pages: np.ndarray) -> None:
         """Copy pages to the device, instead of those that were there."""
-        packed, places = self.packed, np.zeros(self.packed.num_pages + 1, np.int64)
-        ends = np.cumsum(self._sizes[pages] // 4)
-        places[pages] = ends - self._sizes[pages] // 4
-        self._resident = packed.backend.empty(0, np.uint32)  # the old ones make room first
-        self._resident = packed.backend.empty(int(ends[-1]) if pages.size else 0, np.uint32)
-        for begin, end in self._group(pages, int(self._sizes.sum())):
-            first, last = int(places[pages[begin]]), int(ends[end - 1])
-            start = int(packed.places_on_host[pages[begin]])
-            words = packed.words_on_host[start : start + last - first]
-            copy_to_device(packed.backend, words, self._resident[first:last])
-        self._resident_places = packed.backend.asarray(places)
+        packed = self.packed
+        self._resident = self._resident_weights = packed.backend.empty(0, np.uint32)  # the old ones make room first
+        self._resident, self._resident_places = self._copy_pages(pages, packed.words_on_host, packed.places_on_host)
+        if self._keeps_weights:
+            slots = packed.weight_places()
+            self._resident_weights, self._resident_slots = self._copy_pages(pages, packed.weights_on_host, slots)
         self._is_resident = np.zeros(packed.num_pages, bool)
         self._is_resident[pages] = True
 
-    def visit(self, launch: Callable[[Piece], None], wanted: np.ndarray | None = None) -> None:
+    def _copy_pages(self, pages: np.ndarray, source: np.ndarray, bounds: np.ndarray) -> tuple[Array, Array]:
+        """Return some pages on the device, page p being ``source[bounds[p] : bounds[p + 1]]``, and their places."""
+        backend, sizes = self.packed.backend, np.diff(bounds)
+        ends = np.cumsum(sizes[pages])
+        places = np.zeros(sizes.shape[0] + 1, np.int64)
+        places[pages] = ends - sizes[pages]
+        target = backend.empty(int(ends[-1]) if pages.size else 0, source.dtype)
+        for begin, end in _group(pages, sizes, int(sizes.sum())):
+            first, last = int(places[pages[begin]]), int(ends[end - 1])
+            start = int(bounds[pages[begin]])
+            copy_to_device(backend, source[start : start + last - first], target[first:last])
+        return target, backend.asarray(places)
+
+    def visit(
+        self,
+        launch: Callable[[Piece], None],
+        wanted: np.ndarray | None = None,
+        weighted: bool = False,
+        pages: np.ndarray | None = None,
+    ) -> None:
         """Call ``launch`` for pieces of all pages; it puts kernels on the current stream.
 
         ``wanted``, shape (P,): how many lines the kernels would read of each page in place. Pages with 0 are left out.
+        ``weighted``: whether the pages' weights come, too; lines count those of weights.
+        ``pages``: the numbers of the pages that are read, all of each.
         """
+        if weighted and self.packed.weights is None:
+            raise InputError("PageReader: a pass wants weights; wanted pages with weights")
+        demand = self._demands[weighted]
         self.traffic.passes += 1
-        self._use += self._lines if wanted is None else wanted
-        for piece in self._pieces(wanted):
+        if wanted is not None:
+            pages = np.flatnonzero(wanted)
+            self._use += wanted / np.maximum(demand.lines, 1)
+        else:
+            pages = np.arange(self.packed.num_pages) if pages is None else pages
+            self._use[pages] += 1
+        for piece in self._pieces(pages, wanted, demand):
             launch(piece)
+
+    def has_negative_weights(self) -> bool:
+        """Whether an edge has a weight below 0; those of deleted edges do not count."""
+        packed = self.packed
+        if self.extra is not None and has_negative_weights(self.extra):
+            return True
+        if not packed.has_negative_weights:
+            return False
+        for first in range(0, packed.num_edges, CHECKED_SLOTS):
+            weights = packed.read_weights(first, min(first + CHECKED_SLOTS, packed.num_edges))
+            is_valid = unpack_bits(packed.backend, self.valid[first // LEAF :], int(weights.shape[0]))
+            if bool((is_valid & (weights < 0)).any()):
+                return True
+        return False
 
     def note_direct(self, requests: int, sectors: int) -> None:
         """Count what a pass over some pages has read in place, which its kernels have counted."""
         self.traffic.direct_requests += requests
         self.traffic.direct_bytes += 32 * sectors
 
-    def _pieces(self, wanted: np.ndarray | None) -> Iterator[Piece]:
-        pages = np.arange(self.packed.num_pages) if wanted is None else np.flatnonzero(wanted)
-        held, others = pages[self._is_resident[pages]], pages[~self._is_resident[pages]]
-        in_place = self._is_cheaper_in_place(others, wanted)
+    def _pieces(self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand) -> Iterator[Piece]:
+        is_held = self._is_resident[pages] & (self._keeps_weights or not demand.weighted)
+        held, others = pages[is_held], pages[~is_held]
+        in_place = self._is_cheaper_in_place(others, wanted, demand)
         direct, copied = others[in_place], others[~in_place]
         order = np.concatenate([held, direct, copied])
         on_device = self.packed.backend.asarray(order.astype(np.int32))
-        places, about = self.packed.places, (self.packed.page_bits, self._valid)
+        about = self.packed.page_bits, self.valid
         if held.size:
             self.traffic.resident_pages += int(held.size)
-            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False, *about)
+            weights = (self._resident_weights, self._resident_slots) if demand.weighted else ()
+            yield Piece(self._resident, self._resident_places, 0, on_device[: held.size], False, *about, *weights)
         if direct.size:
             if wanted is None:  # else the kernels count what they read
-                self.note_direct(int(self._lines[direct].sum()), int(-(-self._sizes[direct] // 32).sum()))
+                self.note_direct(int(demand.lines[direct].sum()), int(-(-demand.sizes[direct] // 32).sum()))
             chosen = on_device[held.size : held.size + direct.size]
-            yield Piece(self.packed.words, places, 0, chosen, True, *about)
+            weights = (self.packed.weights, self._weight_places) if demand.weighted else ()
+            yield Piece(self.packed.words, self.packed.places, 0, chosen, True, *about, *weights)
         if copied.size:
-            yield from self._copied(copied, on_device[held.size + direct.size :])
+            yield from self._copied(copied, on_device[held.size + direct.size :], demand)
 
-    def _is_cheaper_in_place(self, pages: np.ndarray, wanted: np.ndarray | None) -> np.ndarray:
+    def _is_cheaper_in_place(self, pages: np.ndarray, wanted: np.ndarray | None, demand: _Demand) -> np.ndarray:
         if self._way != "auto" or wanted is None:
             return np.full(pages.shape, self._way == "zero-copy")
         if self._links is None:
             self._links = measure_links(self.packed.backend)
         direct_seconds = wanted[pages] / self._links.requests_a_second
-        found: np.ndarray = direct_seconds < self._sizes[pages] / self._links.bytes_a_second
+        found: np.ndarray = direct_seconds < demand.sizes[pages] / self._links.bytes_a_second
         return found
 
-    def _copied(self, pages: np.ndarray, on_device: Array) -> Iterator[Piece]:
+    def _copied(self, pages: np.ndarray, on_device: Array, demand: _Demand) -> Iterator[Piece]:
         """Yield pages through the buffers; neighbours share a copy."""
+        packed, most = self.packed, self._demands[self.packed.weights is not None].sizes
         if self._ring is None:
-            buffer_bytes = max(min(BUFFER_BYTES, int(self._sizes.sum())), int(self._sizes.max()))
-            self._ring = Ring(self.packed.backend, buffer_bytes // 4, NUM_BUFFERS)
-        groups = self._group(pages, 4 * self._ring.num_words)
-        places = self.packed.places_on_host
-        spans = [(int(places[pages[begin]]), int(places[pages[end - 1] + 1])) for begin, end in groups]
+            self._buffer_bytes = max(min(BUFFER_BYTES, int(most.sum())), int(most.max()))
+            self._ring = Ring(packed.backend, self._buffer_bytes // 4 + PADDING, NUM_BUFFERS)
+        groups = _group(pages, demand.sizes, self._buffer_bytes)
+        bounds, slots = packed.places_on_host, packed.weight_places()
+        parts: list[tuple[np.ndarray, ...]] = []
+        shifts = []
+        for begin, end in groups:
+            first, last = int(pages[begin]), int(pages[end - 1]) + 1
+            part = packed.words_on_host[bounds[first] : bounds[last]]
+            shifts.append((int(bounds[first]), int(slots[first])))
+            parts.append((part, packed.weights_on_host[slots[first] : slots[last]]) if demand.weighted else (part,))
         self.traffic.copied_pages += int(pages.size)
-        self.traffic.copied_bytes += 4 * sum(end - first for first, end in spans)
-        buffers = self._ring.bring(self.packed.words_on_host, spans)
-        for (begin, end), (shift, _), buffer in zip(groups, spans, buffers, strict=True):
-            chosen = on_device[begin:end]
-            yield Piece(buffer, self.packed.places, shift, chosen, False, self.packed.page_bits, self._valid)
+        self.traffic.copied_bytes += int(demand.sizes[pages].sum())
+        for (begin, end), (shift, slot), (words, *weights) in zip(groups, shifts, self._ring.bring(parts), strict=True):
+            about = on_device[begin:end], False, packed.page_bits, self.valid
+            more = (weights[0], self._weight_places, slot) if weights else ()
+            yield Piece(words, packed.places, shift, *about, *more)
 
-    def _group(self, pages: np.ndarray, limit: int) -> list[tuple[int, int]]:
-        """Return runs of neighbouring pages of at most ``limit`` bytes, as ranges of ``pages``."""
-        groups: list[list[int]] = []
-        size = 0
-        for i, page in enumerate(pages.tolist()):
-            size += int(self._sizes[page])
-            if groups and page == pages[i - 1] + 1 and size <= limit:
-                groups[-1][1] = i + 1
-            else:
-                groups.append([i, i + 1])
-                size = int(self._sizes[page])
-        return [(begin, end) for begin, end in groups]
+
+def _group(pages: np.ndarray, sizes: np.ndarray, limit: int) -> list[tuple[int, int]]:
+    """Return runs of neighbouring pages of at most ``limit`` bytes, as ranges of ``pages``."""
+    groups: list[list[int]] = []
+    size = 0
+    for i, page in enumerate(pages.tolist()):
+        size += int(sizes[page])
+        if groups and page == pages[i - 1] + 1 and size <= limit:
+            groups[-1][1] = i + 1
+        else:
+            groups.append([i, i + 1])
+            size = int(sizes[page])
+    return [(begin, end) for begin, end in groups]

@@ -15,7 +15,19 @@ if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
     from dynstore.typing import Array
 
-__all__ = ["BEGINNING", "CONTINUING", "FRONTIER", "UNREACHED", "Search", "bfs"]
+__all__ = [
+    "BEGINNING",
+    "CONTINUING",
+    "FOUND",
+    "FRONTIER",
+    "UNREACHED",
+    "Search",
+    "bfs",
+    "make_search",
+    "mark_leaves",
+    "read_notes",
+    "visit_leaves",
+]
 
 UNREACHED = MAX_INT32
 # Which leaves a pass reads: those with rows of the frontier; those where a row begins whose vertex is unreached; those
@@ -31,6 +43,7 @@ class Search(NamedTuple):
     Attributes
     ----------
     distances : array, shape (V,), int32
+        Of each vertex, or another number that says in which pass its row is read.
     active : array, uint32
         A bit a leaf: whether the next pass reads it.
     notes : array, shape (5,), int64
@@ -83,7 +96,7 @@ def bfs(
     distances = backend.empty(packed.num_vertices, np.int32)
     distances.fill(UNREACHED)
     distances[backend.asarray(starts)] = 0
-    search = Search(distances, backend.zeros(-(-packed.num_leaves // 32), np.uint32), backend.zeros(NOTES, np.int64))
+    search = make_search(out, distances)
     depth = 0
     while depth < depth_limit and _advance(out, search, kernels, depth, symmetric):
         depth += 1
@@ -100,37 +113,57 @@ def bfs(
 
 def _advance(out: PageReader, search: Search, kernels: Any, depth: int, symmetric: bool) -> bool:
     """Find the vertices of the next level; return whether there are any."""
-    search.notes.fill(0)
-    wanted = _mark(out, search, kernels, depth, FRONTIER)
+    wanted = mark_leaves(out, search, depth, FRONTIER)
     pulls = False
     if symmetric:
         pulled = search._replace(active=out.packed.backend.empty(search.active.shape, np.uint32))
-        pulled_wanted = _mark(out, pulled, kernels, depth, BEGINNING)
+        pulled_wanted = mark_leaves(out, pulled, depth, BEGINNING)
         pulls = int(pulled_wanted.sum()) < int(wanted.sum())
     if pulls:
-        _visit(out, pulled, kernels.pull_leaves, depth, pulled_wanted)
-        pulled_wanted = _mark(out, pulled, kernels, depth, CONTINUING)
-        _visit(out, pulled, kernels.pull_leaves, depth, pulled_wanted)
+        visit_leaves(out, kernels.pull_leaves, pulled_wanted, pulled, depth)
+        pulled_wanted = mark_leaves(out, pulled, depth, CONTINUING)
+        visit_leaves(out, kernels.pull_leaves, pulled_wanted, pulled, depth)
     else:
-        _visit(out, search, kernels.push_leaves, depth, wanted)
+        visit_leaves(out, kernels.push_leaves, wanted, search, depth)
     if out.extra is not None:
         kernels.push_slots(out.extra, search, depth)
-    notes = out.packed.backend.to_host(search.notes)
-    out.note_direct(int(notes[DIRECT]), int(notes[DIRECT + 1]))
-    return bool(notes[FOUND])
+    return read_notes(out, search)
 
 
-def _mark(out: PageReader, search: Search, kernels: Any, depth: int, kind: int) -> np.ndarray:
-    """Mark the leaves of some kind as active; return the requests of each page that reading them takes, at most."""
-    backend = out.packed.backend
-    requests = backend.zeros(out.packed.num_pages, np.int64)
-    kernels.mark_leaves(out.packed, search, depth, kind, requests)
+def make_search(reader: PageReader, distances: Array) -> Search:
+    """Return a search in which no leaf is active."""
+    packed, backend = reader.packed, reader.packed.backend
+    words = -(-packed.num_leaves // 32)
+    return Search(distances, backend.zeros(words, np.uint32), backend.zeros(NOTES, np.int64))
+
+
+def mark_leaves(reader: PageReader, search: Search, depth: int, kind: int, weighted: bool = False) -> np.ndarray:
+    """Mark the leaves of some kind as active; return the requests of each page that reading them takes, at most.
+
+    ``weighted``: whether their weights are read, too.
+    """
+    packed, backend = reader.packed, reader.packed.backend
+    requests = backend.zeros(packed.num_pages, np.int64)
+    kernels = backend.kernels("dynstore.algorithms.paged", "searches")
+    kernels.mark_leaves(packed, search, depth, kind, packed.lines_of_weights if weighted else 0, requests)
     return backend.to_host(requests)
 
 
-def _visit(out: PageReader, search: Search, read: Callable[..., None], depth: int, wanted: np.ndarray) -> None:
+def visit_leaves(
+    reader: PageReader, read: Callable[..., None], wanted: np.ndarray, *arguments: Any, weighted: bool = False
+) -> None:
+    """Call ``read(packed, piece, *arguments, noted)`` for pieces of wanted pages; it notes its reads at ``noted``."""
+
     def launch(piece: Piece) -> None:
-        read(out.packed, piece, search, depth, DIRECT if piece.is_direct else COPIED)
+        read(reader.packed, piece, *arguments, DIRECT if piece.is_direct else COPIED)
 
     if wanted.any():
-        out.visit(launch, wanted)
+        reader.visit(launch, wanted, weighted)
+
+
+def read_notes(reader: PageReader, search: Search) -> bool:
+    """Count what was read in place, and clear the notes; return whether something was found."""
+    notes = reader.packed.backend.to_host(search.notes).copy()
+    search.notes.fill(0)
+    reader.note_direct(int(notes[DIRECT]), int(notes[DIRECT + 1]))
+    return bool(notes[FOUND])

@@ -25,6 +25,9 @@ MAX_SCALE = 30
 OUT, INTO = 1, 2
 # Events of a piece, at most, unless one vertex has more: some 4 GiB of keys.
 PIECE_EVENTS = 1 << 29
+# Weights are 1 to this; what mixes the ends of an edge.
+MAX_WEIGHT = 100
+SPREAD_LOW, SPREAD_HIGH = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
 
 
 class RmatGraph:
@@ -74,24 +77,37 @@ class RmatGraph:
             for low, high, begin, end in zip(bounds[:-1], bounds[1:], before[:-1], before[1:], strict=True)
         ]
 
-    def pieces(self, kind: int) -> Iterator[tuple[Array, Array]]:
-        """Yield degrees and destinations of the rows, in order; ``kind``: OUT or INTO."""
+    def pieces(self, kind: int, weighted: bool = False) -> Iterator[tuple[Array, ...]]:
+        """Yield degrees and destinations of the rows, in order, and with ``weighted`` weights; ``kind``: OUT or INTO.
+
+        Weights are whole numbers from 1 to 100, float32. An edge has the same in both directions.
+        """
         kind = OUT | INTO if self.is_symmetric else kind
         for low, high, count in self._bounds[kind]:
             keys, filled = self.backend.empty(count, np.int64), self.backend.zeros(1, np.int64)
             self._kernels.draw_edges(*self._events, kind, self._ranks, low, high, keys, filled)
-            yield self._split(keys[: int(filled[0])], low, high)
+            yield self._split(keys[: int(filled[0])], low, high, weighted)
 
-    def _split(self, keys: Array, low: int, high: int) -> tuple[Array, Array]:
-        """Sort the keys, and drop those that are there twice; return degrees and destinations."""
+    def _split(self, keys: Array, low: int, high: int, weighted: bool) -> tuple[Array, ...]:
+        """Sort the keys, and drop those that are there twice; return degrees and destinations, and weights."""
         xp = self.backend.xp
         keys.sort()
         is_new = xp.ones(keys.shape[0], bool)
         is_new[1:] = keys[1:] != keys[:-1]
         keys = keys[is_new]
         bounds = xp.searchsorted(keys, xp.arange(low, high + 1, dtype=np.int64) << 32)
-        return bounds[1:] - bounds[:-1], (keys & 0xFFFFFFFF).astype(np.int32)
+        rows = bounds[1:] - bounds[:-1], (keys & 0xFFFFFFFF).astype(np.int32)
+        return (*rows, self._weigh(keys)) if weighted else rows
+
+    def _weigh(self, keys: Array) -> Array:
+        xp = self.backend.xp
+        one, other = keys >> 32, keys & 0xFFFFFFFF
+        mixed = xp.minimum(one, other).astype(np.uint64) * SPREAD_LOW + xp.maximum(one, other).astype(np.uint64)
+        mixed *= SPREAD_HIGH
+        mixed ^= mixed >> np.uint64(29)
+        weights: Array = ((mixed >> np.uint64(20)) % np.uint64(MAX_WEIGHT) + np.uint64(1)).astype(np.float32)
+        return weights
 
     def out_degrees(self) -> Array:
         """Return how many edges leave each vertex, shape (V,), int64."""
-        return self.backend.xp.concatenate([degrees for degrees, _ in self.pieces(OUT)])
+        return self.backend.xp.concatenate([degrees for degrees, *_ in self.pieces(OUT)])

@@ -10,7 +10,7 @@ import pytest
 
 from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks import rmat_pieces
-from dynstore.benchmarks.out_of_core import ALGORITHMS, WAYS, main
+from dynstore.benchmarks.out_of_core import ALGORITHMS, USUAL, WAYS, main
 from dynstore.benchmarks.rmat_pieces import INTO, OUT, RmatGraph
 from dynstore.errors import InputError
 
@@ -56,13 +56,42 @@ def test_each_way_and_algorithm_has_a_row(tmp_path: Path, capsys: pytest.Capture
     main([*sizes, "--resident", "0,1", "--json", str(path)])
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
     assert rows[0]["store"] == "link"
-    assert len(rows) == 1 + 2 * len(WAYS) * len(ALGORITHMS)
+    assert len(rows) == 1 + 2 * len(WAYS) * len(USUAL)
     for row in rows[1:]:
         assert (row["bytes"] == 0) == row["store"].endswith("resident 1")
     ranked = {row["store"]: row["bytes"] for row in rows if row["algorithm"] == "pagerank"}
     assert ranked["raw, resident 0"] == ranked["zero-copy, resident 0"] == -(-rows[1]["edges"] // 32) * 128
     assert ranked["codec, resident 0"] < 0.4 * ranked["raw, resident 0"]
     assert "bytes an edge in pages" in capsys.readouterr().out
+
+
+def test_each_other_algorithm_has_a_row(tmp_path: Path) -> None:
+    path, others = tmp_path / "others.json", ALGORITHMS[len(USUAL) :]
+    sizes = ["--scale", "8", "--edge-factor", "8", "--repeats", "1", "--symmetric", "--device", "cpu"]
+    main([*sizes, "--algorithms", ",".join(others), "--resident", "0,1", "--json", str(path)])
+    document = json.loads(path.read_text(encoding="utf-8"))
+    rows = document["rows"][1:]
+    assert len(rows) == 2 * len(WAYS) * len(others)
+    assert {row["algorithm"] for row in rows} == {"sssp", "triangle_count", "betweenness_centrality"}
+    for row in rows:
+        assert (row["bytes"] == 0) == row["store"].endswith("resident 1")
+    moved = {(row["algorithm"], row["store"]): row["bytes"] for row in rows}
+    whole = -(-rows[0]["edges"] // 32) * 128
+    assert moved["triangle_count", "raw, resident 0"] == whole
+    assert moved["sssp", "raw, resident 0"] % (2 * whole) == 0  # ids and weights
+    main([*sizes, "--algorithms", "triangles", "--ways", "raw", "--triangle-bytes", "30000", "--json", str(path)])
+    assert json.loads(path.read_text(encoding="utf-8"))["rows"][1]["bytes"] > 3 * whole
+
+
+def test_weights_are_those_of_both_directions(backend: Backend) -> None:
+    graph = RmatGraph(backend, 5, 4, 3)
+    found = []
+    for kind in (OUT, INTO):
+        ((degrees, indices, weights),) = (map(backend.to_host, piece) for piece in graph.pieces(kind, weighted=True))
+        rows = np.repeat(np.arange(32), degrees).tolist()
+        found.append(dict(zip(zip(rows, indices.tolist(), strict=True), weights.tolist(), strict=True)))
+    assert found[0] == {(row, other): weight for (other, row), weight in found[1].items()}
+    assert 1 <= min(found[0].values()) < 20 < 80 < max(found[0].values()) <= 100
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -80,6 +109,7 @@ def test_updates_are_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str], s
     [
         (["--ways", "fax"], "out_of_core: unknown way 'fax'; known: 'codec', 'hybrid', 'raw', 'zero-copy'"),
         (["--algorithms", "sort"], "out_of_core: unknown algorithm 'sort'"),
+        (["--algorithms", "triangles"], "out_of_core: triangles of a directed graph; wanted --symmetric"),
         (["--resident", "half"], "out_of_core: --resident is 'half'; wanted numbers by comma"),
         (["--scale", "31"], "out_of_core: --scale is 31; wanted 1 to 30"),
     ],

@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["choose_parents", "choose_slots", "mark_leaves", "pull_leaves", "push_leaves", "push_slots"]
+__all__ = [
+    "LINE_BITS",
+    "SECTOR_BITS",
+    "choose_parents",
+    "choose_slots",
+    "d_count_spans",
+    "mark_leaves",
+    "pull_leaves",
+    "push_leaves",
+    "push_slots",
+]
 
 # Words of a line and of a sector of memory, as powers of two.
 LINE_BITS, SECTOR_BITS = 5, 3
@@ -48,7 +58,7 @@ def d_is_wanted(mark, rank, rows, distances, depth, kind):
 
 @njit(cache=True, nogil=True)
 def k_mark_leaves(
-    heads, marks, ranks, rows, places, page_bits, distances, depth, kind, active, requests
+    heads, marks, ranks, rows, places, page_bits, distances, depth, kind, weight_lines, active, requests
 ):  # fmt: skip
     """Set the bits of leaves with rows of some kind, clear all others, and count requests by page."""
     active[:] = 0
@@ -57,7 +67,7 @@ def k_mark_leaves(
             active[leaf >> 5] |= np.uint32(1) << np.uint32(leaf & 31)
             place = places[leaf >> page_bits] + np.int64(heads[leaf] >> np.uint32(START_AT))
             width = np.int64(heads[leaf] & np.uint32(WIDTH_MASK))
-            requests[leaf >> page_bits] += d_count_spans(place, width, LINE_BITS)
+            requests[leaf >> page_bits] += d_count_spans(place, width, LINE_BITS) + weight_lines
 
 
 @njit(cache=True, nogil=True)
@@ -110,11 +120,14 @@ def k_choose_parents(
                     parents[other] = min(parents[other], row)
 
 
-def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, requests: Array) -> None:
-    """Set the active bits of leaves with rows of some kind, and count requests by page."""
+def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
+    """Set the active bits of leaves with rows of some kind, and count requests by page.
+
+    ``weight_lines``: what the weights of a leaf take.
+    """
     heads, _, *others = packed.leaves
     placed = packed.places, packed.page_bits
-    k_mark_leaves(heads, *others, *placed, search.distances, depth, kind, search.active, requests)
+    k_mark_leaves(heads, *others, *placed, search.distances, depth, kind, weight_lines, search.active, requests)
 
 
 def push_leaves(packed: PagedRows, piece: Piece, search: Search, depth: int, noted: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dynstore.algorithms.paged.searches import UNREACHED
 from dynstore.algorithms.rows.cpu.slots import d_has_edge
 from dynstore.host_compiler import njit
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_rows", "add_slots", "choose_slots", "d_unite", "push_slots", "unite_slots"]
+__all__ = ["add_rows", "add_slots", "choose_slots", "d_unite", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @njit
@@ -48,6 +50,22 @@ def k_add_slots(sources, indices, valid, shares, sums):
 
 
 @njit(cache=True, nogil=True)
+def k_add_weighted_slots(sources, indices, valid, weights, shares, sums):
+    """Add the neighbour's share, times the weight, to the row's sum for each edge."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot):
+            sums[sources[slot]] += np.float64(shares[indices[slot]]) * weights[slot]
+
+
+@njit(cache=True, nogil=True)
+def k_sum_slot_tails(indices, valid, weights, sums):
+    """Add the weights of edges to the sums of their tails, the neighbours."""
+    for slot in range(indices.shape[0]):
+        if d_has_edge(valid, slot):
+            sums[indices[slot]] += weights[slot]
+
+
+@njit(cache=True, nogil=True)
 def k_unite_slots(sources, indices, valid, parents):
     """Unite the ends of all edges."""
     for slot in range(indices.shape[0]):
@@ -79,10 +97,18 @@ def add_rows(counts: Array, rows: Array, amount: int) -> None:
     k_add_rows(counts, rows, amount)
 
 
-def add_slots(edges: GapCSR, shares: Array, sums: Array) -> None:
-    """Add the shares of the neighbours to the sums of their rows."""
+def add_slots(edges: GapCSR, shares: Array, sums: Array, weighted: bool) -> None:
+    """Add the shares of the neighbours to the sums of their rows, times the weights if ``weighted``."""
     slots = edges.sources, edges.indices, edges.valid
-    k_add_slots(*slots, shares, sums)
+    if weighted:
+        k_add_weighted_slots(*slots, edges.weights, shares, sums)
+    else:
+        k_add_slots(*slots, shares, sums)
+
+
+def sum_slot_tails(edges: GapCSR, sums: Array) -> None:
+    """Add the weights of edges to the sums of their tails, the neighbours."""
+    k_sum_slot_tails(edges.indices, edges.valid, edges.weights, sums)
 
 
 def unite_slots(edges: GapCSR, parents: Array) -> None:

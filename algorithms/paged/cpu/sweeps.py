@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dynstore.algorithms.link_analysis.cpu.iterations import iterate_ranks
-from dynstore.algorithms.paged.cpu.slots import add_slots, d_unite, unite_slots
+from dynstore.algorithms.paged.cpu.slots import add_slots, d_unite, sum_slot_tails, unite_slots
 from dynstore.host_compiler import njit
-from dynstore.stores.paged.cpu import d_find_place, d_has_bit, d_open_leaf
+from dynstore.stores.paged.cpu import d_find_place, d_find_weights, d_has_bit, d_open_leaf
 from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.paged.passes import PageReader, Piece
+    from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["pagerank", "unite"]
+__all__ = ["pagerank", "sum_slot_tails", "sum_tails", "unite"]
 
 
 @njit(cache=True, nogil=True)
@@ -37,6 +38,43 @@ def k_sum_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bi
                 if d_has_bit(valid[leaf], slot):
                     total += shares[others[slot]]
             sums[rows[rank]] += total
+
+
+@njit(cache=True, nogil=True)
+def k_sum_weighted_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
+    weight_shift, shares, sums,
+):  # fmt: skip
+    """Add the shares of the neighbours, times the weights, to the sums of their rows."""
+    others = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
+            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
+            rank = np.int64(ranks[leaf])
+            for slot in range(LEAF):
+                if slot > 0 and d_has_bit(marks[leaf], slot):
+                    rank += 1
+                if d_has_bit(valid[leaf], slot):
+                    sums[rows[rank]] += np.float64(shares[others[slot]]) * weights[begin + slot]
+
+
+@njit(cache=True, nogil=True)
+def k_sum_tails(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
+    weight_shift, sums,
+):  # fmt: skip
+    """Add the weights of edges to the sums of their tails, the neighbours."""
+    others = np.empty(LEAF, np.int64)
+    for page in pages:
+        for leaf in range(page << page_bits, min((page + 1) << page_bits, heads.shape[0])):
+            place = d_find_place(places, shift, page_bits, heads[leaf], leaf)
+            d_open_leaf(words, place, heads[leaf], bases[leaf], marks[leaf], LEAF, others)
+            begin = d_find_weights(weight_places, weight_shift, page_bits, leaf)
+            for slot in range(LEAF):
+                if d_has_bit(valid[leaf], slot):
+                    sums[others[slot]] += weights[begin + slot]
 
 
 @njit(cache=True, nogil=True)
@@ -74,7 +112,7 @@ def k_flatten_trees(parents):
 
 
 def pagerank(
-    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float
+    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float, weighted: bool
 ) -> tuple[Array, int, float]:
     """Iterate PageRank over in-edges in pages; returns ranks, iterations and the last change."""
     packed = into.packed
@@ -83,15 +121,23 @@ def pagerank(
         sums = np.zeros(packed.num_vertices, np.float64)
 
         def add(piece: Piece) -> None:
-            k_sum_leaves(*packed.leaves, *piece.arguments, shares, sums)
+            if weighted:
+                k_sum_weighted_leaves(*packed.leaves, *piece.weighted_arguments, shares, sums)
+            else:
+                k_sum_leaves(*packed.leaves, *piece.arguments, shares, sums)
 
-        into.visit(add)
+        into.visit(add, weighted=weighted)
         if into.extra is not None:
-            add_slots(into.extra, shares, sums)
+            add_slots(into.extra, shares, sums, weighted)
         change: float = k_advance_ranks(sums, alpha, spread, ranks)
         return change
 
     return iterate_ranks(pull, out_weights, alpha, start, max_iter, tol)
+
+
+def sum_tails(packed: PagedRows, piece: Piece, sums: Array) -> None:
+    """Add the weights of the edges of a piece to the sums of their tails."""
+    k_sum_tails(*packed.leaves, *piece.weighted_arguments, sums)
 
 
 def unite(edges: PageReader, parents: Array) -> None:

@@ -19,7 +19,17 @@ if TYPE_CHECKING:
     from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["choose_parents", "choose_slots", "mark_leaves", "pull_leaves", "push_leaves", "push_slots"]
+__all__ = [
+    "choose_parents",
+    "choose_slots",
+    "d_add_reads",
+    "d_next_leaf",
+    "d_note_reads",
+    "mark_leaves",
+    "pull_leaves",
+    "push_leaves",
+    "push_slots",
+]
 
 # Words of a line and of a sector of memory, as powers of two.
 LINE_BITS, SECTOR_BITS = 5, 3
@@ -69,7 +79,9 @@ def d_is_wanted(leaves, leaf, mark, flags, kind):
 
 
 @kernel
-def k_mark_leaves(heads, bases, marks, ranks, rows, places, page_bits, flags, kind, active, requests):
+def k_mark_leaves(
+    heads, bases, marks, ranks, rows, places, page_bits, flags, kind, weight_lines, active, requests
+):  # fmt: skip
     """Warps stride over words of leaves, a leaf a lane: set the bits of those with flagged rows of some kind.
 
     They add the requests for these to those of the page, one atomic add a warp.
@@ -82,7 +94,8 @@ def k_mark_leaves(heads, bases, marks, ranks, rows, places, page_bits, flags, ki
         if leaf < heads.shape[0] and d_is_wanted(leaves, leaf, marks[leaf], flags, kind):
             head = heads[leaf]
             wanted = True
-            count = d_count_spans(places[page] + (np.int64(head) >> START_AT), np.int64(head) & WIDTH_MASK, LINE_BITS)
+            place = places[page] + (np.int64(head) >> START_AT)
+            count = d_count_spans(place, np.int64(head) & WIDTH_MASK, LINE_BITS) + weight_lines
         bits = d_ballot(wanted)
         total = d_sum_lanes(count)
         if lane == 0:
@@ -190,17 +203,18 @@ def k_choose_parents(
                         cuda.atomic.min(parents, other, row)
 
 
-def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, requests: Array) -> None:
+def mark_leaves(packed: PagedRows, search: Search, depth: int, kind: int, weight_lines: int, requests: Array) -> None:
     """Set the active bits of leaves with rows of some kind, and count requests by page.
 
     Rows are looked at once, side by side; a leaf's rows are neighbours, so it reads one or two words of their bits.
+    ``weight_lines``: what the weights of a leaf take.
     """
     flags = packed.backend.empty(-(-packed.rows.shape[0] // 32), np.uint32)
     value = depth if kind == FRONTIER else UNREACHED
     k_flag_rows.launch_strided(flags.shape[0] * 32, packed.rows, search.distances, value, flags)
     k_mark_leaves.launch_strided(
-        search.active.shape[0] * 32, *packed.leaves, packed.places, packed.page_bits, flags, kind, search.active,
-        requests,
+        search.active.shape[0] * 32, *packed.leaves, packed.places, packed.page_bits, flags, kind, weight_lines,
+        search.active, requests,
     )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dynstore.snapshot import GapCSR
     from dynstore.typing import Array
 
-__all__ = ["add_rows", "add_slots", "choose_slots", "push_slots", "unite_slots"]
+__all__ = ["add_rows", "add_slots", "choose_slots", "push_slots", "sum_slot_tails", "unite_slots"]
 
 
 @kernel
@@ -33,6 +33,23 @@ def k_add_slots(sources, indices, valid, shares, sums):
     for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
         if d_has_bit(valid, slot):
             cuda.atomic.add(sums, int(sources[slot]), np.float64(shares[indices[slot]]))
+
+
+@kernel
+def k_add_weighted_slots(sources, indices, valid, weights, shares, sums):
+    """Threads stride over slots: add the neighbour's share, times the weight, to the row's sum (atomic add)."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            share = np.float64(shares[indices[slot]]) * np.float64(weights[slot])
+            cuda.atomic.add(sums, int(sources[slot]), share)
+
+
+@kernel
+def k_sum_slot_tails(indices, valid, weights, sums):
+    """Threads stride over slots: add the weight to the sum of the edge's tail, the neighbour (atomic add)."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            cuda.atomic.add(sums, int(indices[slot]), np.float64(weights[slot]))
 
 
 @kernel
@@ -67,10 +84,18 @@ def add_rows(counts: Array, rows: Array, amount: int) -> None:
     k_add_rows.launch(rows.shape[0], counts, rows, amount)
 
 
-def add_slots(edges: GapCSR, shares: Array, sums: Array) -> None:
-    """Add the shares of the neighbours to the sums of their rows."""
+def add_slots(edges: GapCSR, shares: Array, sums: Array, weighted: bool) -> None:
+    """Add the shares of the neighbours to the sums of their rows, times the weights if ``weighted``."""
     slots = edges.sources, edges.indices, edges.valid
-    k_add_slots.launch_strided(edges.num_slots, *slots, shares, sums)
+    if weighted:
+        k_add_weighted_slots.launch_strided(edges.num_slots, *slots, edges.weights, shares, sums)
+    else:
+        k_add_slots.launch_strided(edges.num_slots, *slots, shares, sums)
+
+
+def sum_slot_tails(edges: GapCSR, sums: Array) -> None:
+    """Add the weights of edges to the sums of their tails, the neighbours."""
+    k_sum_slot_tails.launch_strided(edges.num_slots, edges.indices, edges.valid, edges.weights, sums)
 
 
 def unite_slots(edges: GapCSR, parents: Array) -> None:

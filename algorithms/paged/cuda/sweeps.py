@@ -8,11 +8,12 @@ import numpy as np
 
 from dynstore.algorithms.components.cuda.union_find import d_unite, flatten_trees
 from dynstore.algorithms.link_analysis.cuda.iterations import CHANGE, iterate_ranks, k_advance_split_rows
-from dynstore.algorithms.paged.cuda.slots import add_slots, unite_slots
+from dynstore.algorithms.paged.cuda.slots import add_slots, sum_slot_tails, unite_slots
 from dynstore.cuda.compiler import cuda, device, kernel
 from dynstore.cuda.launch import Packed
 from dynstore.cuda.warp import d_lane, d_shuffle_up
 from dynstore.stores.paged.cuda import (
+    Column,
     Leaves,
     Stored,
     d_decode_leaf,
@@ -22,15 +23,17 @@ from dynstore.stores.paged.cuda import (
     d_find_start,
     d_is_valid,
     d_open_leaf,
+    d_read_weight,
 )
 from dynstore.stores.paged.layout import LEAF
 
 if TYPE_CHECKING:
     from dynstore.algorithms.link_analysis.cuda.iterations import Step
     from dynstore.algorithms.paged.passes import PageReader, Piece
+    from dynstore.stores.paged.layout import PagedRows
     from dynstore.typing import Array
 
-__all__ = ["pagerank", "unite"]
+__all__ = ["d_sum_rows", "pagerank", "sum_slot_tails", "sum_tails", "unite"]
 
 
 @device
@@ -75,6 +78,60 @@ def k_sum_leaves(
 
 
 @kernel
+def k_sum_weighted_leaves(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
+    weight_shift, shares, sums,
+):  # fmt: skip
+    """Warps stride over leaves: as :func:`k_sum_leaves`, each share times its weight.
+
+    A leaf's weights are fetched with its words.
+    """
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column, last = Column(weights, weight_places, weight_shift), heads.shape[0] - 1
+    item, stride, num_items = int(cuda.grid(1)) >> 5, int(cuda.gridsize(1)) >> 5, pages.shape[0] << page_bits
+    if item >= num_items:  # the same in all lanes
+        return
+    coming = d_find_leaf(pages, page_bits, item)
+    coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
+    coming_weight = d_read_weight(column, page_bits, min(coming, last), lane)
+    while item < num_items:
+        leaf, head, base, mark, word = coming, coming_head, coming_base, coming_mark, coming_word
+        weight = coming_weight
+        item += stride
+        if item < num_items:
+            coming = d_find_leaf(pages, page_bits, item)
+            coming_head, coming_base, coming_mark, coming_word = d_fetch_leaf(leaves, stored, coming, lane)
+            coming_weight = d_read_weight(column, page_bits, min(coming, last), lane)
+        if leaf < heads.shape[0]:
+            other = d_decode_leaf(head, base, mark, word, lane)
+            share = 0.0
+            if d_is_valid(valid, leaf, lane):
+                share = np.float64(shares[other]) * np.float64(weight)
+            total = d_sum_rows(share, d_find_start(mark, lane), lane)
+            if lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0:
+                cuda.atomic.add(sums, d_find_row(leaves, leaf, mark, lane), total)
+
+
+@kernel
+def k_sum_tails(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, weights, weight_places,
+    weight_shift, sums,
+):  # fmt: skip
+    """Warps stride over leaves: add the weights of edges to the sums of their tails, the neighbours (atomic adds)."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    column = Column(weights, weight_places, weight_shift)
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << page_bits, int(cuda.gridsize(1)) >> 5):
+        leaf = d_find_leaf(pages, page_bits, item)
+        if leaf < heads.shape[0]:  # the same in all lanes
+            other = d_open_leaf(leaves, stored, leaf, marks[leaf], lane)
+            weight = d_read_weight(column, page_bits, leaf, lane)
+            if d_is_valid(valid, leaf, lane):
+                cuda.atomic.add(sums, other, np.float64(weight))
+
+
+@kernel
 def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, parents):
     """Warps stride over leaves: unite the ends of all edges; atomics as in :func:`d_unite`."""
     lane = d_lane()
@@ -91,7 +148,7 @@ def k_unite_leaves(heads, bases, marks, ranks, rows, words, places, shift, page_
 
 
 def pagerank(
-    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float
+    into: PageReader, out_weights: Array, alpha: float, start: Array, max_iter: int, tol: float, weighted: bool
 ) -> tuple[Array, int, float]:
     """Iterate PageRank over in-edges in pages; returns ranks, iterations and the last change.
 
@@ -103,6 +160,7 @@ def pagerank(
     lengths = backend.empty(1, np.int64)
     lengths.fill(packed.num_vertices)
     leaves, summed = Packed(*packed.leaves), Packed(every, lengths)
+    add_leaves = k_sum_weighted_leaves if weighted else k_sum_leaves
 
     def advance(step: Step) -> None:
         if tol > 0 and float(step.history[2 * step.numbers[0] + CHANGE]) < tol:
@@ -110,14 +168,21 @@ def pagerank(
 
         def add(piece: Piece) -> None:
             num_threads = (piece.pages.shape[0] << piece.page_bits) * LEAF
-            k_sum_leaves.launch_strided(num_threads, leaves, *piece.arguments, step.shares, step.sums)
+            arguments = piece.weighted_arguments if weighted else piece.arguments
+            add_leaves.launch_strided(num_threads, leaves, *arguments, step.shares, step.sums)
 
-        into.visit(add)
+        into.visit(add, weighted=weighted)
         if into.extra is not None:
-            add_slots(into.extra, step.shares, step.sums)
+            add_slots(into.extra, step.shares, step.sums, weighted)
         k_advance_split_rows.launch_strided(packed.num_vertices, summed, *step.last_arguments)
 
     return iterate_ranks(backend, advance, (every, lengths), out_weights, alpha, None, start, max_iter, tol)
+
+
+def sum_tails(packed: PagedRows, piece: Piece, sums: Array) -> None:
+    """Add the weights of the edges of a piece to the sums of their tails."""
+    num_threads = (piece.pages.shape[0] << packed.page_bits) * LEAF
+    k_sum_tails.launch_strided(num_threads, *packed.leaves, *piece.weighted_arguments, sums)
 
 
 def unite(edges: PageReader, parents: Array) -> None:

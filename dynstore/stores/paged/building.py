@@ -24,7 +24,13 @@ PIECE_LEAVES = 1 << 19
 
 
 def pack_rows(
-    backend: Backend, offsets: Any, indices: Any, *, encode: bool = True, page_bits: int = MAX_PAGE_BITS
+    backend: Backend,
+    offsets: Any,
+    indices: Any,
+    *,
+    encode: bool = True,
+    page_bits: int = MAX_PAGE_BITS,
+    weights: Any = None,
 ) -> PagedRows:
     """Pack rows into pages in host memory.
 
@@ -40,6 +46,8 @@ def pack_rows(
         Whether pages hold gaps, as wide as each leaf needs, or plain ids.
     page_bits : int
         ``2**page_bits`` leaves are a page; 5 to 15.
+    weights : array, shape (E,), float32 or float64, optional
+        Of the edges, on the host or the device.
 
     Returns
     -------
@@ -48,28 +56,36 @@ def pack_rows(
     Raises
     ------
     InputError
-        If a row does not ascend, an id is no vertex, or there are too many vertices.
+        If a row does not ascend, an id is no vertex, there are too many vertices, or not as many weights as edges.
     OutOfMemoryError
         If host memory cannot be pinned, or the device has not enough for the directory.
     """
     offsets = backend.asarray(offsets, np.int64)
     degrees = offsets[1:] - offsets[:-1]
 
-    def make_pieces() -> Iterator[tuple[Array, Array]]:
-        yield degrees, backend.nothing(np.int32)
-        for begin in range(0, int(indices.shape[0]), PIECE_LEAVES * LEAF):
-            yield degrees[:0], backend.asarray(indices[begin : begin + PIECE_LEAVES * LEAF])
+    columns = (indices,) if weights is None else (indices, weights)
+    if weights is not None and weights.shape != indices.shape:
+        raise InputError(f"pack_rows: weights have shape {weights.shape}; wanted {indices.shape}, as indices have")
 
-    return pack_pieces(backend, int(degrees.shape[0]), make_pieces, encode=encode, page_bits=page_bits)
+    def make_pieces() -> Iterator[tuple[Array, ...]]:
+        yield degrees, *(backend.nothing(column.dtype) for column in columns)
+        for begin in range(0, int(indices.shape[0]), PIECE_LEAVES * LEAF):
+            yield degrees[:0], *(backend.asarray(column[begin : begin + PIECE_LEAVES * LEAF]) for column in columns)
+
+    dtype = None if weights is None else weights.dtype
+    return pack_pieces(
+        backend, int(degrees.shape[0]), make_pieces, encode=encode, page_bits=page_bits, weight_dtype=dtype
+    )
 
 
 def pack_pieces(
     backend: Backend,
     num_vertices: int,
-    make_pieces: Callable[[], Iterator[tuple[Array, Array]]],
+    make_pieces: Callable[[], Iterator[tuple[Array, ...]]],
     *,
     encode: bool = True,
     page_bits: int = MAX_PAGE_BITS,
+    weight_dtype: Any = None,
 ) -> PagedRows:
     """Pack rows that come in pieces, for graphs of which the device never holds all edges.
 
@@ -80,9 +96,11 @@ def pack_pieces(
     make_pieces : callable
         Called twice, as sizes are measured before words are written. It yields ``(degrees, indices)`` in order: degrees
         of the next rows, and the next destinations, both on the device. A row's degree comes with its first destination
-        or before. Pieces may end anywhere.
+        or before. Pieces may end anywhere. With weights they are ``(degrees, indices, weights)``.
     encode, page_bits
         As for :func:`pack_rows`.
+    weight_dtype : float32 or float64, optional
+        That of the weights; without it there are none.
 
     Returns
     -------
@@ -97,11 +115,13 @@ def pack_pieces(
         raise InputError(f"pack_rows: page_bits is {page_bits}; wanted {MIN_PAGE_BITS} to {MAX_PAGE_BITS}")
     if num_vertices > MAX_INT32:
         raise InputError(f"pack_rows: got {num_vertices} vertices; wanted at most {MAX_INT32}")
+    if weight_dtype is not None and np.dtype(weight_dtype) not in (np.float32, np.float64):
+        raise InputError(f"pack_rows: weights are {np.dtype(weight_dtype)}; wanted float32 or float64")
     xp, kernels = backend.xp, backend.kernels("dynstore.stores.paged")
-    reader = _PieceReader(backend, num_vertices, page_bits)
+    reader = _PieceReader(backend, num_vertices, page_bits, 1 if weight_dtype is None else 2)
     marks, bases, widths, wrong = [], [], [], backend.zeros(1, np.int32)
-    last = backend.zeros(1, np.int64)
-    for first, chunk in reader.read(make_pieces()):
+    last, negative = backend.zeros(1, np.int64), backend.zeros(1, bool)
+    for first, (chunk, *weights) in reader.read(make_pieces()):
         num_leaves = -(-chunk.shape[0] // LEAF)
         marks.append(backend.zeros(num_leaves, np.uint32))
         bases.append(backend.zeros(num_leaves, np.uint32))
@@ -111,6 +131,8 @@ def pack_pieces(
         if first:  # a row that goes on from the chunk before
             wrong |= ((marks[-1][:1] & np.uint32(1)) == 0) & (chunk[:1] <= last)
         last[:] = chunk[-1:]
+        for each in weights:
+            negative |= (each < 0).any()
     reader.check(bool(wrong[0]))
     all_marks, all_bases, all_widths = (
         xp.concatenate([*parts, backend.nothing(dtype)])
@@ -128,12 +150,18 @@ def pack_pieces(
     ranks = (xp.searchsorted(offsets[:-1][rows], leaf_slots, side="right") - 1).astype(np.uint32)
     places_on_host = backend.to_host(places).copy()
     words, words_on_host, owner = allocate_words(backend, int(places_on_host[-1]))
+    column, column_on_host, column_owner = None, None, None
+    if weight_dtype is not None:
+        column, column_on_host, column_owner = allocate_words(backend, int(heads.shape[0]) * LEAF, weight_dtype)
     packed = PagedRows(
         backend, num_vertices, reader.num_edges, page_bits, words, words_on_host, places, places_on_host, heads,
-        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, owner,
+        all_bases, all_marks, ranks, rows.astype(np.int32), offsets, encode, (owner, column_owner), column,
+        column_on_host, bool(negative[0]),
     )  # fmt: skip
-    for first, chunk in reader.read(make_pieces()):
+    for first, (chunk, *weights) in reader.read(make_pieces()):
         _write_words(packed, first >> LEAF_BITS, chunk, kernels)
+        for each in weights:
+            _write_weights(packed, first, each)
     backend.synchronize()
     return packed
 
@@ -148,24 +176,27 @@ class _PieceReader:
     num_edges : int
     """
 
-    def __init__(self, backend: Backend, num_vertices: int, page_bits: int) -> None:
-        self._backend = backend
+    def __init__(self, backend: Backend, num_vertices: int, page_bits: int, num_columns: int) -> None:
+        self._backend, self._num_columns = backend, num_columns
         self._chunk_slots = max(PIECE_LEAVES, 1 << page_bits) * LEAF
         self.offsets = backend.zeros(num_vertices + 1, np.int64)
         self._num_rows = self.num_edges = 0
 
-    def read(self, pieces: Iterator[tuple[Array, Array]]) -> Iterator[tuple[int, Array]]:
-        """Yield chunks of destinations, each with the number of its first slot; only the last may be short."""
-        held, size = [], 0
+    def read(self, pieces: Iterator[tuple[Array, ...]]) -> Iterator[tuple[int, list[Array]]]:
+        """Yield chunks of the columns, each with the number of its first slot; only the last may be short."""
+        held: list[list[Array]] = []
+        size = 0
         self._num_rows = self.num_edges = first = 0
-        for degrees, indices in pieces:
+        for degrees, *columns in pieces:
+            self._check_columns(columns)
             self._add_degrees(degrees)
-            self.num_edges += int(indices.shape[0])
-            while indices.shape[0]:
-                part = indices[: self._chunk_slots - size]
-                indices = indices[part.shape[0] :]
+            self.num_edges += int(columns[0].shape[0])
+            while columns[0].shape[0]:
+                part = [column[: self._chunk_slots - size] for column in columns]
+                length = int(part[0].shape[0])
+                columns = [column[length:] for column in columns]
                 held.append(part)
-                size += int(part.shape[0])
+                size += length
                 if size == self._chunk_slots:
                     yield first, self._joined(held)
                     first += size
@@ -173,8 +204,17 @@ class _PieceReader:
         if held:
             yield first, self._joined(held)
 
-    def _joined(self, parts: list[Array]) -> Array:
-        return parts[0] if len(parts) == 1 else self._backend.xp.concatenate(parts)
+    def _check_columns(self, columns: list[Array]) -> None:
+        lengths = [int(column.shape[0]) for column in columns]
+        if len(lengths) != self._num_columns or len(set(lengths)) != 1:
+            wanted = "destinations" if self._num_columns == 1 else "destinations and as many weights"
+            raise InputError(
+                f"pack_pieces: a piece has columns of {lengths} entries beside its degrees; wanted {wanted}"
+            )
+
+    def _joined(self, parts: list[list[Array]]) -> list[Array]:
+        join = self._backend.xp.concatenate
+        return parts[0] if len(parts) == 1 else [join(column) for column in zip(*parts, strict=True)]
 
     def _add_degrees(self, degrees: Array) -> None:
         count, row = int(degrees.shape[0]), self._num_rows
@@ -231,8 +271,18 @@ def _write_words(packed: PagedRows, first: int, chunk: Array, kernels: Any) -> N
     copy_to_host(backend, words, packed.words_on_host[begin:end])
 
 
+def _write_weights(packed: PagedRows, first: int, weights: Array) -> None:
+    """Copy weights to their place, from slot ``first`` on; those behind the last edge become 0."""
+    target = packed.weights_on_host
+    end = first + int(weights.shape[0])
+    column = packed.backend.xp.ascontiguousarray(weights.astype(target.dtype, copy=False))
+    copy_to_host(packed.backend, column, target[first:end])
+    if end == packed.num_edges:
+        target[end:] = 0
+
+
 def decode_rows(packed: PagedRows) -> Array:
-    """Return all destinations, shape (E,), int32, on the device."""
+    """Return all destinations, shape (E,), int32, on the device; ``packed.read_weights()`` has the weights."""
     backend = packed.backend
     out = backend.empty(packed.num_edges, np.int32)
     pages = backend.xp.arange(packed.num_pages, dtype=np.int32)

@@ -10,6 +10,7 @@ from dynstore.typing import Array
 
 __all__ = [
     "d_find_place",
+    "d_find_weights",
     "d_has_bit",
     "d_open_leaf",
     "decode_leaves",
@@ -42,6 +43,13 @@ def d_count_bits(value):
 def d_find_place(places, shift, page_bits, head, leaf):
     """Return where a leaf begins in an array that holds its page from word ``places[page] - shift`` on."""
     return places[leaf >> page_bits] - shift + np.int64(head >> np.uint32(START_AT))
+
+
+@njit
+def d_find_weights(weight_places, weight_shift, page_bits, leaf):
+    """Return where the weights of a leaf begin."""
+    within = leaf & ((1 << page_bits) - 1)
+    return weight_places[leaf >> page_bits] - weight_shift + (within << LEAF_BITS)
 
 
 @njit

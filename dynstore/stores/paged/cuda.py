@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dynstore.typing import Array
 
 __all__ = [
+    "Column",
     "Leaves",
     "Stored",
     "d_decode_leaf",
@@ -23,6 +24,7 @@ __all__ = [
     "d_find_start",
     "d_is_valid",
     "d_open_leaf",
+    "d_read_weight",
     "decode_leaves",
     "encode_leaves",
     "find_edges",
@@ -53,6 +55,21 @@ class Stored(NamedTuple):
     places: Array
     shift: int
     page_bits: int
+
+
+class Column(NamedTuple):
+    """Where weights lie: those of page p begin at ``weights[places[p] - shift]``."""
+
+    weights: Array
+    places: Array
+    shift: int
+
+
+@device
+def d_read_weight(column, page_bits, leaf, lane):
+    """Return the weight in slot ``lane`` of a leaf; a warp reads whole lines."""
+    within = leaf & ((1 << page_bits) - 1)
+    return column.weights[column.places[leaf >> page_bits] - column.shift + (within << LEAF_BITS) + lane]
 
 
 @device

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dynstore.bits import full_words
+from dynstore.errors import InputError
+from dynstore.stores.paged.memory import copy_to_device
 
 if TYPE_CHECKING:
     from dynstore.backend import Backend
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LEAF",
     "LEAF_BITS",
+    "LINE",
     "MAX_PAGE_BITS",
     "MIN_PAGE_BITS",
     "START_AT",
@@ -27,6 +30,8 @@ __all__ = [
 # Slots of a leaf.
 LEAF_BITS = 5
 LEAF = 1 << LEAF_BITS
+# Bytes of a request, which is a cache line.
+LINE = 128
 # A leaf's head: its width in bits 0 to 5, whether its slots are plain ids, from bit 7 on its first word in the page.
 WIDTH_MASK, VERBATIM, START_AT = 63, 64, 7
 # Leaves of a page, as a power of two. A word of a bitmap of leaves belongs to one page; a page of plain ids has at most
@@ -62,6 +67,12 @@ class PagedRows:
         The vertices with edges, ascending.
     offsets : array, shape (V + 1,), int64
         The first slot of each row.
+    weights : array, shape (32 L,), float32 or float64, or None
+        One a slot, those behind the last edge 0, in host memory as ``words``. So page p's begin at slot
+        ``32 * p << page_bits``.
+    weights_on_host : numpy array or None
+        The same memory, as the host reads it.
+    has_negative_weights : bool
     """
 
     backend: Backend
@@ -80,6 +91,9 @@ class PagedRows:
     offsets: Array
     is_encoded: bool
     owner: Any = None
+    weights: Array | None = None
+    weights_on_host: Any = None
+    has_negative_weights: bool = False
 
     @property
     def num_leaves(self) -> int:
@@ -114,17 +128,48 @@ class PagedRows:
         return slots
 
     def page_bytes(self) -> np.ndarray:
-        """Return the bytes of each page, shape (P,), int64."""
+        """Return the bytes of each page without weights, shape (P,), int64."""
         sizes: np.ndarray = 4 * np.diff(self.places_on_host)
         return sizes
 
+    def weight_bytes(self) -> np.ndarray:
+        """Return the bytes of each page's weights, shape (P,), int64."""
+        sizes: np.ndarray = np.diff(self.weight_places()) * (0 if self.weights is None else self.weights.dtype.itemsize)
+        return sizes
+
+    @property
+    def lines_of_weights(self) -> int:
+        """How many lines the weights of a leaf are."""
+        return 0 if self.weights is None else LEAF * self.weights.dtype.itemsize // LINE
+
+    def weight_places(self) -> np.ndarray:
+        """Return where each page's weights begin, and where the last one's end, shape (P + 1,), int64: slots."""
+        places: np.ndarray = np.minimum(np.arange(self.num_pages + 1) << self.page_bits, self.num_leaves) * LEAF
+        return places
+
+    def read_weights(self, first: int = 0, end: int | None = None) -> Array:
+        """Return a copy on the device of the weights of some slots, by default of all edges."""
+        if self.weights_on_host is None:
+            raise InputError("paged rows: read_weights: they have no weights")
+        chosen = self.weights_on_host[first : self.num_edges if end is None else end]
+        copy = self.backend.empty(chosen.shape[0], chosen.dtype)
+        copy_to_device(self.backend, chosen, copy)
+        return copy
+
     def memory_usage(self) -> dict[str, int]:
-        """Return bytes by part: ``pages`` lie in host memory, all others on the device."""
+        """Return bytes by part: ``pages`` and ``weights`` lie in host memory, all others on the device."""
         on_device = ("places", "heads", "bases", "marks", "ranks", "rows", "offsets")
-        return {"pages": int(self.words.nbytes), **{name: int(getattr(self, name).nbytes) for name in on_device}}
+        return {
+            "pages": int(self.words.nbytes),
+            "weights": 0 if self.weights is None else int(self.weights.nbytes),
+            **{name: int(getattr(self, name).nbytes) for name in on_device},
+        }
 
     def bytes_an_edge(self) -> dict[str, float]:
-        """Return the bytes of an edge: ``pages``, what crosses the link; ``leaves``, with its leaf's head and base."""
+        """Return the bytes of an edge: ``pages``, what crosses the link; ``leaves``, with its leaf's head and base.
+
+        Weights are not counted.
+        """
         count = max(self.num_edges, 1)
         usage = self.memory_usage()
         return {

@@ -12,10 +12,8 @@ from dynstore.stores.paged.memory import allocate_words, copy_to_device
 if TYPE_CHECKING:
     from dynstore.backend import Backend
 
-__all__ = ["LINE", "Links", "measure_links"]
+__all__ = ["Links", "measure_links"]
 
-# Bytes of a request, which is a cache line.
-LINE = 128
 # Measured: copies of this size, and reads of every second line, more than caches hold.
 COPY_BYTES, COPIES = 1 << 28, 2
 REQUESTS = 1 << 20

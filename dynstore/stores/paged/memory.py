@@ -14,18 +14,20 @@ if TYPE_CHECKING:
     from dynstore.backend import Backend
     from dynstore.typing import Array
 
-__all__ = ["Ring", "allocate_words", "copy_to_device", "copy_to_host"]
+__all__ = ["PADDING", "Ring", "allocate_words", "copy_to_device", "copy_to_host"]
 
+# Words of a line: where an array begins that shares a buffer.
+PADDING = 32
 # cudaMemcpyKind
 TO_DEVICE, TO_HOST = 1, 2
 
 
-def allocate_words(backend: Backend, count: int) -> tuple[Array, np.ndarray, Any]:
-    """Reserve uint32 words of host memory, on CUDA pinned and mapped.
+def allocate_words(backend: Backend, count: int, dtype: Any = np.uint32) -> tuple[Array, np.ndarray, Any]:
+    """Reserve an array of host memory, on CUDA pinned and mapped.
 
     Returns
     -------
-    words : array, shape (count,), uint32
+    words : array, shape (count,), ``dtype``
         As kernels read them, over the link.
     words_on_host : numpy array
         The same memory.
@@ -37,23 +39,23 @@ def allocate_words(backend: Backend, count: int) -> tuple[Array, np.ndarray, Any
     OutOfMemoryError
     """
     if not backend.on_gpu:
-        words = backend.empty(count, np.uint32)
+        words = backend.empty(count, dtype)
         return words, words, None
-    cuda = backend.xp.cuda
+    cuda, num_bytes = backend.xp.cuda, count * np.dtype(dtype).itemsize
     if count == 0:
-        return backend.empty(0, np.uint32), np.empty(0, np.uint32), None
+        return backend.empty(0, dtype), np.empty(0, dtype), None
     try:
         # Not from CuPy's pool, which keeps what it once had: these are most of the host's memory.
-        memory = cuda.PinnedMemory(4 * count)
+        memory = cuda.PinnedMemory(num_bytes)
     except (MemoryError, cuda.runtime.CUDARuntimeError) as error:
-        raise OutOfMemoryError(f"paged rows: could not pin {4 * count} bytes of host memory ({error})") from error
-    on_host = np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), np.uint32, count)
-    owned = cuda.UnownedMemory(memory.ptr, 4 * count, memory, cuda.runtime.getDevice())
-    return backend.xp.ndarray(count, np.uint32, memptr=cuda.MemoryPointer(owned, 0)), on_host, memory
+        raise OutOfMemoryError(f"paged rows: could not pin {num_bytes} bytes of host memory ({error})") from error
+    on_host = np.frombuffer(cuda.PinnedMemoryPointer(memory, 0), dtype, count)
+    owned = cuda.UnownedMemory(memory.ptr, num_bytes, memory, cuda.runtime.getDevice())
+    return backend.xp.ndarray(count, dtype, memptr=cuda.MemoryPointer(owned, 0)), on_host, memory
 
 
 def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
-    """Copy device words to host memory from :func:`allocate_words`; it is done after the stream's next wait."""
+    """Copy a device array to host memory from :func:`allocate_words`; it is done after the stream's next wait."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
@@ -63,7 +65,7 @@ def copy_to_host(backend: Backend, source: Array, target: np.ndarray) -> None:
 
 
 def copy_to_device(backend: Backend, source: np.ndarray, target: Array) -> None:
-    """Copy host memory from :func:`allocate_words` to device words, in the order of the current stream."""
+    """Copy host memory from :func:`allocate_words` to a device array, in the order of the current stream."""
     if backend.on_gpu:
         cuda = backend.xp.cuda
         stream = cuda.get_current_stream().ptr
@@ -96,27 +98,38 @@ class Ring:
             for event in self._read:  # what used this memory before has to end first
                 event.record()
 
-    def bring(self, words: np.ndarray, pieces: list[tuple[int, int]]) -> Iterator[Array]:
-        """Yield a buffer for each piece ``(first word, end)`` of some host words, in order.
+    def bring(self, pieces: list[tuple[np.ndarray, ...]]) -> Iterator[list[Array]]:
+        """Yield copies on the device of the host arrays of each piece, in order; one buffer holds those of a piece.
 
-        The buffer may be read by work that is put on the current stream before the next buffer is taken. Copies run
-        ahead of that work by as many buffers as there are.
+        They may be read by work that is put on the current stream before the next ones are taken. Copies run ahead of
+        that work by as many buffers as there are. Each array begins at a line, so a piece of several takes up to
+        ``PADDING`` words more for each but the last.
         """
-        for first, end in pieces:
+        for piece in pieces:
             turn = self._turn
             self._turn = (turn + 1) % len(self._buffers)
-            buffer = self._buffers[turn]
+            views = self._divide(self._buffers[turn], piece)
             if self._backend.on_gpu:
-                self._fill(turn, buffer, words[first:end])
-                yield buffer
+                self._fill(turn, views, piece)
+                yield views
                 self._read[turn].record()
             else:
-                buffer[: end - first] = words[first:end]
-                yield buffer
+                for view, array in zip(views, piece, strict=True):
+                    view[...] = array
+                yield views
 
-    def _fill(self, turn: int, buffer: Array, words: np.ndarray) -> None:
+    def _divide(self, buffer: Array, piece: tuple[np.ndarray, ...]) -> list[Array]:
+        views, first = [], 0
+        for array in piece:
+            end = first + array.nbytes // 4
+            views.append(buffer[first:end].view(array.dtype))
+            first = -(-end // PADDING) * PADDING
+        return views
+
+    def _fill(self, turn: int, views: list[Array], piece: tuple[np.ndarray, ...]) -> None:
         cuda = self._backend.xp.cuda
         self._stream.wait_event(self._read[turn])
-        cuda.runtime.memcpyAsync(buffer.data.ptr, words.ctypes.data, words.nbytes, TO_DEVICE, self._stream.ptr)
+        for view, array in zip(views, piece, strict=True):
+            cuda.runtime.memcpyAsync(view.data.ptr, array.ctypes.data, array.nbytes, TO_DEVICE, self._stream.ptr)
         self._filled[turn].record(self._stream)
         cuda.get_current_stream().wait_event(self._filled[turn])

@@ -179,8 +179,16 @@ def test_buffers_are_filled_in_turn(backend: Backend) -> None:
     ring = Ring(backend, 8, 3)
     for _ in range(2):
         spans = [(5 * part, 5 * part + 5) for part in range(8)]
-        seen = [backend.to_host(buffer)[:5].tolist() for buffer in ring.bring(words, spans)]
+        parts = [(words[first:end],) for first, end in spans]
+        seen = [backend.to_host(copy).tolist() for (copy,) in ring.bring(parts)]
         assert seen == [words[first:end].tolist() for first, end in spans]
+
+
+def test_arrays_of_several_dtypes_share_a_buffer(backend: Backend) -> None:
+    words, weights = np.arange(40, dtype=np.uint32), np.arange(40) / 3
+    parts = [(words[first : first + 5], weights[first : first + 7]) for first in range(0, 30, 5)]
+    for part, copies in zip(parts, Ring(backend, 2 * passes.PADDING, 3).bring(parts), strict=True):
+        assert [backend.to_host(copy).tolist() for copy in copies] == [array.tolist() for array in part]
 
 
 def test_the_link_is_measured(backend: Backend) -> None:

@@ -1,0 +1,182 @@
+"""Betweenness centrality over pages on the GPU: a warp a leaf, a lane an edge, for all searches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from dynstore.algorithms.paged.cuda.searches import d_add_reads, d_next_leaf, d_note_reads
+from dynstore.algorithms.paged.cuda.sweeps import d_sum_rows
+from dynstore.algorithms.rows.cuda.common import d_has_bit
+from dynstore.cuda.compiler import cuda, device, kernel
+from dynstore.cuda.warp import d_ballot, d_lane
+from dynstore.stores.paged.cuda import Leaves, Stored, d_find_leaf, d_find_row, d_find_start, d_is_valid, d_open_leaf
+from dynstore.stores.paged.layout import LEAF, LEAF_BITS
+
+if TYPE_CHECKING:
+    from dynstore.algorithms.paged.betweenness import Backward, Forward
+    from dynstore.algorithms.paged.passes import Piece
+    from dynstore.algorithms.paged.searches import Search
+    from dynstore.snapshot import GapCSR
+    from dynstore.stores.paged.layout import PagedRows
+    from dynstore.typing import Array
+
+__all__ = ["count_paths", "count_slot_paths", "gather_owed", "gather_slot_owed", "mask_rows"]
+
+
+class Pairs(NamedTuple):
+    """What searches know of vertices; see :class:`~dynstore.algorithms.paged.betweenness.Forward`."""
+
+    num_searches: Any
+    levels: Array
+    values: Array
+
+
+@kernel
+def k_mask_rows(num_searches, levels, depth, masks, turns):
+    """Stride over vertices: write which searches have them at a level, and the level where one has."""
+    for vertex in range(int(cuda.grid(1)), masks.shape[0], int(cuda.gridsize(1))):
+        mask = np.uint32(0)
+        for search in range(num_searches):
+            if levels[vertex * num_searches + search] == depth:
+                mask |= np.uint32(1) << np.uint32(search)
+        masks[vertex] = mask
+        turns[vertex] = depth if mask != 0 else -1
+
+
+@device
+def d_count_edge(pairs, row, other, mask, depth):
+    """Add the paths of a row to the other end (atomic adds), in the searches of a mask; return whether one was new.
+
+    Threads that reach a vertex at once all write the same level.
+    """
+    found = False
+    while mask != 0:
+        search = np.int64(cuda.ffs(np.uint32(mask))) - 1
+        mask = np.uint32(mask & np.uint32(mask - np.uint32(1)))
+        child = other * pairs.num_searches + search
+        if pairs.levels[child] > depth:
+            pairs.levels[child] = depth + 1
+            cuda.atomic.add(pairs.values, child, pairs.values[row * pairs.num_searches + search])
+            found = True
+    return found
+
+
+@kernel
+def k_count_paths(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, turns, active, notes,
+    num_searches, masks, levels, paths, depth, noted,
+):  # fmt: skip
+    """Warps stride over words of active leaves: add paths to the next level, see :func:`d_count_edge`."""
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    pairs = Pairs(num_searches, levels, paths)
+    totals = np.int64(0), np.int64(0)
+    word_bits = page_bits - LEAF_BITS
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
+        word = d_find_leaf(pages, word_bits, item)
+        bits = active[word] if word < active.shape[0] else np.uint32(0)
+        while bits != 0:  # the same in all lanes
+            leaf = word * 32 + d_next_leaf(bits)
+            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            totals = d_add_reads(stored, leaf, heads[leaf], totals)
+            if d_is_valid(valid, leaf, lane):
+                row = d_find_row(leaves, leaf, mark, lane)
+                if d_count_edge(pairs, row, other, masks[row], depth):
+                    notes[0] = 1
+    d_note_reads(notes, noted, totals)
+
+
+@kernel
+def k_gather_owed(
+    heads, bases, marks, ranks, rows, words, places, shift, page_bits, valid, pages, turns, active, notes,
+    num_searches, masks, levels, owed, gathered, depth, noted,
+):  # fmt: skip
+    """Warps stride over words of active leaves: add what the next level owes to its rows.
+
+    Atomic adds: two a row and search of a leaf.
+    """
+    lane = d_lane()
+    leaves, stored = Leaves(heads, bases, marks, ranks, rows), Stored(words, places, shift, page_bits)
+    totals = np.int64(0), np.int64(0)
+    word_bits = page_bits - LEAF_BITS
+    for item in range(int(cuda.grid(1)) >> 5, pages.shape[0] << word_bits, int(cuda.gridsize(1)) >> 5):
+        word = d_find_leaf(pages, word_bits, item)
+        bits = active[word] if word < active.shape[0] else np.uint32(0)
+        while bits != 0:  # the same in all lanes
+            leaf = word * 32 + d_next_leaf(bits)
+            bits = np.uint32(bits & np.uint32(bits - np.uint32(1)))
+            mark = marks[leaf]
+            other = d_open_leaf(leaves, stored, leaf, mark, lane)
+            totals = d_add_reads(stored, leaf, heads[leaf], totals)
+            row, start = d_find_row(leaves, leaf, mark, lane), d_find_start(mark, lane)
+            mask = masks[row] if d_is_valid(valid, leaf, lane) else np.uint32(0)
+            is_last = lane == LEAF - 1 or (mark >> np.uint32((lane + 1) & 31)) & np.uint32(1) != 0
+            for search in range(num_searches):
+                wanted = (mask >> np.uint32(search)) & np.uint32(1) != 0
+                if d_ballot(wanted) != 0:  # the same in all lanes
+                    value = 0.0
+                    if wanted and levels[other * num_searches + search] == depth + 1:
+                        value = owed[other * num_searches + search]
+                    total = d_sum_rows(value, start, lane)
+                    if is_last and total != 0.0:
+                        cuda.atomic.add(gathered, row * num_searches + search, total)
+                        cuda.atomic.add(owed, row * num_searches + search, total)
+    d_note_reads(notes, noted, totals)
+
+
+@kernel
+def k_count_slot_paths(sources, indices, valid, notes, num_searches, masks, levels, paths, depth):
+    """Threads stride over slots: add paths to the next level, see :func:`d_count_edge`."""
+    pairs = Pairs(num_searches, levels, paths)
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            row = int(sources[slot])
+            if d_count_edge(pairs, row, int(indices[slot]), masks[row], depth):
+                notes[0] = 1
+
+
+@kernel
+def k_gather_slot_owed(sources, indices, valid, num_searches, masks, levels, owed, gathered, depth):
+    """Threads stride over slots: add what the next level owes to its rows (atomic adds)."""
+    for slot in range(int(cuda.grid(1)), indices.shape[0], int(cuda.gridsize(1))):
+        if d_has_bit(valid, slot):
+            row, other = int(sources[slot]), int(indices[slot])
+            for search in range(num_searches):
+                child, pair = other * num_searches + search, row * num_searches + search
+                wanted = (masks[row] >> np.uint32(search)) & np.uint32(1) != 0
+                if wanted and levels[child] == depth + 1:
+                    cuda.atomic.add(gathered, pair, owed[child])
+                    cuda.atomic.add(owed, pair, owed[child])
+
+
+def mask_rows(pairs: Forward | Backward, depth: int, turns: Array) -> None:
+    """Write which searches have each vertex at a level; ``turns`` becomes the level where one has, else -1."""
+    k_mask_rows.launch_strided(turns.shape[0], pairs.num_searches, pairs.levels, depth, pairs.masks, turns)
+
+
+def count_paths(packed: PagedRows, piece: Piece, search: Search, pairs: Forward, depth: int, noted: int) -> None:
+    """Add the paths of a level's rows to their neighbours of the next one, in the active leaves of a piece."""
+    num_threads = piece.pages.shape[0] << packed.page_bits
+    k_count_paths.launch_strided(num_threads, *packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
+
+
+def gather_owed(packed: PagedRows, piece: Piece, search: Search, pairs: Backward, depth: int, noted: int) -> None:
+    """Add to a level's rows what their neighbours of the next one owe, in the active leaves of a piece."""
+    num_threads = piece.pages.shape[0] << packed.page_bits
+    k_gather_owed.launch_strided(num_threads, *packed.leaves, *piece.arguments, *search, *pairs, depth, noted)
+
+
+def count_slot_paths(edges: GapCSR, search: Search, pairs: Forward, depth: int) -> None:
+    """Add the paths of a level's rows to their neighbours of the next one."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_count_slot_paths.launch_strided(edges.num_slots, *slots, search.notes, *pairs, depth)
+
+
+def gather_slot_owed(edges: GapCSR, pairs: Backward, depth: int) -> None:
+    """Add to a level's rows what their neighbours of the next one owe."""
+    slots = edges.sources, edges.indices, edges.valid
+    k_gather_slot_owed.launch_strided(edges.num_slots, *slots, *pairs, depth)
