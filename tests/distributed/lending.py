@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dynstore import distributed
+from dynstore.adapters.cugraph import mg
 from dynstore.adapters.cugraph.mg import lend
 from dynstore.benchmarks.costs.sharded import run_by_nccl
 from dynstore.benchmarks.timing import Stopwatch
@@ -44,6 +45,7 @@ def check(comm: Communicator, scale: int) -> None:
     check_ids(comm)
     check_refusals(comm)
     measure(comm, scale)
+    check_centralities(comm)
 
 
 def same(comm: Communicator, G: ShardedGraph, found: Any, vertices: Any, wanted: np.ndarray, slack: float = 0) -> bool:
@@ -114,13 +116,46 @@ def check_undirected(comm: Communicator, G: ShardedGraph, title: str) -> None:
     counts = distributed.triangle_count(G)["counts"].to_numpy()
     vertices, found = plc.triangle_count(*lend(G), None, False)
     passed(comm, f"triangle_count, {title}", same(comm, G, found, vertices, counts))
-    handle, graph = lend(G)
-    _, _, modularity = plc.louvain(handle, graph, 100, 1e-7, 1.0, False)
+    handle, _ = lend(G)
+    _, modularity = mg.louvain(G)
     other = plc.louvain(handle, built(handle, G), 100, 1e-7, 1.0, False)[2]
     passed(comm, f"louvain, {title}: {modularity:.4f}, on an MGGraph {other:.4f}", abs(modularity - other) < 0.03)
-    cores = gathered(comm, *plc.core_number(*lend(G), "bidirectional", False))
-    others = gathered(comm, *plc.core_number(handle, built(handle, G), "bidirectional", False))
+    _, modularity = mg.leiden(G, random_state=5)
+    passed(comm, f"leiden, {title}: {modularity:.4f}", abs(modularity - other) < 0.05)
+    found, others = (
+        mg.core_number(G),
+        gathered(comm, *plc.core_number(handle, built(handle, G), "bidirectional", False)),
+    )
+    cores = gathered(comm, found["vertex"], found["core_number"])
     passed(comm, f"core_number as on an MGGraph, {title}", all(cores[vertex] == others[vertex] for vertex in others))
+
+
+def check_centralities(comm: Communicator) -> None:
+    """Compare what wants in-edges with what cuGraph finds on a graph of its own."""
+    import pylibcugraph as plc
+
+    G = ShardedGraph(comm, directed=False, frames="pandas")
+    G.insert_edges(tuple(np.random.default_rng(comm.rank).integers(0, 2000, (2, 20_000))))
+    handle, _ = lend(G)
+    alpha = 1e-4
+    for name, found, others in (
+        (
+            "katz_centrality",
+            mg.katz_centrality(G, alpha=alpha),
+            plc.katz_centrality(handle, built(handle, G, True), None, alpha, 1.0, 1e-6, 100, False),
+        ),
+        (
+            "eigenvector_centrality",
+            mg.eigenvector_centrality(G, max_iter=500, tol=1e-5),
+            plc.eigenvector_centrality(handle, built(handle, G, True), 1e-5, 500, False),
+        ),
+        ("hits", mg.hits(G), plc.hits(handle, built(handle, G, True), 1e-5, 100, None, None, True, False)),
+    ):
+        own = gathered(comm, found["vertex"], found[found.columns[1]])
+        wanted = gathered(comm, *others[:2])
+        most = max(wanted.values())
+        right = all(abs(own[vertex] - wanted[vertex]) <= 1e-3 * most for vertex in wanted)
+        passed(comm, f"{name} as on an MGGraph", right)
 
 
 def gathered(comm: Communicator, vertices: Any, values: Any) -> dict[int, Any]:

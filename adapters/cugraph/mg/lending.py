@@ -10,18 +10,23 @@ from dynstore.adapters.cugraph.mg.rows import ShardRows, make_rows
 from dynstore.adapters.cugraph.mg.self_test import check_link
 from dynstore.adapters.libraries import require
 from dynstore.arguments import check_flag
+from dynstore.distributed import ShardedGraph
 from dynstore.distributed.calls import Call
-from dynstore.distributed.searches import check_sharded
-from dynstore.errors import InputError
+from dynstore.errors import InputError, InputTypeError, type_name
 from dynstore.interrupts import MemoryChecked
 
 if TYPE_CHECKING:
-    from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
 
-__all__ = ["lend"]
+__all__ = ["check_graph", "lend"]
 
 _kept: WeakKeyDictionary[DynamicGraph, dict[bool, ShardRows]] = WeakKeyDictionary()
+
+
+def check_graph(caller: str, G: ShardedGraph) -> None:
+    """Refuse what is no sharded graph."""
+    if not isinstance(G, ShardedGraph):
+        raise InputTypeError(f"{caller}: G is a {type_name(G)}; wanted a ShardedGraph")
 
 
 def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
@@ -56,7 +61,7 @@ def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
     OutOfMemoryError, RankError
         As :meth:`ShardedGraph.degree`.
     """
-    check_sharded(CALLER, G)
+    check_graph(CALLER, G)
     link = kept_link(G.comm)
     if link is None:
         link = open_link(G.comm)
