@@ -207,9 +207,6 @@ def _run(name: str, G: ShardedGraph, transposed: bool, options: dict[str, Any]) 
 def _frame_of(G: ShardedGraph, vertices: Any, **columns: Any) -> Frame:
     """Return values of vertices as a frame, in the order of the graph's rows."""
     shard, backend = G.shard, G.shard.backend
-    if not backend.on_gpu:
-        cupy = require("lend", "cupy")
-        vertices, columns = cupy.asnumpy(vertices), {name: cupy.asnumpy(column) for name, column in columns.items()}
     order = backend.xp.argsort(vertices)
     numbers = vertices[order].astype(shard.vertex_dtype)
     ids = shard.ids.column(shard.number_of_vertices(), frame_library(backend, shard.frames), numbers)

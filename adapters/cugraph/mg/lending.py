@@ -53,7 +53,7 @@ def lend(G: ShardedGraph, transposed: bool = False) -> tuple[Any, Any]:
     Raises
     ------
     InputError
-        If the owners are not cuGraph's, the ranks are threads, or ``transposed`` differs between them.
+        If the owners are not cuGraph's, the ranks are on the host or threads, or ``transposed`` differs between them.
     LimitError
         If the graph has more edges than its vertex type can count.
     MissingDependencyError
@@ -83,13 +83,12 @@ def _lend(G: ShardedGraph, link: Link, transposed: bool) -> Any:
                     "the same on all"
                 )
         rows = _rows_of(call, G, transposed)
-        columns = [None if column is None else cupy.asarray(column) for column in rows[1:5]]
         # cuGraph works on its own stream, which waits only for default streams.
         cupy.cuda.get_current_stream().synchronize()
         call.agree()
         return link.bridge.borrowed_mg_graph(
             link.address,
-            *columns,
+            *rows[1:5],
             list(rows.starts),
             rows.num_edges,
             symmetric=not G.is_directed(),

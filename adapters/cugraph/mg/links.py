@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["CALLER", "Link", "keep_link", "kept_link", "open_link"]
 
 CALLER = "lend"
+DEVICE = "cuda"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -65,7 +66,7 @@ def open_link(comm: Communicator) -> Link:
     Raises
     ------
     InputError
-        If the ranks are threads of one process.
+        If the graph is not on GPUs, or the ranks are threads of one process.
     MissingDependencyError
         Without pylibcugraph or raft-dask, without the library that lends, or with a release that is not a tested one.
     """
@@ -85,7 +86,15 @@ def open_link(comm: Communicator) -> Link:
 
 
 def _usable_bridge(comm: Communicator) -> Bridge:
-    """Return the library that lends, if it can be used on these ranks."""
+    """Return the library that lends, if it can be used on these ranks.
+
+    cuGraph keeps Python's lock while a rank waits for the others. NCCL goes on by itself; a communicator that needs
+    Python to answer would never let the others come.
+    """
+    if comm.device != DEVICE:
+        raise InputError(
+            f"{CALLER}: the graph is on {comm.device!r}; wanted ranks with a GPU each, as with NcclCommunicator"
+        )
     if isinstance(comm, ThreadCommunicator) and comm.size > 1:
         raise InputError(
             f"{CALLER}: the {comm.size} ranks are threads of one process; cuGraph wants a process for each, as with "

@@ -120,7 +120,7 @@ def inject(handle: Handle, connection: Nccl, size: int, rank: int, verbose: bool
 
 @pytest.fixture
 def rapids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
-    """The stand-ins; ranks are threads here, which is refused elsewhere."""
+    """The stand-ins; ranks are threads on the host here, which is refused elsewhere."""
     plc = Plc()
     stream = SimpleNamespace(synchronize=lambda: None)
     cuda = SimpleNamespace(get_current_stream=lambda: stream)
@@ -146,6 +146,7 @@ def rapids(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimpleNamespace:
     monkeypatch.setattr(links, "load_bridge", lambda: state.bridge)
     monkeypatch.setattr(links, "find_rapids", lambda: site)
     monkeypatch.setattr(links, "ThreadCommunicator", type("NoCommunicator", (), {}))
+    monkeypatch.setattr(links, "DEVICE", "cpu")
     return state
 
 

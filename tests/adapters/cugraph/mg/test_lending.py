@@ -162,6 +162,11 @@ def test_threads_are_refused(rapids: SimpleNamespace, monkeypatch: pytest.Monkey
     assert len(run(lambda comm: lend(ShardedGraph(comm)), 1)) == 1
 
 
+def test_graphs_on_the_host_are_refused(rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "DEVICE", "cuda")
+    assert "lend: the graph is on 'cpu'; wanted ranks with a GPU each, as with NcclCommunicator" in str(refusal())
+
+
 def test_an_error_on_one_rank_reaches_all(rapids: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lending, "check_link", lambda *args: None)
     real = lending.make_rows
