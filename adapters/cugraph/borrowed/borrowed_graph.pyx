@@ -88,27 +88,20 @@ cdef csr_t _read_rows(offsets, indices, weights, number_map, bint symmetric, bin
     return csr
 
 
-cdef class _Borrowed(_GPUGraph):
-    """A graph of the C API and what it was made of."""
+cdef cugraph_type_erased_device_array_view_t* _show_weights(_GPUGraph graph, const csr_t& csr) except? NULL:
+    """Give a graph a view of its weights, if it has some, and return it.
 
-    cdef object _lender
-    cdef cugraph_type_erased_device_array_view_t* _weights_view
-
-    cdef _show_weights(self, const csr_t& csr):
-        # Some functions ask whether there is a view of the weights to know whether there are weights.
-        if csr.is_weighted:
-            self._weights_view = cugraph_type_erased_device_array_view_create(
-                <void*>csr.weights, <size_t>csr.number_of_edges, csr.weight_type)
-            set_weights_view(self, self._weights_view)
-
-    def __dealloc__(self):
-        if self.c_graph_ptr is not NULL:
-            cugraph_graph_free(self.c_graph_ptr)
-        if self._weights_view is not NULL:
-            cugraph_type_erased_device_array_view_free(self._weights_view)
+    Some functions ask whether there is a view of the weights to know whether there are weights.
+    """
+    if not csr.is_weighted:
+        return NULL
+    view = cugraph_type_erased_device_array_view_create(
+        <void*>csr.weights, <size_t>csr.number_of_edges, csr.weight_type)
+    set_weights_view(graph, view)
+    return view
 
 
-cdef class BorrowedGraph(_Borrowed):
+cdef class BorrowedGraph(_GPUGraph):
     """One orientation of a graph, as packed compressed rows; every function of pylibcugraph takes it.
 
     Nothing is copied; the arrays are kept alive, and must not be written to. One object is for one call: functions that
@@ -130,6 +123,9 @@ cdef class BorrowedGraph(_Borrowed):
         Rows from them on have less than 1024 (32) edges; -1 where rows are in no order.
     """
 
+    cdef object _lender
+    cdef cugraph_type_erased_device_array_view_t* _weights_view
+
     def __cinit__(self, offsets, indices, weights, number_map, *, bint symmetric, bint transposed,
                   int64_t end_of_wide=-1, int64_t end_of_medium=-1):
         cdef csr_t csr = _read_rows(
@@ -137,7 +133,13 @@ cdef class BorrowedGraph(_Borrowed):
         self._lender = (offsets, indices, weights, number_map)
         self.vertex_type = csr.vertex_type
         self.c_graph_ptr = lend_graph(csr)
-        self._show_weights(csr)
+        self._weights_view = _show_weights(self, csr)
+
+    def __dealloc__(self):
+        if self.c_graph_ptr is not NULL:
+            cugraph_graph_free(self.c_graph_ptr)
+        if self._weights_view is not NULL:
+            cugraph_type_erased_device_array_view_free(self._weights_view)
 
     @staticmethod
     def problem_of_layout(_GPUGraph made, str vertex_type, str weight_type, bint is_weighted, bint is_transposed,
@@ -165,7 +167,7 @@ cdef class BorrowedGraph(_Borrowed):
         return None if problem is NULL else problem.decode("ascii")
 
 
-cdef class BorrowedMGGraph(_Borrowed):
+cdef class BorrowedMGGraph(_GPUGraph):
     """A rank's part of a graph on several GPUs, which pylibcugraph's functions take with that rank's handle.
 
     All ranks make one at a time, and call the same functions with it. Each rank has the whole rows of its vertices.
@@ -187,6 +189,9 @@ cdef class BorrowedMGGraph(_Borrowed):
         Rows of this rank from them on have less than 1024 (32) edges.
     """
 
+    cdef object _lender
+    cdef cugraph_type_erased_device_array_view_t* _weights_view
+
     def __cinit__(self, handle, offsets, indices, weights, number_map, vertex_starts, int64_t number_of_edges, *,
                   bint symmetric, bint transposed, int64_t end_of_wide, int64_t end_of_medium):
         cdef csr_t csr = _read_rows(
@@ -196,4 +201,10 @@ cdef class BorrowedMGGraph(_Borrowed):
         self._lender = (offsets, indices, weights, number_map)
         self.vertex_type = csr.vertex_type
         self.c_graph_ptr = lend_shard(csr, whole)
-        self._show_weights(csr)
+        self._weights_view = _show_weights(self, csr)
+
+    def __dealloc__(self):
+        if self.c_graph_ptr is not NULL:
+            cugraph_graph_free(self.c_graph_ptr)
+        if self._weights_view is not NULL:
+            cugraph_type_erased_device_array_view_free(self._weights_view)
