@@ -25,6 +25,8 @@ INSTALL_LINES = {
     "nx_cugraph": "pip install nx-cugraph-cu13",
     "pylibcudf": RAPIDS_LINE,
     "pylibcugraph": RAPIDS_LINE,
+    "pylibraft": RAPIDS_LINE,
+    "raft_dask": "pip install raft-dask-cu13",
     "redis": STREAMS_LINE,
     "rmm": RAPIDS_LINE,
     "scipy": "pip install scipy",

@@ -15,6 +15,7 @@ All names come from the real cuGraph and behave as there, with these differences
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import sys
 from typing import Any
@@ -31,11 +32,14 @@ from dynstore.graph import DynamicGraph
 __all__ = ["as_cugraph", "set_engine"]  # all other public names are cuGraph's: see __getattr__
 
 CALLER = "dynstore.adapters.cugraph"
+SUBMODULES = frozenset({"mg"})  # of dynstore's own that are imported from here
 
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__") and name not in ("__version__", "__git_commit__"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name in SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     real = require(CALLER, "cugraph")
     if name == "Graph":
         value = _make_graph_class(real.Graph)

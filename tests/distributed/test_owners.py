@@ -43,6 +43,32 @@ def test_the_hash(backend, dtype: str) -> None:
     assert hash_numbers(backend, backend.asarray(numbers[::2])).shape == (5,)
 
 
+# Of cuco::murmurhash3_32, with which cuGraph looks for a vertex, compiled for the host.
+CUGRAPHS_HASHES = {
+    "int32": [593689054, 4226891818, 1085422463, 847579505, 1409940790, 2285288298, 1247003650],
+    "int64": [1669671676, 1392991556, 3323962100, 2738575283, 2997559978, 2829881385, 2217873668],
+}
+CUGRAPHS_OWNERS = {
+    1: [0] * 16,
+    2: [0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 0],
+    3: [1, 1, 2, 2, 1, 0, 1, 2, 2, 2, 2, 1, 0, 0, 2, 0],
+    4: [2, 2, 3, 1, 3, 2, 2, 1, 1, 3, 1, 2, 2, 1, 3, 2],
+    8: [6, 2, 7, 1, 7, 6, 6, 1, 1, 3, 5, 2, 2, 1, 3, 6],
+}
+
+
+@pytest.mark.parametrize("dtype", CUGRAPHS_HASHES)
+def test_the_hash_is_cugraphs(backend, dtype: str) -> None:
+    numbers = backend.asarray(np.array([0, 1, 2, 3, 256, 12345678, 2**31 - 2], dtype=dtype))
+    assert backend.to_host(hash_numbers(backend, numbers)).tolist() == CUGRAPHS_HASHES[dtype]
+
+
+@pytest.mark.parametrize("size", CUGRAPHS_OWNERS)
+def test_owners_are_cugraphs(backend, size: int) -> None:
+    owners = find_owners(backend, "hash", size, None)(backend.xp.arange(16, dtype=np.int32))
+    assert backend.to_host(owners).tolist() == CUGRAPHS_OWNERS[size]
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 16])
 def test_owners_by_hash_are_even(backend, size: int) -> None:
     numbers = backend.xp.arange(20000, dtype=np.int32)

@@ -17,6 +17,7 @@ from tests.conftest import DEVICES
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = str(ROOT / "tests" / "distributed" / "processes.py")
+LENDING = str(ROOT / "tests" / "distributed" / "lending.py")
 
 
 def start(*command: str) -> None:
@@ -46,7 +47,21 @@ def test_without_mpi() -> None:
 
 @pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
 def test_nccl() -> None:
+    for ranks in rank_counts():
+        start(sys.executable, PROGRAM, "nccl", str(ranks))
+
+
+@pytest.mark.skipif("cuda" not in DEVICES, reason="needs a GPU")
+def test_lending() -> None:
+    for name in ("pylibcugraph", "raft_dask"):
+        if find_spec(name) is None:
+            pytest.skip(f"needs {name}: pip install '.[rapids]'")
+    for ranks in rank_counts():
+        start(sys.executable, LENDING, str(ranks), "--scale", "14")
+
+
+def rank_counts() -> set[int]:
+    """Return how many ranks, with a GPU each, are tried here."""
     import cupy
 
-    for ranks in {1, min(2, cupy.cuda.runtime.getDeviceCount())}:
-        start(sys.executable, PROGRAM, "nccl", str(ranks))
+    return {1, min(2, cupy.cuda.runtime.getDeviceCount())}

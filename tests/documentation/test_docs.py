@@ -36,7 +36,14 @@ COMMIT = re.compile(r"(?<![\w.])(?!\d+000\b)[0-9a-f]{7,40}\b")
 BLOCK = re.compile(r"^```(?:\{code-cell\} )?(\w+)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 NX_BACKEND = str(ROOT / "tests" / "adapters" / "networkx")
 NEEDS = {"torch_geometric": "pip install '.[pyg]'"}  # libraries of pages that cannot run without them
-NEEDS_GPU = ("dynstore.adapters import cugraph", "as_cugraph", "as_nx_cugraph", "share_pool")
+NEEDS_GPU = (
+    "dynstore.adapters import cugraph",
+    "dynstore.adapters.cugraph import mg",
+    "import pylibcugraph",
+    "as_cugraph",
+    "as_nx_cugraph",
+    "share_pool",
+)
 
 
 def _text(page: Path | str) -> str:

@@ -6,6 +6,7 @@
 #include <cugraph_c/types.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace dynstore {
 
@@ -26,13 +27,23 @@ struct csr_t {
   std::int64_t end_of_medium;            // rows from it on are below degree 32
 };
 
-// Compare a graph of one edge that the C API has made with what this library believes of its layout. Returns what
-// differs, or NULL.
+// What a rank of several knows of the whole graph. Each rank has all edges of its rows; rows of rank 0 come first, and
+// indices are numbers of the whole graph.
+struct whole_t {
+  std::uintptr_t handle;                   // raft::handle_t with communicators, all ranks in one row of the grid
+  std::vector<std::int64_t> vertex_starts; // the first row of each rank, then the number of all: one more than ranks
+  std::int64_t number_of_edges;            // of all ranks
+};
+
+// Compare a graph that the C API has made with what this library believes of its layout. Returns what differs, or
+// NULL.
 char const* problem_of_layout(cugraph_graph_t const* made,
                               cugraph_data_type_id_t vertex_type,
                               cugraph_data_type_id_t weight_type,
                               bool is_weighted,
-                              bool is_transposed);
+                              bool is_transposed,
+                              bool is_multi_gpu,
+                              std::int64_t num_vertices);
 
 // Let a graph object of pylibcugraph have a view of its weights, if its class has a place for one.
 template <typename object_t>
@@ -44,5 +55,8 @@ void set_weights_view(object_t* object, cugraph_type_erased_device_array_view_t*
 // Make a graph of the C API over the memory, without a copy. To be freed by cugraph_graph_free, which leaves the
 // memory alone. Throws std::invalid_argument.
 cugraph_graph_t* lend_graph(csr_t const& csr);
+
+// The same for one rank of several: all call it. The rows in `csr` are those of this rank, in order of falling degree.
+cugraph_graph_t* lend_shard(csr_t const& csr, whole_t const& whole);
 
 }  // namespace dynstore

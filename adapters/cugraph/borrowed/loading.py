@@ -16,7 +16,7 @@ from dynstore.adapters.cugraph.borrowed.self_test import COULD_NOT_RUN, open_lib
 from dynstore.adapters.cugraph.borrowed.toolchain import RAPIDS_LINE, find_rapids, find_toolchain, rapids_version
 from dynstore.errors import MissingDependencyError
 
-__all__ = ["Bridge", "describe", "load_bridge"]
+__all__ = ["TESTED", "Bridge", "describe", "load_bridge", "minor_release"]
 
 SWITCH = "DYNSTORE_BORROWED"  # "off": never borrow
 PASSED, NOT_PASSED = "passed.txt", "not-passed.txt"
@@ -35,10 +35,13 @@ class Bridge:
         The class ``BorrowedGraph``; None if SGGraph must be used.
     reason : str
         The library's path, or why there is none.
+    borrowed_mg_graph : type or None
+        The class ``BorrowedMGGraph``, for several GPUs.
     """
 
     borrowed_graph: Any
     reason: str
+    borrowed_mg_graph: Any = None
 
 
 @lru_cache(maxsize=1)
@@ -63,21 +66,22 @@ def load_bridge() -> Bridge:
     problem = _first_test(library, site)
     if problem is None:
         try:
-            borrowed_graph = open_library(library)
+            opened = open_library(library)
             # What has passed in a process of its own needs no test in each process, where it would cost the first call.
-            problem = None if _has_passed(site) else problem_of(borrowed_graph)
+            problem = None if _has_passed(site) else problem_of(opened.BorrowedGraph)
         except Exception as error:  # whatever the error is, SGGraph still works
             problem = f"{type(error).__name__}: {error}"
     if problem is not None:
         return Bridge(None, f"the library failed its self-test: {problem}")
-    return Bridge(borrowed_graph, f"built for RAPIDS {rapids_version(site)}{_doubt(site)}: {library}")
+    reason = f"built for RAPIDS {rapids_version(site)}{_doubt(site)}: {library}"
+    return Bridge(opened.BorrowedGraph, reason, opened.BorrowedMGGraph)
 
 
 def _refusal(site: Path) -> str | None:
     """Return why nothing is borrowed, whatever can be built, or None."""
     if os.environ.get(SWITCH, "").lower() == "off":
         return f"{SWITCH}=off"
-    minor = _minor(site)
+    minor = minor_release(site)
     if minor is not None and minor < OLDEST:
         return f"RAPIDS {rapids_version(site)} is older than {OLDEST[0]}.{OLDEST[1]:02}"
     return None
@@ -85,11 +89,11 @@ def _refusal(site: Path) -> str | None:
 
 def _doubt(site: Path) -> str:
     """Return a note on a release that only the self-test has seen."""
-    minor = _minor(site)
+    minor = minor_release(site)
     return "" if minor == TESTED else f" (dynstore's tests ran with {TESTED[0]}.{TESTED[1]:02} only)"
 
 
-def _minor(site: Path) -> tuple[int, int] | None:
+def minor_release(site: Path) -> tuple[int, int] | None:
     """Return RAPIDS' release, such as (26, 10); None if it is unknown."""
     major, _, rest = rapids_version(site).partition(".")
     minor = rest.partition(".")[0]

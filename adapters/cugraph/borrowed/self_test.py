@@ -22,7 +22,7 @@ CALLER = "self-test"
 
 
 def open_library(path: Path) -> Any:
-    """Import the built library and return its class ``BorrowedGraph``."""
+    """Import the built library, which has the classes ``BorrowedGraph`` and ``BorrowedMGGraph``."""
     require(CALLER, "pylibcugraph")  # loads the libraries that ours needs
     _load_cuda_runtime()
     spec = importlib.util.spec_from_file_location("borrowed_graph", path)
@@ -30,7 +30,7 @@ def open_library(path: Path) -> Any:
         raise ImportError(f"{path} is no extension module")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.BorrowedGraph
+    return module
 
 
 def _load_cuda_runtime() -> None:
@@ -166,7 +166,7 @@ def main(arguments: list[str]) -> int:
     """Return 0 if the library works, 1 if it does not, :data:`COULD_NOT_RUN` if cuGraph does not work."""
     if not _can_run():
         return COULD_NOT_RUN
-    problem = problem_of(open_library(Path(arguments[0])))
+    problem = problem_of(open_library(Path(arguments[0])).BorrowedGraph)
     if problem is not None:
         print(problem, file=sys.stderr)
         return 1

@@ -35,6 +35,7 @@ HEADERS = {
 }
 LIBRARIES = {
     "libcugraph.so": RAPIDS_LINE,
+    "libcugraph_mg.so": RAPIDS_LINE,
     "libcugraph_c.so": RAPIDS_LINE,
     "librmm.so": RAPIDS_LINE,
     "libcudart.so*": CUDA_LINE.format("nvidia-cuda-runtime"),

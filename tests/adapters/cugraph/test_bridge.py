@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -364,13 +365,18 @@ class Lender:
     pass
 
 
+class ShardLender:
+    pass
+
+
 def pass_the_test(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Let the process that tests the library run ``code`` instead."""
     real = loading.subprocess.run
     monkeypatch.setattr(
         loading.subprocess, "run", lambda command, **options: real([sys.executable, "-c", code], **options)
     )
-    monkeypatch.setattr(loading, "open_library", lambda path: Lender)
+    classes = SimpleNamespace(BorrowedGraph=Lender, BorrowedMGGraph=ShardLender)
+    monkeypatch.setattr(loading, "open_library", lambda path: classes)
     monkeypatch.setattr(loading, "problem_of", lambda lender: None)
 
 
@@ -380,7 +386,7 @@ def test_a_library_that_passes_is_used_and_tested_once_a_version(site: Path, mon
     assert "to be tested on first use" in str(describe())
     pass_the_test(monkeypatch, "pass")
     bridge = load_bridge()
-    assert bridge.borrowed_graph is Lender
+    assert (bridge.borrowed_graph, bridge.borrowed_mg_graph) == (Lender, ShardLender)
     assert str(library) in bridge.reason
     assert "built and tested" in str(describe())
     monkeypatch.setattr(loading.subprocess, "run", lambda *args, **options: pytest.fail("tested again"))
