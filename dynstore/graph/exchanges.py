@@ -81,8 +81,8 @@ class Exchanges(Deletions):
         insert, delete : frame, tuple or list, optional
             The two batches, each as :meth:`insert_edges` takes it.
         expire_before : int or date-time, optional
-            In a graph with ``timestamps``: edges whose last time is before that expire, and rows of ``insert`` that are
-            older stay out.
+            In a graph with ``timestamps``: edges whose last time is before this are deleted, and rows of ``insert``
+            that are older are ignored.
         source, destination, weight : str
             The columns of both frames.
         time, default_weight
@@ -93,16 +93,17 @@ class Exchanges(Deletions):
         Returns
         -------
         UpdateReport
-            The sums of all. ``late`` counts the rows that stay out.
+            The sums of all three parts. ``late`` counts the ignored rows.
 
         Raises
         ------
         InputError
             For bad input in either batch. The graph is unchanged.
         OutOfMemoryError
-            If memory runs out. The graph is unchanged. Edges are mostly deleted before the insertion is planned, and
-            come back if that fails. In ``gpma+`` and ``merge`` that needs no memory. In other stores, if memory runs
-            out for that, too, they stay deleted, as a version of its own; the message says so.
+            If memory runs out. The graph is unchanged. Mostly the edges are deleted before the insertion is planned; if
+            it fails, they are inserted again. ``gpma+`` and ``merge`` need no memory for that. In other stores memory
+            may run out a second time: then the edges stay deleted, which is a version of its own, and the message says
+            so.
 
         Examples
         --------
@@ -136,12 +137,12 @@ class Exchanges(Deletions):
         return report._replace(late=late) if late else report
 
     def expire(self, before: Any) -> UpdateReport:
-        """Delete the edges whose last time is before another, in a graph with ``timestamps``.
+        """Delete the edges whose last time is before a bound, in a graph with ``timestamps``.
 
         Parameters
         ----------
         before : int or date-time
-            The first time that stays.
+            The bound. Edges with this time or a later one stay.
 
         Returns
         -------
@@ -151,7 +152,7 @@ class Exchanges(Deletions):
         Raises
         ------
         InputError
-            If the graph keeps no times, or ``before`` is none.
+            If the graph keeps no times, or ``before`` is not a time.
         OutOfMemoryError
             If memory runs out. The graph is unchanged.
 

@@ -55,7 +55,7 @@ def find_tests(folder: Path | None) -> list[Path]:
     Raises
     ------
     MissingDependencyError
-        If there are none, with the line to type.
+        If there are none, with the command that installs it.
     """
     if folder is None:
         spec = importlib.util.find_spec("cugraph")
@@ -108,7 +108,7 @@ def run_tests(
     Raises
     ------
     MissingDependencyError
-        Without pytest-xdist, with the line to type.
+        Without pytest-xdist, with the command that installs it.
     RuntimeError
         If no test was collected, with the last output of the process.
     """
