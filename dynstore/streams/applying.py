@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair
+from dynstore.streams.rows import Rows, joined, keeps_times, last_of_each_pair, settled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,13 +95,13 @@ class Applier:
         leaving: Rows | None = None
         if any(part.deletes is not None for part in parts):
             rows = joined(parts)
+            assert rows.deletes is not None
             if self.window is None:
-                rows = last_of_each_pair(rows, self.G.is_directed())
-                leaving = rows[rows.deletes]
-            else:
+                entering, leaving = settled(rows, self.G.is_directed())
+            else:  # the window slides first
                 last = last_of_each_pair(rows, self.G.is_directed())
-                leaving = last[last.deletes]
-            parts = [rows[~rows.deletes]] if rows.deletes is not None else [rows]
+                entering, leaving = rows[~rows.deletes], last[last.deletes]
+            parts = [entering]
         parts = [part for part in parts if len(part)]
         columns = [list(column) for column in zip(*(part.edges() for part in parts), strict=True)]
         dates, timed = None, bool(parts) and self._needs_times
