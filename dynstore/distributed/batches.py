@@ -161,11 +161,13 @@ def route_rows(call: Call, shard: DynamicGraph, owners: Owners, directed: bool, 
         sends.append(send)
     rows = [len(part.columns.src) for part in parts]
     agreed = call.agree((max(part.num_vertices for part in parts), rows, sends))
-    routed = []
+    routed: list[EdgeColumns] = []
+    moved = False
     for place, (part, columns, send) in enumerate(zip(parts, given, sends, strict=True)):
         if any(rows[place] for _, rows, _ in agreed):
-            if place:  # what comes of the batch before may not have found memory
+            if moved:  # there may have been no memory for what came of the batch before
                 call.agree()
+            moved = True
             receive = [sent[place][call.comm.rank] for _, _, sent in agreed]
             came = call.comm.all_to_all(columns, send, receive)
             routed.append(EdgeColumns(came[0], came[1], came[2] if len(came) > 2 else None, -1))
