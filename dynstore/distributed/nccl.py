@@ -65,6 +65,7 @@ class NcclCommunicator(Communicator):
         self._comm = nccl.NcclCommunicator(size, identifier, rank)
         self._operations = {"sum": nccl.NCCL_SUM, "max": nccl.NCCL_MAX, "min": nccl.NCCL_MIN}
         self._failure: str | None = None
+        self._interruption: str | None = None
 
     def all_gather(self, value: Any) -> list[Any]:
         text = pickle.dumps(value)
@@ -136,6 +137,10 @@ class NcclCommunicator(Communicator):
         self._comm.abort()
         raise RankError(reason)
 
+    def interrupt(self, reason: str) -> None:
+        """Let this rank's calls raise, the current one, too; any thread may call it."""
+        self._interruption = reason
+
     def _stream(self) -> int:
         pointer: int = self._cupy.cuda.get_current_stream().ptr
         return pointer
@@ -147,6 +152,8 @@ class NcclCommunicator(Communicator):
     def _waiting(self, name: str) -> _Waiting:
         if self._failure is not None:
             raise RankError(self._failure)
+        if self._interruption is not None:
+            self.abort(self._interruption)
         return _Waiting(self, name)
 
     def wait(self, name: str) -> None:
@@ -156,6 +163,8 @@ class NcclCommunicator(Communicator):
         end = monotonic() + self._timeout
         while not event.done:
             self._comm.check_async_error()
+            if self._interruption is not None:
+                self.abort(self._interruption)
             if monotonic() > end:
                 self.abort(f"{name}: rank {self.rank} has waited {self._timeout:g} s for the other ranks")
             sleep(0)
