@@ -110,7 +110,7 @@ class Crew:
         self.wait(caller, tasks)
 
     def wait(self, caller: str, futures: Sequence[Any]) -> None:
-        """Wait for futures, and raise the error of one that has failed; a lost worker's would be waited for for ever."""
+        """Wait for futures, and raise the error of one that has failed, or if a worker is lost."""
         self.client.sync(self._wait, caller, list(futures))
 
     def take(self, caller: str, name: str, meta: Any) -> Any:
@@ -206,7 +206,7 @@ class Crew:
         repeated = next((error for error in errors.values() if hasattr(error, "origin")), None)
         own = next((error for error in errors.values() if not hasattr(error, "origin")), None)
         if any(isinstance(error, RankError) for error in errors.values()):
-            self.lost = f"{caller}: {own or repeated}"
+            self._stop(f"{caller}: {str(repeated or own).removeprefix(f'{caller}: ')}", own or repeated)
         if own is None or (repeated is not None and isinstance(own, DynstoreError)):
             assert repeated is not None
             raise repeated from own
