@@ -22,6 +22,7 @@ INSTALL_LINES = {
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
     "dask": DASK_LINE,
+    "dask_cuda": RAPIDS_LINE,
     "dask_cudf": RAPIDS_LINE,
     "distributed": DASK_LINE,
     "nats": STREAMS_LINE,

@@ -119,4 +119,6 @@ def own_rows(graph: ShardedGraph, table: Any, vertices: Any = None) -> Any:
     else:
         owners = graph.owners(vertices)
     own = owners == graph.comm.rank
-    return table[own if graph.shard.frames == "cudf" else backend.to_host(own)].reset_index(drop=True)
+    series = type(table["vertex"])
+    mask = series(own if graph.shard.frames == "cudf" else backend.to_host(own), index=table.index)
+    return table[mask].reset_index(drop=True)
