@@ -233,6 +233,7 @@ def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
     deletion of its pair comes after it. All of these are kept, as an edge gets the greatest time of its rows.
     """
     _, pairs = np.unique(_pairs_of(rows, directed), return_inverse=True)
+    assert rows.deletes is not None
     last = np.full(len(rows), -1)  # the row of each pair's last deletion
     deletions = np.flatnonzero(rows.deletes)
     last[pairs[deletions]] = deletions

@@ -18,6 +18,8 @@ import pytest
 import dynstore
 from dynstore import Stream, Window
 from dynstore.errors import InputError, InputTypeError, StreamError
+from dynstore.streams.monitors import Delivery, Tick
+from dynstore.streams.progress import Meter
 from tests.streams.scripted import SOON, Scripted, graph, pairs_of, path, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -338,6 +340,30 @@ def test_a_question_or_a_condition_that_raises_can_end_a_stream() -> None:
     with pytest.raises(ZeroDivisionError):
         Stream(graph(), source, max_delay=0.0).run(until=lambda progress: 1 // 0)
     assert source.closed.is_set()
+
+
+def test_what_asks_a_thread_to_end_leaves_nothing_waiting() -> None:
+    """SystemExit is no Exception; also pytest.fail() raises one that is none."""
+
+    def leave(given: Any) -> None:
+        raise SystemExit(f"of a {type(given).__name__}")
+
+    with Stream(graph(), Scripted([(0, 1)]), max_delay=0.0).start() as stream:
+        with pytest.raises(SystemExit, match="of a DynamicGraph"):
+            stream.ask(leave).result(SOON)
+        stream.drain(SOON)
+    meter = Meter()
+    delivery = Delivery("bfs", leave, meter)
+    for version in range(2):
+        delivery.hand_over(Tick("bfs", version, None, None, None, 0.0), version)
+        assert delivery.wait(SOON)
+        assert delivery.shown == version
+    delivery.close()
+    assert list(meter.errors) == ["the callback of bfs raised SystemExit: of a Tick"]
+    stream = Stream(graph(), Scripted([(0, 1)], SystemExit()), max_delay=0.0).start()
+    wait_until(lambda: stream.progress().state == "failed")
+    with pytest.raises(StreamError, match="the source could not go on: SystemExit"):
+        stream.stop()
 
 
 def test_drain_raises_what_has_ended_the_stream() -> None:
