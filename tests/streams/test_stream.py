@@ -116,6 +116,18 @@ def test_bad_rows_end_the_stream_with_one_error(given: Any, message: str) -> Non
     stream.stop()  # the error came once
 
 
+@pytest.mark.parametrize("name", ["to", "weight", "time", "op", "id"])
+@pytest.mark.parametrize("length", [2, 4])
+def test_columns_of_different_lengths_end_the_stream(name: str, length: int) -> None:
+    G = graph(weighted=True, edge_columns={"id": "int64"})
+    batch: dict[str, Any] = {"source": [0, 1, 2], "to": [1, 2, 3], "weight": [1.0] * 3, "time": [1, 2, 3]}
+    batch |= {"op": ["+", "+", "-"], "id": [7, 8, 9]}
+    batch[name] = (batch[name] * 2)[:length]
+    with pytest.raises(InputError, match=f"^Stream: `{name}` has {length} items, .* 3; they must be equal$"):
+        Stream(G, [batch], batch_edges=2, columns={"destination": "to"}).run()
+    assert G.version == 0
+
+
 def test_bad_arguments() -> None:
     G, other = graph(), graph()
     for options, message in [
