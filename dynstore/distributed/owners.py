@@ -39,7 +39,7 @@ def find_owners(backend: Backend, partition: str, size: int, max_vertices: int |
     if not max_vertices:
         raise InputError(
             f"ShardedGraph: partition='range' divides the ids below max_vertices, which is {max_vertices}; "
-            "wanted their number"
+            "wanted the number of ids"
         )
     width = -(-max_vertices // size)
     return lambda numbers: xp.minimum(numbers // width, size - 1).astype(np.uint16)
