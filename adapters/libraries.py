@@ -13,6 +13,7 @@ __all__ = ["require"]
 
 RAPIDS_LINE = LIBRARIES["cudf"]
 PYG_LINE = "pip install 'dynstore[pyg]'"
+DASK_LINE = "pip install 'dynstore[dask]'"
 STREAMS_LINE = "pip install 'dynstore[streams]'"
 INSTALL_LINES = {
     **LIBRARIES,
@@ -20,6 +21,10 @@ INSTALL_LINES = {
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
+    "dask": DASK_LINE,
+    "dask_cuda": RAPIDS_LINE,
+    "dask_cudf": RAPIDS_LINE,
+    "distributed": DASK_LINE,
     "nats": STREAMS_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
     "nx_cugraph": "pip install nx-cugraph-cu13",

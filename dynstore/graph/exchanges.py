@@ -15,7 +15,7 @@ from dynstore.graph.records import TIME
 from dynstore.graph.updates import Deletion, Insertion, Operation, Plans, Request
 from dynstore.ids.base import IdPlan
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import check_names, split_columns, take_rows
+from dynstore.input.forms import check_lengths, check_names, split_columns, take_rows
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.stores.base import Reason, Refused
 
@@ -218,22 +218,24 @@ class Exchanges(Deletions):
         edges, extra = self.take_extra_columns("update", insert, names, time)
         given = request = self.with_weights(self._opened(Request("update", edges, names, weight_dtype)))
         if bound is not None and extra:
-            parts = tuple(column for _, column in split_columns("update", request.edges, request.names))
+            columns = split_columns("update", request.edges, request.names)
+            check_lengths("update", columns, extra)
+            parts = tuple(column for _, column in columns)
             is_old = extra[TIME].astype(np.int64) < bound  # the bound may not fit int32
-            late = int(self.backend.xp.count_nonzero(is_old)) if len(is_old) == len(parts[0]) else 0
+            late = int(self.backend.xp.count_nonzero(is_old))
             if late:  # ids of late rows make no vertices
                 rows = self.backend.xp.nonzero(~is_old)[0]
                 extra = {name: array[rows] for name, array in extra.items()}
                 request = request._replace(edges=take_rows(parts, rows), names=("source", "destination", None))
         try:
-            columns, naming = self.ids.plan_edges(*request, self.number_of_vertices())
+            numbers, naming = self.ids.plan_edges(*request, self.number_of_vertices())
         except InputError:
             if late:  # say which row of the whole batch it is
                 self.ids.plan_edges(*given, self.number_of_vertices())
             raise
-        columns = self.fill_weights("update", columns, default_weight)
-        self.check_sums("update", columns, on_duplicate)
-        return (columns, extra), naming, late
+        numbers = self.fill_weights("update", numbers, default_weight)
+        self.check_sums("update", numbers, on_duplicate)
+        return (numbers, extra), naming, late
 
     # ------------------------------------------------------------------ the transaction
 

@@ -273,6 +273,26 @@ class Queries:
         store = self._in_store() if transposed and self._directed else self._out
         return self._records.extra_values(store.slots.weights)
 
+    def slot_times(self, transposed: bool = False) -> tuple[Array, Array]:
+        """Return the last times of a graph with ``timestamps``, and where those of :meth:`snapshot`'s slots are.
+
+        Parameters
+        ----------
+        transposed : bool
+            As for :meth:`snapshot`.
+
+        Returns
+        -------
+        times : array, shape (R,)
+        records : array, shape (S,)
+            The place in ``times`` of each slot. Gaps have any number.
+        """
+        assert self._records is not None
+        store = self._in_store() if transposed and self._directed else self._out
+        records = store.slots.weights
+        assert records is not None
+        return self._records.columns[TIME], records
+
     def native_rows(self) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them.
 

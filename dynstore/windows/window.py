@@ -13,7 +13,7 @@ from dynstore.errors import InputError, InputTypeError, LimitError, type_name, u
 from dynstore.graph import DynamicGraph
 from dynstore.graph.updates import Request
 from dynstore.input.columns import EdgeColumns
-from dynstore.input.forms import bring_columns
+from dynstore.input.forms import bring_columns, check_lengths, split_columns
 from dynstore.interrupts import MemoryChecked, Uninterrupted
 from dynstore.windows.horizon import BY, Selection, make_horizon
 from dynstore.windows.moves import Ends, Found, Lists, Moves, SlideReport, chosen_edges, listed_edges, refuse_infinite
@@ -196,7 +196,10 @@ class Window:
             edges = bring_columns("slide", G.backend, edges)
             names = self._names(edges, source, destination, weight)
             kept = None if self._rows is None or self.by == "count" else self._rows.column("times")
-            chosen = self._horizon.select(G.backend, edges, names, time, len(self), self._newest, kept)
+            columns = split_columns("slide", edges, names)
+            check_lengths("slide", columns, extra)
+            parts = tuple(column for _, column in columns)
+            chosen = self._horizon.select(G.backend, edges, parts, time, len(self), self._newest, kept)
             try:
                 return self._enter(chosen, default_weight, extra)
             except InputError as error:
