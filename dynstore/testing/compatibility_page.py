@@ -39,9 +39,9 @@ NONE = "None."
 WIDTH = 100  # of the page's lines
 LONGEST = 160  # characters of a reason
 FIRST = (
-    "dynstore's drop-in for cuGraph has to pass cuGraph's own tests. These are the tests of "
-    "cuGraph {version}, run twice: with cuGraph itself, and with `dynstore.adapters.cugraph` of dynstore {dynstore} instead of "
-    "it ({remark}). Below the table it lists the tests that do not pass, with the reasons."
+    "dynstore's drop-in for cuGraph has to pass cuGraph's own tests. These are the tests of cuGraph {version}, run "
+    "twice: with cuGraph itself, and with `dynstore.adapters.cugraph` of dynstore {dynstore} instead of it ({remark}). "
+    "The lists below the table have the tests that do not pass, and the reasons."
 )
 PREFACE = """\
 # Compatibility
