@@ -351,7 +351,7 @@ class Database:
             self._log.flush("checkpoint")
             state, position = self._state(), self._position
         except (LogError, MemoryError) as error:
-            _log.warning("%s: no checkpoint was begun: %s", self.path, error)
+            _log.warning("%s: a checkpoint could not be started: %s", self.path, error)
             return
         self._checkpointer = Thread(target=write, name="dynstore-checkpoint", daemon=True)
         self._checkpointer.start()

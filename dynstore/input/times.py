@@ -43,7 +43,7 @@ def read_times(caller: str, backend: Backend, name: str, column: Any) -> tuple[A
     try:
         times = read_numbers(caller, backend, name, column)
     except InputTypeError as error:
-        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime makes them of strings") from error
+        raise InputTypeError(f"{error}, or date-times; pandas.to_datetime converts strings") from error
     if times.dtype == np.uint64 and times.shape[0] and int(times.max()) >= 2**63:
         raise InputError(f"{caller}: `{name}` has {int(times.max())}; times go to {2**63 - 1}")
     if times.dtype.kind == "f" and bool(backend.xp.isnan(times).any()):
@@ -137,4 +137,6 @@ def parse_dates(caller: str, name: str, column: Any) -> Any:
     try:
         return pandas.to_datetime(np.asarray(column, dtype=object), format="ISO8601", utc=True)
     except ValueError as error:
-        raise InputError(f"{caller}: `{name}` has {first!r} at row 0, or others that are no dates: {error}") from error
+        raise InputError(
+            f"{caller}: `{name}` has {first!r} at row 0, or another value that is no date: {error}"
+        ) from error

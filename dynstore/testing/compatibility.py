@@ -275,7 +275,7 @@ def _make_page(about: Mapping[str, Any], theirs: Outcomes, ours: Outcomes, earli
     modules, its_preface = read_page(earlier.read_text(encoding="utf-8"))
     if modules.keys() <= found.keys():
         return render_page(found, preface)
-    if f"cuGraph {about['cugraph']}'s" not in its_preface:
+    if f"cuGraph {about['cugraph']}," not in " ".join(its_preface.split()):
         raise InputError(f"compatibility: {str(earlier)!r} is not of cuGraph {about['cugraph']}; run all modules anew")
     return render_page({**modules, **found}, its_preface)
 
