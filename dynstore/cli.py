@@ -215,7 +215,7 @@ def bench(
         str,
         typer.Option(
             help="window; updates: updates alone, by size and kind of batch; tracked: tracked answers against "
-            "computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; papers: all of them.",
+            "computing anew; gpma, lpma, slab-hash, graphvine, gts: the experiments of a paper; papers: all.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
