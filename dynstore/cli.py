@@ -220,7 +220,7 @@ def bench(
         typer.Option(
             help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; "
             "tracked: tracked answers against "
-            "computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; papers: all of them.",
+            "computing anew; gpma, lpma, slab-hash, graphvine, gts: the experiments of a paper; papers: all of them.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
