@@ -12,7 +12,7 @@ import numpy as np
 
 import dynstore
 from dynstore import distributed, gts
-from dynstore.benchmarks.costs.sharded import run_by_nccl
+from dynstore.benchmarks.ranks.engines import run_by_nccl
 from dynstore.distributed import Communicator, ShardedGraph
 from dynstore.errors import InputError
 
