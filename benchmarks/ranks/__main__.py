@@ -56,6 +56,13 @@ def _program(comm: Communicator, part: str, sizes: Sizes, path: str) -> None:
     PARTS[part](Bench(comm, sizes, path))
 
 
+def _build_bridge() -> None:
+    """Build the library that lends, before ranks wait for each other."""
+    from dynstore.adapters.cugraph.borrowed.loading import load_bridge
+
+    print("the library that lends:", load_bridge().reason or "ready", flush=True)
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m dynstore.benchmarks.ranks",
@@ -102,6 +109,8 @@ def main(arguments: list[str] | None = None) -> int:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows"
             try:
+                if part == "cugraph":
+                    _build_bridge()
                 run_ranks(
                     given.engine, given.device, given.ranks, _program, part, sizes, str(path), limit=given.seconds
                 )  # fmt: skip

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import dynstore
 from dynstore import distributed
-from dynstore.benchmarks.ranks.bench import Bench, insert_all, make_rows
+from dynstore.benchmarks.ranks.bench import Bench, OneRank, insert_all, make_rows
 from dynstore.distributed import ShardedGraph
 from dynstore.graph import DynamicGraph
 
@@ -39,7 +40,7 @@ def measure_own(bench: Bench) -> None:
     }
     found = {}
     for name, call in calls.items():
-        times = bench.time(lambda call=call: call(distributed, G))  # type: ignore[misc]
+        times = bench.time(partial(call, distributed, G))
         bench.note(f"ShardedGraph, {comm.size} ranks", name, times, stored)
         found[name] = [backend.to_host(column) for column in _columns(call(distributed, G))]
     one: Any = None
@@ -53,7 +54,7 @@ def measure_own(bench: Bench) -> None:
         right = True
         if comm.rank == 0:
             assert one.number_of_vertices() == num_vertices
-            times = [bench.time_once(lambda call=call: call(dynstore, one), _NoOthers()) for _ in range(4)]  # type: ignore
+            times = [bench.time_once(partial(call, dynstore, one), OneRank()) for _ in range(4)]
             bench.note("DynamicGraph", name, times[1:], stored)
             expected = [backend.to_host(column) for column in _columns(call(dynstore, one))]
             slack = 1e-6 if name == "pagerank" else 0
@@ -62,14 +63,6 @@ def measure_own(bench: Bench) -> None:
                 for each, other in zip(found[name], expected, strict=True)
             )
         bench.check(f"{name} as on one graph", right)
-
-
-class _NoOthers:
-    def barrier(self) -> None:
-        pass
-
-    def all_gather(self, value: Any) -> list[Any]:
-        return [value]
 
 
 def _columns(frame: Any) -> list[Any]:
@@ -100,10 +93,10 @@ def measure_cugraph(bench: Bench) -> None:
     handle, _, kept = connect(comm)
     store = f"MGGraph, {comm.size} ranks"
     rows = G.shard.snapshot().compact()
-    bench.note(store, "build", bench.time(lambda: _mg_graph(handle, rows, False)), stored)
+    bench.note(store, "build", bench.time(partial(_mg_graph, handle, rows, False)), stored)
     for name, call in calls.items():
         made = _mg_graph(handle, rows, name == "pagerank")
-        bench.note(store, name, bench.time(lambda call=call, made=made: call(handle, made)), stored)  # type: ignore[misc]
+        bench.note(store, name, bench.time(partial(call, handle, made)), stored)
         del made
     del rows
     hops = _sums(distributed.bfs(G, source)["distance"].values)
@@ -120,7 +113,7 @@ def measure_cugraph(bench: Bench) -> None:
     bench.note(store, "convert", bench.time(lambda: lend(G), before=update), stored, 10_000)
     for name, call in calls.items():
         own_handle, graph = lend(G, transposed=name == "pagerank")
-        bench.note(store, name, bench.time(lambda call=call, graph=graph: call(own_handle, graph)), stored)  # type: ignore
+        bench.note(store, name, bench.time(partial(call, own_handle, graph)), stored)
     del kept
 
 

@@ -14,7 +14,7 @@ from dynstore.backend import Backend, get_backend
 from dynstore.benchmarks.timing import Stopwatch, percentiles, quiet
 from dynstore.distributed import Communicator, ShardedGraph
 
-__all__ = ["Bench", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums", "make_rows"]
+__all__ = ["Bench", "OneRank", "Sizes", "distinct_keys", "edge_sums", "insert_all", "key_sums", "make_rows"]
 
 INSERTED = 1 << 25  # rows that are inserted at once
 MIX = np.int64(-7046029254386353131)  # odd: what mixes the ends of an edge before they are added up
@@ -50,6 +50,19 @@ class Sizes(NamedTuple):
     seconds: float
 
 
+class OneRank:
+    """What :meth:`Bench.time_once` needs of a communicator where there is none."""
+
+    rank = 0
+
+    def barrier(self) -> None:
+        """Wait for no one."""
+
+    def all_gather(self, value: Any) -> list[Any]:
+        """Return the value."""
+        return [value]
+
+
 class Bench:
     """One part of the measurement on one rank.
 
@@ -70,7 +83,7 @@ class Bench:
         """Return whether the part may begin another step; the same on all ranks."""
         return bool(self.comm.all_gather(monotonic() < self._end)[0])
 
-    def time_once(self, call: Callable[[], Any], comm: Communicator) -> float:
+    def time_once(self, call: Callable[[], Any], comm: Communicator | OneRank) -> float:
         """Return the ms of a call on the slowest of some ranks."""
         watch = Stopwatch(self.backend)
         with quiet():
@@ -144,18 +157,24 @@ def insert_all(G: Any, rows: tuple[Any, Any]) -> None:
         G.insert_edges(tuple(column[low : low + INSERTED] for column in rows))
 
 
-def _keys(backend: Backend, src: Any, dst: Any) -> Any:
+def _keys(src: Any, dst: Any) -> Any:
     return (src.astype(np.int64) << 32) | dst
 
 
 def edge_sums(comm: Communicator, G: ShardedGraph) -> tuple[int, int]:
     """Return the number of stored edges of all ranks, and the sum of their mixed keys."""
-    src, dst, _ = G.shard._numbered_edges(once=False)
-    parts = comm.all_gather(key_sums(G.backend, _keys(G.backend, src, dst)))
+    view, xp, count, total = G.shard.snapshot(), G.backend.xp, 0, 0
+    for low in range(0, view.num_slots, INSERTED):
+        slots = slice(low, min(low + INSERTED, view.num_slots))
+        bits = view.valid[low >> 5 : -(-slots.stop // 32)].view(np.uint8)
+        chosen = xp.unpackbits(bits, bitorder="little")[: slots.stop - low] != 0
+        part = key_sums(_keys(view.sources[slots][chosen], view.indices[slots][chosen]))
+        count, total = count + part[0], total + part[1]
+    parts = comm.all_gather((count, total))
     return sum(count for count, _ in parts), sum(total for _, total in parts) % 2**64
 
 
-def key_sums(backend: Backend, keys: Any) -> tuple[int, int]:
+def key_sums(keys: Any) -> tuple[int, int]:
     """Return the number of distinct keys, and the sum of what each is mixed to."""
     with np.errstate(over="ignore"):
         mixed = (keys ^ (keys >> 29)) * MIX
@@ -167,6 +186,6 @@ def distinct_keys(backend: Backend, rows: list[tuple[Any, Any]], both: bool) -> 
     """Return the keys of the edges that rows make, ascending."""
     keys = backend.nothing(np.int64)
     for src, dst in rows:
-        given = [_keys(backend, src, dst)] + ([_keys(backend, dst, src)] if both else [])
+        given = [_keys(src, dst)] + ([_keys(dst, src)] if both else [])
         keys = backend.xp.unique(backend.xp.concatenate([keys, *given]))
     return keys

@@ -77,7 +77,7 @@ def _receive(pipes: list[Any], wanted: set[int], end: float, limit: float) -> di
         for pipe in ready:
             rank = waiting[id(pipe)]
             try:
-                found[rank] = pipe.recv()  # type: ignore[union-attr]
+                found[rank] = pipes[rank].recv()
             except EOFError:
                 raise RankError(f"run_by_nccl: rank {rank} has ended; its message is above") from None
             if isinstance(found[rank], tuple) and len(found[rank]) == 2 and found[rank][1] is not None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from dynstore import distributed
 from dynstore.benchmarks.ranks.bench import (
     Bench,
+    OneRank,
     distinct_keys,
     edge_sums,
     insert_all,
@@ -50,7 +53,9 @@ def _weak(bench: Bench, comm: Communicator) -> None:
     insert_all(G, make_rows(backend, sizes.scale, num_rows, comm.rank))
     expected = None
     if comm.rank == 0:
-        expected = distinct_keys(backend, [make_rows(backend, sizes.scale, num_rows, rank) for rank in range(size)], False)
+        rows_of_all = [make_rows(backend, sizes.scale, num_rows, rank) for rank in range(size)]
+        expected = distinct_keys(backend, rows_of_all, False)
+        del rows_of_all
     _check_sums(bench, comm, G, expected, f"the edges of {size} ranks")
     for number, rows in enumerate(sizes.batches):
         _time_both(bench, comm, G, number, f"{size} ranks" if size > 1 else "1 rank", rows)
@@ -66,14 +71,14 @@ def _weak(bench: Bench, comm: Communicator) -> None:
 
 def _check_sums(bench: Bench, comm: Communicator, G: Any, expected: Any, what: str) -> None:
     found = edge_sums(comm, G)
-    right = expected is None or found == key_sums(bench.backend, expected)
+    right = expected is None or found == key_sums(expected)
     if not all(comm.all_gather(right)):
         raise AssertionError(f"{what} are wrong")
     if comm.rank == 0:
         print(f"  right: {what}: {found[0]}", flush=True)
 
 
-def _time_both(bench: Bench, comm: Communicator, G: Any, number: int, store: str, rows: int) -> None:
+def _time_both(bench: Bench, comm: Communicator | OneRank, G: Any, number: int, store: str, rows: int) -> None:
     """Time insertions and deletions that take turns."""
     batches = [_batch(bench, comm.rank, number, step) for step in range(bench.sizes.steps + 1)]
     steps: dict[str, Any] = {"insert": iter(batches), "delete": iter(batches)}
@@ -81,7 +86,7 @@ def _time_both(bench: Bench, comm: Communicator, G: Any, number: int, store: str
     for step in range(bench.sizes.steps + 1):
         for name, call in (("insert", G.insert_edges), ("delete", G.delete_edges)):
             batch = next(steps[name])
-            taken = bench.time_once(lambda call=call, batch=batch: call(batch), comm)
+            taken = bench.time_once(partial(call, batch), comm)
             if step:
                 times[name].append(taken)
     for name, taken_all in times.items():
@@ -95,19 +100,7 @@ def _plain(bench: Bench) -> None:
     insert_all(G, make_rows(bench.backend, sizes.scale, sizes.edge_factor << sizes.scale, 0))
     alone = OneRank()
     for number, rows in enumerate(sizes.batches):
-        _time_both(bench, alone, G, number, "DynamicGraph", rows)  # type: ignore[arg-type]
-
-
-class OneRank:
-    """What :meth:`Bench.time_once` needs of a communicator where there is none."""
-
-    rank = 0
-
-    def barrier(self) -> None:
-        pass
-
-    def all_gather(self, value: Any) -> list[Any]:
-        return [value]
+        _time_both(bench, alone, G, number, "DynamicGraph", rows)
 
 
 def measure_slides(bench: Bench) -> None:
@@ -152,15 +145,16 @@ def _slide(bench: Bench, comm: Communicator, edges: int) -> dict[str, Any]:
     times = []
     for number in range(sizes.steps + 1):
         leaving, arriving = rows_of(number), rows_of(100 + number)
-        times.append(bench.time_once(lambda: G.update(insert=arriving, delete=leaving), comm))  # noqa: B023
+        times.append(bench.time_once(partial(G.update, arriving, leaving), comm))
     stored = edge_sums(comm, G)
     bench.note(store, "update", times[1:], stored[0], 2 * slide)
     found: dict[str, Any] = {"edges": stored}
-    for name, call in (
-        ("bfs", lambda: distributed.bfs(G, 0)),
-        ("weakly_connected_components", lambda: distributed.weakly_connected_components(G)),
-        ("pagerank", lambda: distributed.pagerank(G, max_iter=10, tol=0, fail_on_nonconvergence=False)[0]),
-    ):
+    calls: dict[str, Callable[[], Any]] = {
+        "bfs": lambda: distributed.bfs(G, 0),
+        "weakly_connected_components": lambda: distributed.weakly_connected_components(G),
+        "pagerank": lambda: distributed.pagerank(G, max_iter=10, tol=0, fail_on_nonconvergence=False)[0],
+    }
+    for name, call in calls.items():
         taken = bench.time(call, comm=comm, steps=min(3, sizes.steps))
         bench.note(store, name, taken, stored[0])
         frame: Any = call()
