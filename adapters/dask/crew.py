@@ -58,11 +58,12 @@ class Crew:
         """Find out where each worker keeps arrays."""
         return self._all(caller, lambda address: self._run(address, ranks.find_place, device))
 
-    def open(self, caller: str, setup: Setup) -> None:
-        """Make all ranks."""
+    def open(self, caller: str, setup: Setup, options: dict[str, Any]) -> None:
+        """Make all ranks, and a graph with these options."""
         self._group = setup.group
         self._end = weakref.finalize(self, _end_later, self.client, setup.group, self.addresses)
         self._all(caller, lambda address: self._run(address, ranks.open_rank, setup))
+        self.call(caller, ranks.make_graph, options)
 
     def make_identifier(self, caller: str) -> Any:
         """Return what NCCL's ranks need to find each other."""
