@@ -113,6 +113,12 @@ def for_every_allocation(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: st
     return _fail_in_turn(monkeypatch, pair, backend, "empty", lambda n: FailingEmpty(empty, n), method, args, kwargs)
 
 
+def for_every_pinned_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
+    """As :func:`for_every_allocation`, but allocations of pinned host memory fail."""
+    pinned, backend = pair.graph.backend.pinned, pair.graph.backend
+    return _fail_in_turn(monkeypatch, pair, backend, "pinned", lambda n: FailingEmpty(pinned, n), method, args, kwargs)
+
+
 def for_every_new_array(monkeypatch: pytest.MonkeyPatch, pair: Pair, method: str, *args: Any, **kwargs: Any) -> int:
     """As :func:`for_every_allocation`, but functions of NumPy or CuPy that return new arrays fail."""
     backend, module = pair.graph.backend, pair.graph.backend.xp
