@@ -22,6 +22,7 @@ __all__ = [
     "for_every_allocation",
     "for_every_kernel",
     "for_every_new_array",
+    "for_every_pinned_array",
 ]
 
 MAX_FAILURES = 1000
