@@ -94,7 +94,7 @@ def _root(
 
 @app.command()
 def info() -> None:
-    """Show which GPU and packages were found, what is missing, and the line to type for it."""
+    """Show which GPU and packages were found, what is missing, and the command that installs it."""
     import dynstore
     from dynstore.benchmarks.machine import look_around
 

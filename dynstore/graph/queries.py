@@ -137,7 +137,7 @@ class Queries:
         return numbers
 
     def has_edges(self, edges: Any, source: str = "source", destination: str = "destination") -> Array:
-        """Look up if edges are there.
+        """Look up which of the given edges are in the graph.
 
         Parameters
         ----------
@@ -211,13 +211,14 @@ class Queries:
     def iterate_edges(self, max_edges: int = 1 << 20) -> Iterator[dict[str, Array]]:
         """Yield the :meth:`edge_columns` in pieces.
 
-        Vertices come in the order of their rows. All edges of a vertex are in one piece, in ascending order except with
-        ``store="slab_hash"``, which has no order. A store with separate rows makes no table of all edges for this.
+        Vertices come in the order of their rows. All edges of a vertex are in one piece, in ascending order (with
+        ``store="slab_hash"`` in any order). A store with separate rows makes no table of all edges for this.
 
         Parameters
         ----------
         max_edges : int
-            The most entries of a piece (both directions of undirected edges); a vertex with more is a piece by itself.
+            The most edges in a piece; undirected edges count in both directions. A vertex with more edges is a piece by
+            itself.
 
         Returns
         -------
@@ -280,6 +281,26 @@ class Queries:
         store = self._in_store() if transposed and self._directed else self._out
         return self._records.extra_values(store.slots.weights)
 
+    def slot_times(self, transposed: bool = False) -> tuple[Array, Array]:
+        """Return the last times of a graph with ``timestamps``, and where those of :meth:`snapshot`'s slots are.
+
+        Parameters
+        ----------
+        transposed : bool
+            As for :meth:`snapshot`.
+
+        Returns
+        -------
+        times : array, shape (R,)
+        records : array, shape (S,)
+            The place in ``times`` of each slot. Gaps have any number.
+        """
+        assert self._records is not None
+        store = self._in_store() if transposed and self._directed else self._out
+        records = store.slots.weights
+        assert records is not None
+        return self._records.columns[TIME], records
+
     def native_rows(self) -> NativeRows | None:
         """Return the store's own rows, for algorithms that can read them.
 
@@ -293,7 +314,7 @@ class Queries:
         return self._out.native_rows()
 
     def statistics(self) -> dict[str, int]:
-        """Return what the store has counted since it was made; see the store's page.
+        """Return the counts that the store keeps of its work; see the page of the store.
 
         Returns
         -------
@@ -309,9 +330,9 @@ class Queries:
         -------
         dict of int
             Parts of the in-edges begin with ``in_``. With ``renumber=True``, ``vertex_map`` is the map of the ids. With
-            extra columns of edges, ``edge_columns`` has them and the weights, and ``weights`` is where they are. If
-            edges lie in host memory beside a GPU (:attr:`memory`), ``host`` is the sum of what lies there, and
-            ``device`` that of all else.
+            extra columns of edges, ``edge_columns`` is the table of their values and of the weights, and ``weights``
+            holds the place of each edge in this table. If edges lie in host memory beside a GPU (:attr:`memory`),
+            ``host`` is the sum of what lies there, and ``device`` that of all else.
         """
         parts = self._out.memory_usage()
         if self._in is not None:

@@ -119,7 +119,7 @@ class States(Reading, Operations):
         Returns
         -------
         DynamicGraph
-            No window, no tracked answer and no pin follows it.
+            It has no window, no tracked answers and no pins.
         """
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)

@@ -45,7 +45,7 @@ class Tick:
     changed : frame
         The rows of ``result`` that differ from those of the last tick that the callback got.
     ms : float
-        What it took to bring the answer up to date.
+        The time of bringing the answer up to date, in milliseconds.
     """
 
     name: str
@@ -116,7 +116,7 @@ class StreamMonitor:
     ----------
     name : str
     latest : Tick or None
-        The last tick, whether a callback got it or not.
+        The last tick. The callback may not have got it yet.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dynstore.distributed import ShardedGraph
     from dynstore.graph import DynamicGraph
 
-__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair"]
+__all__ = ["ROLES", "RowReader", "Rows", "as_array", "joined", "keeps_times", "last_of_each_pair", "settled"]
 
 CALLER = "Stream"
 ROLES = ("source", "destination", "weight", "time", "op")
@@ -221,15 +221,31 @@ def keeps_times(G: DynamicGraph | ShardedGraph) -> bool:
 
 
 def last_of_each_pair(rows: Rows, directed: bool) -> Rows:
-    """Return the last row of each pair, in order of the rows.
+    """Return the last row of each pair, in order of the rows."""
+    _, last = np.unique(_pairs_of(rows, directed)[::-1], return_index=True)
+    return rows[np.sort(len(rows) - 1 - last)]
 
-    So a batch of insertions and deletions has the effect that they would have one by one.
+
+def settled(rows: Rows, directed: bool) -> tuple[Rows, Rows]:
+    """Return the rows to insert, and one row of each pair to delete before.
+
+    So a batch of insertions and deletions has the effect that they would have one by one: an insertion counts if no
+    deletion of its pair comes after it. All of these are kept, as an edge gets the greatest time of its rows.
     """
+    _, pairs = np.unique(_pairs_of(rows, directed), return_inverse=True)
+    last = np.full(len(rows), -1)  # the row of each pair's last deletion
+    deletions = np.flatnonzero(rows.deletes)
+    last[pairs[deletions]] = deletions
+    inserts = ~rows.deletes & (np.arange(len(rows)) > last[pairs])
+    return rows[inserts], rows[np.sort(last[last >= 0])]
+
+
+def _pairs_of(rows: Rows, directed: bool) -> np.ndarray:
+    """Return a number for each row: rows of one pair have the same."""
     count = len(rows)
     _, numbers = np.unique(np.concatenate((rows.src, rows.dst)), return_inverse=True)
     src, dst = numbers[:count].astype(np.int64), numbers[count:].astype(np.int64)
     if not directed:
         src, dst = np.minimum(src, dst), np.maximum(src, dst)
-    pairs = (src * (2 * count) + dst)[::-1]
-    _, last = np.unique(pairs, return_index=True)
-    return rows[np.sort(count - 1 - last)]
+    pairs: np.ndarray = src * (2 * count) + dst
+    return pairs

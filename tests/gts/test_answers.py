@@ -74,6 +74,9 @@ def test_sssp(way: str, backend_name: str, directed: bool) -> None:
     found, expected = engine.sssp(source), dynstore.sssp(graph, source)
     pd.testing.assert_series_equal(found["distance"], expected["distance"])
     check_tree(graph, found, source)
+    without = engine.sssp(source, return_predecessors=False)
+    pd.testing.assert_series_equal(without["distance"], expected["distance"])
+    assert (without["predecessor"] == -1).all()
     near = engine.sssp(source, cutoff=1.0)
     pd.testing.assert_series_equal(near["distance"], dynstore.sssp(graph, source, cutoff=1.0)["distance"])
 

@@ -222,7 +222,7 @@ class ReleasedStore(ShownStore):
 
 
 class PinnedGraph(GraphView):
-    """One version of a graph, readable while the graph moves on: what :meth:`DynamicGraph.pin` returns.
+    """One version of a graph, readable while the graph is updated; :meth:`DynamicGraph.pin` returns it.
 
     It is a :class:`GraphView`, and a context manager that releases the pin at its end. See ``docs/guides/pins.md``.
 
@@ -254,19 +254,19 @@ class PinnedGraph(GraphView):
         return PinnedInStore(self._out)
 
     def materialize(self) -> None:
-        """Copy the version now, unless that is done; reads need neither the graph nor its lock from then on.
+        """Copy the version now, if there is no copy yet. From then on reads need neither the graph nor its lock.
 
         Raises
         ------
         OutOfMemoryError
-            The pin stays as it is.
+            If there is no memory for the copy. The pin stays as it is.
         """
         self.snapshot()
 
     def release(self) -> None:
-        """Give back what the pin needs; reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
+        """Free the pin's memory. Reading it raises :class:`~dynstore.errors.StaleSnapshotError` from now on.
 
-        Deleting the pin does the same. Snapshots and tables that were made of it stay readable.
+        Deleting the pin does the same. Snapshots and tables of the pin stay readable.
         """
         self._out = cast("Any", ReleasedStore(self._out, self.version))
         self._in, self._records, self._views = None, None, {}

@@ -125,15 +125,15 @@ class Timed(Savable):
     """The part of graphs and their views that shows the edges of some time."""
 
     def window(self, start: Any = None, end: Any = None) -> GraphView:
-        """Return a view of the edges whose time ``t`` has ``start <= t < end``.
+        """Return a view of the edges with ``start <= time < end``.
 
-        The graph keeps times (``timestamps``). The view shares the graph's memory, but for one bit a slot. It can be
-        read until the graph's next update, as a snapshot.
+        The graph has to keep times (``timestamps``). The view shares the graph's memory, and adds one bit for each
+        slot. Like a snapshot, it can be read until the graph's next update.
 
         Parameters
         ----------
         start, end : int, float or date-time, optional
-            None leaves this side open. Date-times count as nanoseconds since 1970.
+            None means no bound. Date-times count as nanoseconds since 1970.
 
         Returns
         -------
@@ -145,7 +145,7 @@ class Timed(Savable):
         InputError
             If edges have no time, or ``end`` is below ``start``.
         OutOfMemoryError
-            If a pass over all times does not fit.
+            If there is no memory for a pass over all times.
 
         Examples
         --------
@@ -283,7 +283,7 @@ class GraphView(Tables, Timed):
         return self._graph_type._of_state(self._part(vertices), self.device)
 
     def memory_usage(self) -> dict[str, int]:
-        """Return the bytes that the view takes beside its graph, by part and in "total".
+        """Return the bytes that the view takes in addition to its graph, by part and in "total".
 
         Returns
         -------
