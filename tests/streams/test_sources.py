@@ -20,6 +20,7 @@ import pytest
 from dynstore import DynamicGraph, Stream
 from dynstore.errors import FileFormatError, InputError, MissingDependencyError, StreamError
 from dynstore.streams import FileSource, FlightSource, KafkaSource, NatsSource, RedisSource, decode, encode
+from dynstore.streams.messages import decode_all
 from tests.streams.scripted import pairs_of, wait_until
 from tests.streams.servers import nats_server, redis_server
 
@@ -155,6 +156,20 @@ def test_rotation_and_truncation_are_reported(tmp_path: Path, caplog: pytest.Log
     assert pairs_of(G) == {(0, 1), (1, 2), (2, 3), (3, 4)}
     assert "was replaced by another file" in caplog.text
     assert "was truncated to 0 bytes" in caplog.text
+
+
+@pytest.mark.parametrize("rows", [1, 2, 100])
+def test_json_rows_without_an_operation_insert(tmp_path: Path, rows: int) -> None:
+    """Wherever the file is cut into pieces: the first row of a piece may lack what others have."""
+    lines = [{"source": row, "destination": row + 1} for row in range(6)]
+    lines[3:3] = [{"op": "-", "source": 1, "destination": 2}, {"source": 7, "destination": 8, "op": "+"}]
+    file = tmp_path / "e.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    G = DynamicGraph(device="cpu")
+    Stream(G, FileSource(file, follow=False), batch_edges=rows).run()
+    assert pairs_of(G) == {(0, 1), (2, 3), (3, 4), (4, 5), (5, 6), (7, 8)}
+    messages = [b"".join(json.dumps(line).encode() + b"\n" for line in part) for part in (lines[:3], lines[3:])]
+    assert decode_all(messages)["op"] == [None, None, None, "-", "+", None, None, None]
 
 
 def test_lines_that_come_just_before_a_rotation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
