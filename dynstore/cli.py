@@ -215,7 +215,8 @@ def bench(
         str,
         typer.Option(
             help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; tracked: "
-            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; papers: all of them.",
+            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; "
+            "papers: all of them.",
             rich_help_panel=_GRAPH,
         ),
     ] = "window",
