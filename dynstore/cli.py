@@ -215,7 +215,7 @@ def bench(
         str,
         typer.Option(
             help="window; updates: updates alone, by size and kind of batch; slides: what a window costs; tracked: "
-            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine: the experiments of a paper; "
+            "tracked answers beside computing anew; gpma, lpma, slab-hash, graphvine, gts: a paper's experiments; "
             "papers: all of them.",
             rich_help_panel=_GRAPH,
         ),

@@ -9,10 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-__all__ = ["MAX_INT32", "Array", "Device", "Frame", "Frames", "OnDuplicate", "Path", "ReorderReport", "UpdateReport"]
+__all__ = [
+    "MAX_INT32",
+    "Array",
+    "Device",
+    "Frame",
+    "Frames",
+    "Memory",
+    "OnDuplicate",
+    "Path",
+    "ReorderReport",
+    "UpdateReport",
+]
 
 Array: TypeAlias = Any
 Device: TypeAlias = Literal["auto", "cpu", "cuda", "cuda-sim"]
+Memory: TypeAlias = Literal["device", "host"]
 Frames: TypeAlias = Literal["auto", "pandas", "polars", "cudf", "pyarrow"]
 OnDuplicate: TypeAlias = Literal["replace", "add", "append"]
 Path: TypeAlias = Literal["in-place", "merge"]

@@ -89,7 +89,7 @@ class DaskGraph:
         identifier = self._crew.make_identifier(caller) if on_gpu else None
         options = {**graph_options, "frames": "cudf" if on_gpu else "pandas"}
         group = f"dynstore-{uuid4().hex}"
-        self._crew.open(caller, Setup(group, self._crew.addresses, self._device, identifier, timeout, options))
+        self._crew.open(caller, Setup(group, self._crew.addresses, self._device, identifier, timeout), options)
         self._directed: bool
         self._weighted: bool
         self._directed, self._weighted = self._ask("DaskGraph", on_ranks.kind)

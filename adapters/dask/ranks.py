@@ -31,6 +31,7 @@ __all__ = [
     "end",
     "find_place",
     "interrupt",
+    "make_graph",
     "make_identifier",
     "open_rank",
     "stage",
@@ -60,7 +61,7 @@ class Place(NamedTuple):
 
 
 class Setup(NamedTuple):
-    """How the ranks of a graph find each other, and what they make.
+    """How the ranks of a graph find each other.
 
     Attributes
     ----------
@@ -73,8 +74,6 @@ class Setup(NamedTuple):
         Of NCCL.
     timeout : float
         Seconds.
-    options : dict
-        Of the :class:`ShardedGraph`.
     """
 
     group: str
@@ -82,7 +81,6 @@ class Setup(NamedTuple):
     device: str
     identifier: tuple[Any, ...] | None
     timeout: float
-    options: dict[str, Any]
 
 
 class Rank:
@@ -170,19 +168,23 @@ async def make_identifier() -> Outcome:
 
 
 async def open_rank(setup: Setup, dask_worker: Any) -> Outcome:
-    """Make the rank of a worker, its connection and its part of the graph. All ranks do."""
+    """Make the rank of a worker and its connection. All ranks do, before any makes its part of the graph."""
     dask_worker.handlers[DELIVER] = _deliver_to(dask_worker.address)
     rank = _ranks[dask_worker.address, setup.group] = Rank()
     number = setup.addresses.index(dask_worker.address)
-    if setup.identifier is None:  # before others can send anything
-        rank.comm = DaskCommunicator(dask_worker, setup.group, number, setup.addresses, setup.timeout)
 
-    def make() -> None:
-        if setup.identifier is not None:
+    def connect() -> None:
+        if setup.identifier is None:
+            rank.comm = DaskCommunicator(dask_worker, setup.group, number, setup.addresses, setup.timeout)
+        else:
             rank.comm = NcclCommunicator(setup.identifier, number, len(setup.addresses), setup.timeout)
-        rank.graph = ShardedGraph(rank.comm, **setup.options)
 
-    return await _on_thread(rank.thread, make)
+    return await _on_thread(rank.thread, connect)
+
+
+def make_graph(rank: Rank, options: dict[str, Any]) -> None:
+    """Make the rank's part of the graph. All ranks do."""
+    rank.graph = ShardedGraph(rank.comm, **options)
 
 
 def _deliver_to(address: str) -> Callable[..., Any]:

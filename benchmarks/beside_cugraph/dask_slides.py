@@ -81,8 +81,8 @@ class Window:
         frames = []
         count = len(self._workers)
         for place, (worker, part) in enumerate(zip(self._workers, self._parts, strict=True)):
-            ends = [-(-(edge - place) // count) for edge in (low, high)]
-            bounds = np.linspace(*ends, PARTITIONS + 1).astype(int).tolist()
+            begin, end = (-(-(edge - place) // count) for edge in (low, high))
+            bounds = np.linspace(begin, end, PARTITIONS + 1).astype(int).tolist()
             for first, last in pairwise(bounds):
                 frames.append(
                     self._client.submit(

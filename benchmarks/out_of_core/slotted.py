@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dynstore.algorithms.centrality.api import scale_totals
 from dynstore.benchmarks.timing import quiet, time_call
-from dynstore.gts.answers import label_components, rank, search, search_lengths
+from dynstore.gts.answers import label_components, measure_centrality, rank, search, search_lengths
 from dynstore.gts.building import build_from_rows
 from dynstore.gts.formats import PageFormat
 from dynstore.gts.streaming import RunReport, Settings, Streamer
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dynstore.stores.paged.layout import PagedRows
+    from dynstore.typing import Array
 
-__all__ = ["SLOTTED", "SLOTTED_ALGORITHMS", "SlottedPages"]
+__all__ = ["MIB", "SLOTTED", "SLOTTED_ALGORITHMS", "SlottedPages", "make_format", "run_streamed"]
 
 # "gts" has the streams and copies that are best for PageRank here; "gts-paper" those of the paper: 32 streams, one
 # page a copy, the attributes that are only read streamed, and pages on the device in an LRU cache.
@@ -114,33 +116,41 @@ class SlottedPages:
             Over the link, both ways, in a run.
         """
         streamer, times = self._make(way, resident), []
-        answer = _run(streamer, algorithm, iterations)
+        answer = run_streamed(streamer, algorithm, iterations)
         for _ in range(repeats):
             streamer.report = RunReport()
             with quiet():
-                times.append(time_call(self.backend, _run, streamer, algorithm, iterations)[1])
+                times.append(time_call(self.backend, run_streamed, streamer, algorithm, iterations)[1])
         report = streamer.report
         return answer, times, report.page_bytes + report.sent_bytes + report.fetched_bytes
 
 
-def make_format(num_vertices: int, num_edges: int, weighted: bool) -> PageFormat:
+def make_format(num_vertices: int, num_edges: int, weighted: bool, large: bool = False) -> PageFormat:
     """Return the format for a graph: pages of 1 MiB and ids of 2 and 2 bytes, or of 64 MiB and 3 and 3 bytes.
 
-    As in the paper, ids of 6 bytes are for graphs of which 65,536 pages of 1 MiB do not hold enough.
+    As in the paper, ids of 6 bytes are for graphs of which 65,536 pages of 1 MiB do not hold enough; ``large`` wants
+    them in any case.
     """
-    small, large = PageFormat(PAGE_BYTES, 2, 2, weighted), PageFormat(64 * PAGE_BYTES, 3, 3, weighted)
+    small = PageFormat(PAGE_BYTES, 2, 2, weighted)
     wanted = num_vertices * small.vertex_bytes + num_edges * small.entry_bytes
-    if wanted > small.max_pages * PAGE_BYTES * 3 // 4:
-        return large
-    fewest = -(-wanted // LEAST_PAGES) // 4 * 4
-    return PageFormat(min(PAGE_BYTES, max(fewest, 16 * small.least_page_bytes)), 2, 2, weighted)
+    full = small
+    if large or wanted > small.max_pages * PAGE_BYTES * 3 // 4:
+        full = PageFormat(64 * PAGE_BYTES, 3, 3, weighted)
+        wanted = num_vertices * full.vertex_bytes + num_edges * full.entry_bytes
+    least = max(wanted // LEAST_PAGES // 4 * 4, 16 * full.least_page_bytes)
+    return PageFormat(min(full.page_bytes, least), full.p, full.q, weighted)
 
 
-def _run(streamer: Streamer, algorithm: str, iterations: int) -> Any:
+def run_streamed(streamer: Streamer, algorithm: str, iterations: int, source: int = 0) -> Array:
+    """Run an algorithm over pages; return what it has for each vertex, on the device."""
     if algorithm == "pagerank":
         return rank(streamer, 0.85, iterations, 0.0)[0]
     if algorithm == "bfs":
-        return search(streamer, np.array([0]), int(np.iinfo(np.int32).max), False)[0]
+        return search(streamer, np.array([source]), int(np.iinfo(np.int32).max), False)[0]
     if algorithm == "sssp":
-        return search_lengths(streamer, 0, np.inf, False)[0]
+        return search_lengths(streamer, source, np.inf, False)[0]
+    if algorithm == "betweenness":
+        sources = np.array([source])
+        totals = measure_centrality(streamer, sources, False)
+        return scale_totals(streamer.backend, totals, sources, True, False, streamer.topology.directed)
     return label_components(streamer)

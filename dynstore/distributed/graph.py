@@ -245,7 +245,7 @@ class ShardedGraph(Queries):
             )
             naming = None
             if shard.is_renumbered():
-                *parts, naming = number_alike(call, shard, *parts)
+                parts, naming = number_alike(call, shard, *parts)
             (arriving, leaving), num_rows, num_vertices = route_rows(call, shard, self._owners, self._directed, parts)
             naming = naming or IdPlan(num_vertices)
             shard.check_sums(caller, arriving, on_duplicate)

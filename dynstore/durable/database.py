@@ -178,7 +178,7 @@ class Database:
         restored = restore("open", self.path, self._manifest, self._device, frames)
         own, wanted = restored.graph._options(), empty._options()
         for name in graph_options:
-            if name not in ("device", "frames", "capacity") and own.get(name) != wanted.get(name):
+            if name not in ("device", "frames", "capacity") and not _same(own.get(name), wanted.get(name)):
                 raise InputError(
                     f"open: the graph in {str(self.path)!r} has {name}={own.get(name)!r}; got {wanted.get(name)!r}"
                 )
@@ -190,6 +190,7 @@ class Database:
         self._position, self.recovery = restored.position, restored.recovery
         self._manifest.write(self._files, self.path)  # a sync of it may have failed, too
         tidy(self._files, self.path, self._manifest)
+        self._manifest = self._manifest.up_to(self.recovery.checkpoint)  # newer ones are damaged: they do not count
         return restored.graph
 
     def __enter__(self) -> Self:
@@ -385,6 +386,11 @@ def _positive(name: str, value: int) -> int:
     if not count:
         raise InputError(f"open: {name} is {value!r}; wanted at least 1")
     return count
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two options are equal; columns of edges are so in the same order, as tuples of columns have no names."""
+    return bool(one == other) and (not isinstance(one, dict) or list(one) == list(other))
 
 
 def _make_folder(files: Files, path: Path) -> None:

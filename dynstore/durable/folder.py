@@ -70,6 +70,10 @@ class Manifest:
         """Return that of a new database without a checkpoint."""
         return cls(secrets.token_hex(16), ())
 
+    def up_to(self, version: int) -> Manifest:
+        """Return one of the checkpoints up to a version."""
+        return Manifest(self.token, tuple(each for each in self.checkpoints if each.version <= version))
+
     def write(self, files: Files, folder: Path) -> None:
         """Replace the manifest in a folder; it lasts then."""
         part = folder / (MANIFEST + PART)

@@ -17,6 +17,7 @@ from dynstore.graph.conversions import Conversions
 from dynstore.graph.exchanges import ON_DUPLICATE
 from dynstore.graph.options import check_edge_columns, check_timestamps, extra_names, options_of, refuse_unknown
 from dynstore.graph.records import WEIGHT, EdgeRecords
+from dynstore.graph.spilling import check_memory, choose_memory
 from dynstore.graph.updates import Deletion, Growth, Plans, Request
 from dynstore.graph.versions.methods import Views
 from dynstore.ids.base import DenseIds, VertexIds
@@ -82,6 +83,14 @@ class DynamicGraph(Conversions, Views):
     timestamps : {"int64", "int32"}, optional
         Keep the last time of each edge in a column ``time`` of this dtype. For ``store="gpma+"``. See
         ``docs/guides/time.md``.
+    memory : {"device", "host", "auto"}
+        Where the edges lie. "device": where the device's kernels work fastest. "host": on CUDA in pinned host memory,
+        which kernels use in place, so that a graph may be larger than the GPU's memory. "auto" takes "device" if the
+        first batch, or the capacity, fits there. For ``store="gpma+"`` and ``"merge"``. See
+        ``docs/guides/larger-than-memory.md``.
+    spill : bool
+        If True, an insertion that does not fit into the GPU's memory moves the edges to host memory, and is logged
+        once, instead of raising an error.
     **store_options
         Options of the store; see its page in ``docs/stores``.
 
@@ -119,6 +128,8 @@ class DynamicGraph(Conversions, Views):
         frames: Frames = "auto",
         edge_columns: Mapping[str, Any] | None = None,
         timestamps: Any = None,
+        memory: str = "device",
+        spill: bool = False,
         **store_options: Any,
     ) -> None:
         self._directed = check_flag(CALLER, "directed", directed)
@@ -142,14 +153,18 @@ class DynamicGraph(Conversions, Views):
         times = check_timestamps(CALLER, timestamps, self.store_name, edge_columns)
         dtypes = {**check_edge_columns(CALLER, edge_columns, self.store_name), **times}
         self._records: EdgeRecords | None = None
+        make = get_store(self.store_name)
+        refuse_unknown(DynamicGraph, make, store_options)
+        self._spills = check_memory(CALLER, memory, spill, make)
+        self._memory = memory
         with MemoryChecked("DynamicGraph"):
             if dtypes:
                 held = {WEIGHT: self.weight_dtype, **dtypes} if weighted else dtypes
                 self._records = EdgeRecords(self.backend, held, self.vertex_dtype, capacity or 0, bool(times))
                 stored_weights = self.vertex_dtype
-            make = get_store(self.store_name)
-            refuse_unknown(DynamicGraph, make, store_options)
-            self._out: Store = make(self.backend, self.vertex_dtype, stored_weights, entries, store_options)
+            kinds = self.vertex_dtype, stored_weights
+            place = choose_memory(self.backend, memory, entries, 0, kinds, directed)
+            self._out: Store = make(self.backend, *kinds, entries, store_options, place)
         self._in: Store | None = None
         self._store_options = store_options
         self._num_edges = 0

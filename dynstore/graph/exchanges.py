@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -269,7 +270,24 @@ class Exchanges(Deletions):
             It is called when nothing can fail any more, and may raise: then the graph stays as it was. The insertion is
             planned, and not attempted.
         """
-        with MemoryChecked(caller), self._lock, Uninterrupted():
+        exchange = partial(
+            self._exchange_once, caller, leaving, arriving, naming, on_duplicate, follow, expire_before, agree
+        )
+        with MemoryChecked(caller), self._lock:
+            return self._or_spill(caller, exchange) if agree is None else exchange()
+
+    def _exchange_once(
+        self,
+        caller: str,
+        leaving: EdgeColumns,
+        arriving: EdgeColumns,
+        naming: IdPlan,
+        on_duplicate: OnDuplicate,
+        follow: Follow | None,
+        expire_before: int | None,
+        agree: Agree | None,
+    ) -> UpdateReport:
+        with Uninterrupted():
             restore, before, num_expired, num_wanted = None, self._num_edges, 0, None
             inserts = len(arriving.src) > 0 or naming.num_vertices > self.number_of_vertices()
             if expire_before is not None:

@@ -65,7 +65,10 @@ def read_time(caller: str, name: str, value: Any) -> int:
         moment = pandas.Timestamp(value)
         if moment is pandas.NaT:
             raise InputError(f"{caller}: {name} is {value!r}; wanted a time")
-        return int(moment.as_unit("ns").value)
+        try:
+            return int(moment.as_unit("ns").value)
+        except ValueError as error:
+            raise LimitError(f"{caller}: {name} is {value!r}; dates go from 1677 to 2262, as nanoseconds") from error
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
         raise InputTypeError(f"{caller}: {name} is {value!r}; wanted an integer or a date-time, such as a datetime")
     if not -(2**63) <= int(value) < 2**63:

@@ -37,11 +37,13 @@ class Pointer:
         self.ptr, self.size = place, size
 
     def copy_from_host_async(self, place: int, size: int) -> None:
-        assert type(place) is int and 0 < size <= self.size
+        assert type(place) is int
+        assert 0 < size <= self.size
         ctypes.memmove(self.ptr, place, size)
 
     def copy_to_host_async(self, place: int, size: int) -> None:
-        assert type(place) is int and 0 < size <= self.size
+        assert type(place) is int
+        assert 0 < size <= self.size
         ctypes.memmove(place, self.ptr, size)
 
 
@@ -70,9 +72,12 @@ def memory(values: Any, *args: Any, **kwargs: Any) -> Any:
 
 def check_call(places: Sequence[int], count: int, kind: int, stream: int) -> np.dtype:
     """Check what NCCL checks of all calls; return the dtype."""
-    assert all(type(place) is int for place in places) and type(count) is int and count >= 0
+    assert all(type(place) is int for place in places)
+    assert type(count) is int
+    assert count >= 0
     assert all(places) or count == 0
-    assert type(kind) is int and stream == STREAM
+    assert type(kind) is int
+    assert stream == STREAM
     return NUMPY[kind]
 
 
@@ -80,8 +85,11 @@ class Nccl:
     """NCCL's communicator, over the threads' own. It refuses what NCCL does, and calls outside of their group."""
 
     def __init__(self, size: int, identifier: Any, rank: int) -> None:
-        assert type(size) is int and type(rank) is int and 0 <= rank < size
-        assert type(identifier) is bytes and len(identifier) == 128
+        assert type(size) is int
+        assert type(rank) is int
+        assert 0 <= rank < size
+        assert type(identifier) is bytes
+        assert len(identifier) == 128
         self.comm, self.rank, self.size = here.comm, rank, size
         here.sent, here.wanted, here.grouped = {}, [], False
 
@@ -100,7 +108,8 @@ class Nccl:
         ctypes.memmove(came, total, len(total))
 
     def bcast(self, place: int, count: int, kind: int, root: int, stream: int) -> None:
-        assert type(root) is int and 0 <= root < self.size
+        assert type(root) is int
+        assert 0 <= root < self.size
         nbytes = count * check_call((place,), count, kind, stream).itemsize
         ctypes.memmove(place, self._show(place, nbytes)[root], nbytes)
 
@@ -114,8 +123,11 @@ class Nccl:
 
     def _check_peer(self, place: int, count: int, kind: int, peer: int, stream: int) -> None:
         assert here.grouped  # alone, two ranks that both send first wait for each other for ever
-        assert type(peer) is int and 0 <= peer < self.size and peer != self.rank
-        assert count > 0 and check_call((place,), count, kind, stream) == np.uint8
+        assert type(peer) is int
+        assert 0 <= peer < self.size
+        assert peer != self.rank
+        assert count > 0
+        assert check_call((place,), count, kind, stream) == np.uint8
 
     def check_async_error(self) -> None:
         pass

@@ -59,7 +59,7 @@ class ShownStore(Store):
     def __init__(self, store: Store) -> None:
         self.backend, self.options = store.backend, store.options
         self.vertex_dtype, self.weight_dtype = store.vertex_dtype, store.weight_dtype
-        self.capacity = store.capacity
+        self.capacity, self.memory = store.capacity, store.memory
         self.lock = Lock()
 
     @property
@@ -109,7 +109,7 @@ class FixedStore(ShownStore):
 
 def empty_store(store: Store, num_edges: int) -> Store:
     """Return a store without gaps for edges of another one, with room for ``num_edges`` once it gets some."""
-    flat: Store = get_store(FLAT)(store.backend, store.vertex_dtype, store.weight_dtype, 0, {})
+    flat: Store = get_store(FLAT)(store.backend, store.vertex_dtype, store.weight_dtype, 0, {}, store.memory)
     flat.capacity = num_edges
     return flat
 
@@ -239,7 +239,7 @@ class GraphView(Tables, Timed):
         self.backend, self.ids, self.frames = graph.backend, graph.ids, graph.frames
         self.vertex_dtype, self.weight_dtype, self.store_name = graph.vertex_dtype, graph.weight_dtype, graph.store_name
         self._directed, self._weighted, self._records = graph._directed, graph._weighted, graph._records
-        self._store_options = graph._store_options
+        self._store_options, self._memory, self._spills = graph._store_options, graph._memory, graph._spills
         self._out, self._in, self._make_in = out, None, make_in
         self._lease, self._num_edges, self._views = lease, num_edges, {}
 
