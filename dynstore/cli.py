@@ -341,7 +341,7 @@ def bench(
     document = make_document(suite, _command(), dataset, result.rows, result.disagreement is None)
     if events is not None and events.ids is not None:
         what = "whole numbers" if events.ids.dtype.kind in "iu" else "texts"
-        result.notes.insert(0, f"{len(events.ids):,} ids, {what}, are numbered by their first occurrence in the file")
+        result.notes.insert(0, f"{len(events.ids):,} ids ({what}), numbered in the order of their first occurrence")
     for note in result.notes:
         console.print(f"  {note}", highlight=False, markup=False)
     chosen.show(console, job, result)
