@@ -59,8 +59,7 @@ class Window:
         "sum" need a weighted graph. Extra columns are always those of the latest row. Sums are kept in float64; they
         are exact for whole numbers below 2**53.
     step : int, float, str or timedelta, optional
-        Rows leave only in multiples of this: so many rows at once, or so much time at once (the start of the window is
-        then a multiple of ``step``).
+        Rows leave only in multiples of this number of rows, or of this length of time.
 
     Raises
     ------
