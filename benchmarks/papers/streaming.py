@@ -31,9 +31,13 @@ __all__ = [
     "PAGERANK",
     "SSSP",
     "PageBench",
+    "agree_on",
+    "in_memory",
+    "make_graph",
     "make_pages",
     "make_settings",
     "measure_machine",
+    "note_run",
     "time_link",
 ]
 
