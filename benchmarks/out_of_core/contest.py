@@ -170,6 +170,7 @@ class Contest:
 
     def pack(self, kind: int, encode: bool, weighted: bool = False, make_pieces: Any = None) -> PagedRows:
         """Pack the rows of one direction; ``make_pieces`` yields them, if they are made already."""
+        gc.collect()  # host memory of what came before goes first
         graph, dtype = self._graph, np.float32 if weighted else None
         make_pieces = make_pieces or (lambda: graph.pieces(kind, weighted))
         self.say(f"packing {'in' if kind == INTO else 'out'}-edges, {'encoded' if encode else 'plain'}")
