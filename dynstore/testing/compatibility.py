@@ -68,7 +68,7 @@ def find_tests(folder: Path | None, modules: Sequence[str] = ()) -> list[Path]:
     InputError
         If a module is not there.
     MissingDependencyError
-        If there are none, with the line to type.
+        If there are none, with the command that installs it.
     """
     if folder is None:
         spec = importlib.util.find_spec("cugraph")
@@ -127,7 +127,7 @@ def run_tests(
     Raises
     ------
     MissingDependencyError
-        Without pytest-xdist, with the line to type.
+        Without pytest-xdist, with the command that installs it.
     RuntimeError
         If no test was collected, with the last output of the process.
     """
@@ -290,7 +290,7 @@ def _make_page(about: Mapping[str, Any], theirs: Outcomes, ours: Outcomes, earli
     modules, its_preface = read_page(earlier.read_text(encoding="utf-8"))
     if modules.keys() <= found.keys():
         return render_page(found, preface)
-    if f"cuGraph {about['cugraph']}'s" not in its_preface:
+    if f"cuGraph {about['cugraph']}," not in " ".join(its_preface.split()):
         raise InputError(f"compatibility: {str(earlier)!r} is not of cuGraph {about['cugraph']}; run all modules anew")
     return render_page({**modules, **found}, its_preface)
 

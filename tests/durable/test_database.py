@@ -157,7 +157,7 @@ def test_inputs_of_every_form(tmp_path: Path) -> None:
             assert db.graph.insert_edges(edges, **names) == twin.insert_edges(again, **names)
         db.graph.insert_vertices("w")
         twin.insert_vertices("w")
-        with pytest.raises(InputError, match=r"insert_vertices: a vertex is .*; wanted strings that UTF-8 has"):
+        with pytest.raises(InputError, match=r"insert_vertices: a vertex is .*; wanted strings that UTF-8 can encode"):
             db.graph.insert_vertices(["\ud800"])
     with opened(tmp_path / "db") as db:
         assert content(db.graph) == content(twin)
@@ -322,9 +322,9 @@ def test_checkpoints_in_the_background(tmp_path: Path, monkeypatch: pytest.Monke
         assert content(db.graph) == wanted
         assert db.recovery.checkpoint == versions[-1]
         assert db.recovery.records == 40 - versions[-1]
-        with pytest.raises(InputError, match=f"at: the log reaches back to version {versions[0]}; version is 0"):
+        with pytest.raises(InputError, match=f"at: version is 0; the log reaches back to version {versions[0]}"):
             db.at(0)
-        with pytest.raises(InputError, match="at: the last version is 40; version is 41"):
+        with pytest.raises(InputError, match="at: version is 41; the last version is 40"):
             db.at(41)
         assert db.at(versions[0]).number_of_edges() == 100 * versions[0]
 
