@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dynstore.distributed.owners import Owners
     from dynstore.typing import Array
 
-__all__ = ["find_owners", "sort_rows"]
+__all__ = ["Rule", "find_owners", "sort_rows"]
 
 LOW_BITS = (1 << 32) - 1
 MAX_COUNTS = 1 << 20  # entries of the counts of all warps and owners
