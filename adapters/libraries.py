@@ -1,4 +1,4 @@
-"""Optional libraries, and the line to type if one is missing."""
+"""Optional libraries, and the command that installs one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ __all__ = ["require"]
 
 RAPIDS_LINE = LIBRARIES["cudf"]
 PYG_LINE = "pip install 'dynstore[pyg]'"
+DASK_LINE = "pip install 'dynstore[dask]'"
 STREAMS_LINE = "pip install 'dynstore[streams]'"
 INSTALL_LINES = {
     **LIBRARIES,
@@ -20,6 +21,10 @@ INSTALL_LINES = {
     "cugraph": RAPIDS_LINE,
     "cupy": CUDA_INSTALL_LINE,
     "cupyx": CUDA_INSTALL_LINE,
+    "dask": DASK_LINE,
+    "dask_cuda": RAPIDS_LINE,
+    "dask_cudf": RAPIDS_LINE,
+    "distributed": DASK_LINE,
     "nats": STREAMS_LINE,
     "networkx": "pip install 'dynstore[networkx]'",
     "nx_cugraph": "pip install nx-cugraph-cu13",
@@ -48,7 +53,7 @@ def require(caller: str, module: str) -> Any:
     Raises
     ------
     MissingDependencyError
-        With the line to type.
+        With the command that installs it.
     """
     try:
         return importlib.import_module(module)

@@ -32,7 +32,7 @@ from dynstore.graph import DynamicGraph
 __all__ = ["as_cugraph", "set_engine"]  # all other public names are cuGraph's: see __getattr__
 
 CALLER = "dynstore.adapters.cugraph"
-SUBMODULES = frozenset({"mg"})  # of dynstore's own that are imported from here
+SUBMODULES = frozenset({"dask", "mg"})  # of dynstore's own that are imported from here
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from weakref import ref
 
 from dynstore.adapters.cugraph.build import fill_graph, start_graph
+from dynstore.adapters.cugraph.dask.live import LiveDaskGraph, fill_dask_graph
 from dynstore.adapters.cugraph.live_graph import LiveGraph
 from dynstore.adapters.libraries import require
 from dynstore.errors import InputError
@@ -40,7 +41,7 @@ def set_methods(graph: Any, reason: str | None = None) -> None:
     ``reason``: why its edges cannot be changed, for a graph that is filled with cuGraph's own. A live graph has
     ``insert_edges`` and ``delete_edges`` already.
     """
-    live = isinstance(graph._Impl, LiveGraph)
+    live = isinstance(graph._Impl, LiveGraph | LiveDaskGraph)
     state = State(graph.graph_properties.directed, graph._Impl, reason)
     for name in METHODS:
         if live and name in UPDATES:
@@ -108,6 +109,10 @@ def _from_cudf_edgelist(graph: Any, reason: str | None, /, input_df: Any, *args:
     _fill(graph, lambda: fill_graph(graph, input_df, args, kwargs))
 
 
+def _from_dask_cudf_edgelist(graph: Any, reason: str | None, /, input_ddf: Any, *args: Any, **kwargs: Any) -> None:
+    _fill(graph, lambda: fill_dask_graph(graph, input_ddf, args, kwargs))
+
+
 def _from_cudf_adjlist(graph: Any, reason: str | None, /, *args: Any, **kwargs: Any) -> None:
     def fill() -> str:
         type(graph).from_cudf_adjlist(graph, *args, **kwargs)
@@ -122,11 +127,18 @@ def _clear(graph: Any, reason: str | None, /) -> None:
 
 
 def _to_directed(graph: Any, reason: str | None, /) -> Any:
+    _refuse_dask("to_directed", graph)
     return _with_methods(graph, type(graph).to_directed(graph), "to_directed")
 
 
 def _to_undirected(graph: Any, reason: str | None, /) -> Any:
+    _refuse_dask("to_undirected", graph)
     return _with_methods(graph, type(graph).to_undirected(graph), "to_undirected")
+
+
+def _refuse_dask(name: str, graph: Any) -> None:
+    if isinstance(graph._Impl, LiveDaskGraph):
+        raise InputError(f"{name}: a live graph on a Dask cluster has no {name}; make another one of view_edge_list()")
 
 
 def _with_methods(graph: Any, made: Any, name: str) -> Any:
@@ -176,6 +188,7 @@ UPDATES = ("insert_edges", "delete_edges")
 METHODS: dict[str, Callable[..., Any]] = {
     "from_cudf_edgelist": _from_cudf_edgelist,
     "from_cudf_adjlist": _from_cudf_adjlist,
+    "from_dask_cudf_edgelist": _from_dask_cudf_edgelist,
     "clear": _clear,
     "to_directed": _to_directed,
     "to_undirected": _to_undirected,

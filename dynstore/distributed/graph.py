@@ -296,7 +296,9 @@ def _refuse(comm: Communicator, options: dict[str, Any]) -> None:
     """Refuse options that a sharded graph does not have."""
     for name in NOT_YET:
         if options.get(name):
-            raise InputError(f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks has none yet")
+            raise InputError(
+                f"ShardedGraph: {name} is {options[name]!r}; a graph on several ranks does not support it yet"
+            )
     device = options.get("device", comm.device)
     if device not in ("auto", comm.device):
         raise InputError(f"ShardedGraph: device is {device!r}, that of comm is {comm.device!r}; leave it out")

@@ -95,6 +95,7 @@ class NcclCommunicator(Communicator):
         # Envelopes go through pinned memory: so the host waits once for the copies and the transfer between them.
         self._sent, self._read = (cupy.cuda.alloc_pinned_memory(count * ENVELOPE) for count in (1, size))
         self._given, self._came = (cupy.empty((count, ENVELOPE), np.uint8) for count in (1, size))
+        self._interruption: str | None = None
 
     def all_gather(self, value: Any) -> list[Any]:
         text = pickle.dumps(value)
@@ -178,6 +179,10 @@ class NcclCommunicator(Communicator):
         self._comm.abort()
         raise RankError(reason)
 
+    def interrupt(self, reason: str) -> None:
+        """Let this rank's calls raise, the current one, too; any thread may call it."""
+        self._interruption = reason
+
     def _stream(self) -> int:
         pointer: int = self._cupy.cuda.get_current_stream().ptr
         return pointer
@@ -189,6 +194,8 @@ class NcclCommunicator(Communicator):
     def _waiting(self, name: str) -> _Waiting:
         if self._failure is not None:
             raise RankError(self._failure)
+        if self._interruption is not None:
+            self.abort(self._interruption)
         return _Waiting(self, name)
 
     def wait(self, name: str) -> None:
@@ -198,6 +205,8 @@ class NcclCommunicator(Communicator):
         end = monotonic() + self._timeout
         while not event.done:
             self._comm.check_async_error()
+            if self._interruption is not None:
+                self.abort(self._interruption)
             if monotonic() > end:
                 self.abort(f"{name}: rank {self.rank} has waited {self._timeout:g} s for the other ranks")
             sleep(0)

@@ -1,0 +1,233 @@
+"""The workers of one graph, as the client sees them: one call of all of them at a time, and none of them lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import Any, NoReturn
+
+from dynstore.adapters.dask import ranks
+from dynstore.adapters.dask.ranks import Outcome, Place, Setup
+from dynstore.adapters.libraries import require
+from dynstore.errors import DynstoreError, InputError, RankError
+
+__all__ = ["Crew"]
+
+GRACE = 5.0  # seconds that ranks have to end once one has failed
+LOOK = 1.0  # seconds between two looks at which workers are there
+# One call of all ranks at a time, of all graphs of this process: NCCL's groups must not wait on one GPU for each other.
+_turn = threading.RLock()
+
+
+class Crew:
+    """The ranks of a graph.
+
+    Parameters
+    ----------
+    caller : str
+    client : distributed.Client
+    workers : sequence of str, optional
+        Addresses; by default all workers.
+
+    Attributes
+    ----------
+    addresses : tuple of str
+        The workers, in order of the ranks.
+    lost : str or None
+        Why the graph cannot be used any more.
+    """
+
+    def __init__(self, caller: str, client: Any, workers: Sequence[str] | None) -> None:
+        self.client = client
+        self.lost: str | None = None
+        there = list(client.nthreads())
+        self.addresses = tuple(there if workers is None else workers)
+        missing = [address for address in self.addresses if address not in there]
+        if missing or not there or not self.addresses or len(set(self.addresses)) < len(self.addresses):
+            named = "no workers" if workers is None else f"workers={list(self.addresses)}"
+            raise InputError(f"{caller}: got {named}; wanted distinct addresses of {there or 'a cluster with workers'}")
+        self._group = ""
+
+    # ------------------------------------------------------------------ begin and end
+
+    def find_places(self, caller: str, device: str) -> list[Place]:
+        """Find out where each worker keeps arrays."""
+        return self._all(caller, lambda address: self._run(address, ranks.find_place, device))
+
+    def open(self, caller: str, setup: Setup, options: dict[str, Any]) -> None:
+        """Make all ranks, and a graph with these options."""
+        self._group = setup.group
+        self._end = weakref.finalize(self, _end_later, self.client, setup.group, self.addresses)
+        self._all(caller, lambda address: self._run(address, ranks.open_rank, setup))
+        self.call(caller, ranks.make_graph, options)
+
+    def make_identifier(self, caller: str) -> Any:
+        """Return what NCCL's ranks need to find each other."""
+        first = self.addresses[0]
+        return self._all(caller, lambda address: self._run(address, ranks.make_identifier), (first,))[0]
+
+    def close(self) -> None:
+        """Free what the workers have of the graph."""
+        self.lost = self.lost or "it was closed"
+        if self._end.detach() is not None and self.client.status == "running":
+            self.client.sync(self._end_all)
+
+    # ------------------------------------------------------------------ calls
+
+    def call(self, caller: str, function: Callable[..., Any], *args: Any, one: bool = False) -> list[Any]:
+        """Call ``function(rank, *args)`` on all ranks, and return their results.
+
+        Parameters
+        ----------
+        one : bool
+            Only on rank 0: for what each rank knows by itself.
+
+        Raises
+        ------
+        DynstoreError
+            As one that all ranks have raised; the graph is as it was.
+        RankError
+            If a rank has raised something else, does not come, or is lost. The graph cannot be used any more.
+        """
+        self.check(caller)
+        addresses = self.addresses[:1] if one else self.addresses
+        work = (self._group, function, args)
+        return self._all(caller, lambda address: self._run(address, ranks.call, *work), addresses)
+
+    def check(self, caller: str) -> None:
+        """Refuse a graph that has ended."""
+        if self.lost is not None:
+            raise RankError(f"{caller}: this graph cannot be used any more: {self.lost}")
+
+    def lay_ready(self, caller: str, batch: str, parts: dict[int, list[Any]]) -> None:
+        """Give ranks the futures of partitions, and wait until they have them."""
+        given = {"allow_other_workers": False, "pure": False}
+        tasks = [
+            self.client.submit(ranks.stage, self._group, batch, futures, workers=[self.addresses[rank]], **given)
+            for rank, futures in parts.items()
+        ]
+        self.wait(caller, tasks)
+
+    def wait(self, caller: str, futures: Sequence[Any]) -> None:
+        """Wait for futures, and raise the error of one that has failed, or if a worker is lost."""
+        self.client.sync(self._wait, caller, list(futures))
+
+    def take(self, caller: str, name: str, meta: Any) -> Any:
+        """Return what ranks have kept as a Dask frame."""
+        given = {"allow_other_workers": False, "pure": False}
+        futures = [
+            self.client.submit(ranks.take, self._group, name, workers=[address], **given) for address in self.addresses
+        ]
+        if type(meta).__module__.partition(".")[0] == "cudf":
+            require(caller, "dask_cudf")
+        return require(caller, "dask.dataframe").from_delayed(futures, meta=meta, verify_meta=False)
+
+    # ------------------------------------------------------------------ on the client's event loop
+
+    async def _end_all(self) -> None:
+        await asyncio.gather(*(_tell(self.client, ranks.end, (self._group,), address) for address in self.addresses))
+
+    async def _run(self, address: str, function: Callable[..., Any], *args: Any) -> Outcome:
+        found: Outcome = (await self.client.run(function, *args, workers=[address]))[address]
+        return found
+
+    def _all(
+        self,
+        caller: str,
+        start: Callable[[str], Coroutine[Any, Any, Outcome]],
+        addresses: Sequence[str] | None = None,
+    ) -> list[Any]:
+        with _turn:
+            outcomes = self.client.sync(self._gather, caller, start, addresses or self.addresses)
+        errors = {rank: outcome.error for rank, outcome in enumerate(outcomes) if outcome.error is not None}
+        if errors:
+            self._raise(caller, errors)
+        return [outcome.value for outcome in outcomes]
+
+    async def _gather(
+        self, caller: str, start: Callable[[str], Coroutine[Any, Any, Outcome]], addresses: Sequence[str]
+    ) -> list[Outcome]:
+        """Wait for one call on all ranks; end it on all if one of them is lost, or does not come."""
+        await self._look(caller)
+        tasks = {asyncio.ensure_future(start(address)): address for address in addresses}
+        waiting, failed, end = set(tasks), None, float("inf")
+        while waiting:
+            ended, waiting = await asyncio.wait(waiting, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            broken = next((task for task in ended if task.exception() is not None), None)
+            try:
+                if broken is not None:
+                    self._lose(caller, tasks[broken], broken.exception())
+                if waiting and not ended:
+                    await self._look(caller)
+                failed = failed or next((task for task in ended if task.result().error is not None), None)
+                if failed is not None and waiting:
+                    end = min(end, monotonic() + GRACE)
+                    if monotonic() > end:
+                        error, rank = failed.result().error, self.addresses.index(tasks[failed])
+                        self._stop(f"{caller}: rank {rank} raised {type(error).__name__}: {error}", error)
+            except RankError:
+                await asyncio.wait(tasks, timeout=GRACE)
+                for task in tasks:
+                    task.cancel()
+                raise
+        return [task.result() for task in tasks]
+
+    async def _wait(self, caller: str, futures: list[Any]) -> None:
+        wait = require(caller, "distributed").wait
+        there = False
+        while not there:
+            try:
+                await wait(futures, timeout=LOOK)
+                there = True
+            except TimeoutError:
+                await self._look(caller)
+        for future in futures:
+            if future.status != "finished":
+                raise await future.exception()
+
+    async def _look(self, caller: str) -> None:
+        """Raise if a worker is lost."""
+        there = await self.client.nthreads()
+        lost = next((address for address in self.addresses if address not in there), None)
+        if lost is not None:
+            self._lose(caller, lost, None)
+
+    def _lose(self, caller: str, address: str, error: BaseException | None) -> NoReturn:
+        rank = self.addresses.index(address)
+        self._stop(f"{caller}: the worker {address}, which was rank {rank}, is lost", error)
+
+    def _stop(self, reason: str, error: BaseException | None = None) -> NoReturn:
+        """End the program of all ranks."""
+        self.lost = self.lost or reason
+        for address in self.addresses:
+            self.client.loop.add_callback(_tell, self.client, ranks.interrupt, (self._group, reason), address)
+        raise RankError(f"{reason}. The graph cannot be used any more") from error
+
+    def _raise(self, caller: str, errors: dict[int, BaseException]) -> NoReturn:
+        """Raise the error of a call: if one rank has refused it, in the words of another, which name that rank."""
+        repeated = next((error for error in errors.values() if hasattr(error, "origin")), None)
+        own = next((error for error in errors.values() if not hasattr(error, "origin")), None)
+        if any(isinstance(error, RankError) for error in errors.values()):
+            self._stop(f"{caller}: {str(repeated or own).removeprefix(f'{caller}: ')}", own or repeated)
+        if own is None or (repeated is not None and isinstance(own, DynstoreError)):
+            assert repeated is not None
+            raise repeated from own
+        raise own
+
+
+def _end_later(client: Any, group: str, addresses: Sequence[str]) -> None:
+    """Free what workers have of a graph, without waiting: this may run on any thread."""
+    if client.status == "running":
+        for address in addresses:
+            client.loop.add_callback(_tell, client, ranks.end, (group,), address)
+
+
+async def _tell(client: Any, function: Callable[..., Any], args: tuple[Any, ...], address: str) -> None:
+    """Call a function of a graph on a worker, if that is there."""
+    with suppress(OSError):  # a worker, or the cluster, may end at any time
+        if address in await client.nthreads():
+            await client.run(function, *args, workers=[address], on_error="ignore")

@@ -1,0 +1,124 @@
+"""The calls of a graph, as each rank makes them; they get the rank first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from dynstore.adapters.dask.ranks import Rank
+from dynstore.input.frames import make_frame
+
+if TYPE_CHECKING:
+    from dynstore.distributed import ShardedGraph
+    from dynstore.typing import UpdateReport
+
+__all__ = [
+    "counts",
+    "edge_table",
+    "frame",
+    "insert_vertices",
+    "kind",
+    "look_up",
+    "look_up_frame",
+    "method",
+    "method_frame",
+    "own_rows",
+    "run",
+    "update",
+    "vertex_ids",
+]
+
+ANSWERS = {"has_edges": "has_edge", "edge_weights": "weight"}
+
+
+def kind(rank: Rank) -> tuple[bool, bool]:
+    """Return whether the graph is directed, and whether it is weighted."""
+    return rank.graph.is_directed(), rank.graph.is_weighted()
+
+
+def counts(rank: Rank) -> tuple[int, int, int]:
+    """Return vertices, edges and the version."""
+    return rank.graph.number_of_vertices(), rank.graph.number_of_edges(), rank.graph.version
+
+
+def vertex_ids(rank: Rank) -> Any:
+    """Return the ids of all vertices, on the host."""
+    return rank.graph.backend.to_host(rank.graph.vertex_ids())
+
+
+def update(rank: Rank, name: str, batches: tuple[str | None, ...], options: dict[str, Any]) -> UpdateReport:
+    """Make an update of the rows that were laid ready."""
+    rows = [rank.rows_of(batch) for batch in batches]
+    report: UpdateReport = getattr(rank.graph, name)(*rows, **options)
+    return report
+
+
+def insert_vertices(rank: Rank, ids: Any) -> UpdateReport:
+    """Insert vertices; each rank names all."""
+    return rank.graph.insert_vertices(ids)
+
+
+def look_up(rank: Rank, name: str, batch: str, ends: tuple[str, str]) -> Any:
+    """Look up the client's rows, which are on rank 0; return its answers on the host."""
+    rows = rank.rows_of(batch)
+    answers = getattr(rank.graph, name)([] if rows is None else rows, *ends)
+    return rank.graph.backend.to_host(answers) if rank.graph.comm.rank == 0 else None
+
+
+def look_up_frame(rank: Rank, result: str, name: str, batch: str, ends: tuple[str, str]) -> tuple[Any, None]:
+    """Look up the rows that are here; keep them with the answers."""
+    graph, rows = rank.graph, rank.rows_of(batch)
+    answers = getattr(graph, name)([] if rows is None else rows, *ends)
+    if rows is None:
+        nothing = graph.backend.nothing(graph.shard.vertex_dtype)
+        rows = make_frame(graph.backend, {ends[0]: nothing, ends[1]: nothing}, graph.shard.frames)
+    return rank.keep(result, rows[list(ends)].assign(**{ANSWERS[name]: answers})), None
+
+
+def method(rank: Rank, name: str, *args: Any) -> Any:
+    """Call a method of the graph; rank 0 returns its result."""
+    found = getattr(rank.graph, name)(*args)
+    return found if rank.graph.comm.rank == 0 else None
+
+
+def run(rank: Rank, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Call a user's function."""
+    return function(rank.graph, *args)
+
+
+def frame(rank: Rank, result: str, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Call a function that returns a frame; keep that, and return an empty one like it, and what comes beside it."""
+    found = function(rank.graph, *args)
+    own, more = found if isinstance(found, tuple) else (found, None)
+    return rank.keep(result, own), more
+
+
+def edge_table(graph: ShardedGraph) -> Any:
+    """Return the edges of this rank."""
+    return graph.edge_table()
+
+
+def method_frame(graph: ShardedGraph, name: str) -> Any:
+    """Return what a method says about the vertices of this rank."""
+    return own_rows(graph, getattr(graph, name)())
+
+
+def own_rows(graph: ShardedGraph, table: Any, vertices: Any = None) -> Any:
+    """Return the rows of a frame whose vertices this rank owns.
+
+    Parameters
+    ----------
+    graph : ShardedGraph
+    table : pandas or cuDF frame
+        A row a vertex: of all vertices in their order, or of the given ones.
+    vertices : optional
+    """
+    backend = graph.backend
+    if vertices is None:
+        owners = graph._owners(backend.xp.arange(graph.number_of_vertices(), dtype=graph.shard.vertex_dtype))
+    else:
+        owners = graph.owners(vertices)
+    own = owners == graph.comm.rank
+    series = type(table["vertex"])
+    mask = series(own if graph.shard.frames == "cudf" else backend.to_host(own), index=table.index)
+    return table[mask].reset_index(drop=True)
