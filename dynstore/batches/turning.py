@@ -37,7 +37,7 @@ def transpose_slots(backend: Backend, slots: SlotArrays, mask: Array, num_vertic
     ends = backend.xp.cumsum(degrees, dtype=np.int64)
     low = first = 0
     most = max(selection.PIECE, (backend.free_bytes() or 0) // SORT_BYTES)
-    while low < num_vertices:
+    while first < total:
         wanted = backend.asarray(np.array([first + most]))
         high = max(int(backend.xp.searchsorted(ends, wanted, side="right")[0]), low + 1)
         src, dst, weights = _edges_into(backend, slots, mask, low, high)
