@@ -55,8 +55,9 @@ def _count_in_edges(backend: Backend, slots: SlotArrays, mask: Array, num_vertic
     degrees = backend.zeros(num_vertices, np.int64)
     for begin in range(0, slots.num_slots, selection.PIECE):
         end = begin + selection.PIECE
-        if num_vertices:
-            degrees += backend.xp.bincount(slots.dst[begin:end][mask[begin:end]], minlength=num_vertices)
+        dst = slots.dst[begin:end][mask[begin:end]]
+        if dst.shape[0]:  # CuPy cannot count an empty array
+            degrees += backend.xp.bincount(dst, minlength=num_vertices)
     return degrees
 
 

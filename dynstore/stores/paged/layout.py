@@ -90,7 +90,6 @@ class PagedRows:
     rows: Array
     offsets: Array
     is_encoded: bool
-    owner: Any = None
     weights: Array | None = None
     weights_on_host: Any = None
     has_negative_weights: bool = False

@@ -150,7 +150,7 @@ class PagedStore(DerivedSlots):
         growth = partial(delta.plan_vertices, num_vertices)
         plan = delta.plan_insert(rest, num_vertices, on_duplicate) if len(rest) else growth()
         commit = self._plan_bits(base, plan, changed, on)
-        return Plan(num_live + plan.found, loops + plan.found_loops, commit, plan.grown, "in-place")
+        return Plan(num_live + plan.found, loops + plan.found_loops, commit, path="in-place")
 
     def plan_delete(self, batch: EdgeBatch) -> Plan:
         base, delta = self._base, self._delta
@@ -336,7 +336,7 @@ class PagedStore(DerivedSlots):
         backend, xp, num_edges = self.backend, self.backend.xp, self.num_edges
         self._check_num_slots(num_edges)
         offsets = backend.zeros(self.num_vertices + 1, self.vertex_dtype)
-        xp.cumsum(self._degrees(), out=offsets[1:])
+        offsets[1:] = xp.cumsum(self._degrees())
         make = partial(backend.empty_in, self.memory, num_edges)
         out_src, out_dst = make(self.vertex_dtype), make(self.vertex_dtype)
         out_weights = None if self.weight_dtype is None else make(self.weight_dtype)
