@@ -12,7 +12,7 @@ from dynstore.stores.paged.layout import LEAF_BITS
 from dynstore.stores.table.selection import Columns, count_before
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dynstore.backend import Backend
     from dynstore.stores.paged.layout import PagedRows
@@ -101,17 +101,23 @@ def read_merged(packed: PagedRows, valid: Array, added: Columns) -> Iterator[tup
         yield keys[first:], None if weights is None else weights[first:]
 
 
-def merge_edges(packed: PagedRows, valid: Array, degrees: Array, added: Columns) -> PagedRows:
+def merge_edges(
+    packed: PagedRows, valid: Array, degrees: Array, added: Columns, note: Callable[[Array], None] | None = None
+) -> PagedRows:
     """Return new pages of the edges of pages and of others; ``degrees``, shape (V,): of all of them.
 
-    The other parameters are those of :func:`read_merged`. The old pages are read twice.
+    The other parameters are those of :func:`read_merged`. The old pages are read twice. ``note`` is called with the
+    keys of all edges, in pieces.
     """
-    nothing = packed.backend.nothing
+    nothing, passes = packed.backend.nothing, iter((note, None))
 
     def make_pieces() -> Iterator[tuple[Array, ...]]:
+        noting = next(passes)
         more = () if packed.weights is None else (nothing(packed.weights.dtype),)
         yield degrees, nothing(np.int32), *more
         for merged, values in read_merged(packed, valid, added):
+            if noting is not None:
+                noting(merged)
             indices = (merged & LOW_BITS).astype(np.int32)
             yield (degrees[:0], indices) if values is None else (degrees[:0], indices, values)
 

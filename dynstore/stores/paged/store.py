@@ -22,6 +22,7 @@ from dynstore.snapshot import GapCSR
 from dynstore.stores import get_store
 from dynstore.stores.base import Columns, DerivedSlots, NativeRows, Plan, Store, StoreOptions
 from dynstore.stores.paged.building import pack_rows
+from dynstore.stores.paged.filter import EdgeFilter
 from dynstore.stores.paged.layout import MAX_PAGE_BITS, MIN_PAGE_BITS, PagedRows
 from dynstore.stores.paged.merging import (
     LOW_BITS,
@@ -40,6 +41,7 @@ __all__ = ["PagedOptions", "PagedStore", "PagedTable"]
 
 CALLER = "store 'paged'"
 DELTA = "gpma+"
+LARGEST_KEY = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,7 @@ class PagedStore(DerivedSlots):
 
     _base: PagedRows
     _valid: Array
+    _filter: EdgeFilter  # of the edges in pages
     _num_dead: int  # slots of the pages whose bits are cleared
     _delta: Store  # no edge of it has a bit in a page
     _num_merges = 0
@@ -179,6 +182,7 @@ class PagedStore(DerivedSlots):
 
     def _no_edges(self, num_vertices: int) -> SlotArrays:
         self._base = self._empty_pages(num_vertices)
+        self._filter = EdgeFilter(self.backend, 0)
         self._valid, self._num_dead, self._delta = self._base.all_valid(), 0, self._make_delta(num_vertices)
         dtypes = self.vertex_dtype, self.weight_dtype
         return SlotArrays.without_edges(self.backend, 0, num_vertices, *dtypes, self.memory)
@@ -209,9 +213,12 @@ class PagedStore(DerivedSlots):
         if not base.num_edges or not src.shape[0]:
             slots = xp.full(src.shape[0], -1, np.int64)
             return _Found(slots, slots >= 0)
-        is_row = (src >= 0) & (src < base.num_vertices) & (dst >= 0) & (dst <= MAX_INT32)
-        slots = base.find_edges(xp.where(is_row, src, 0), xp.where(is_row, dst, 0))
-        slots[~is_row] = -1
+        maybe = (src >= 0) & (src < base.num_vertices) & (dst >= 0) & (dst <= MAX_INT32)
+        maybe &= self._filter.test(keys_of(src, dst) & LARGEST_KEY)
+        places = xp.nonzero(maybe)[0]
+        slots = xp.full(src.shape[0], -1, np.int64)
+        if places.shape[0]:
+            slots[places] = base.find_edges(src[places], dst[places])
         safe = xp.maximum(slots, 0)
         bits = (self._valid[safe >> 5] >> (safe & 31).astype(np.uint32)) & np.uint32(1)
         return _Found(slots, (slots >= 0) & (bits != 0))
@@ -235,15 +242,18 @@ class PagedStore(DerivedSlots):
         """Plan pages of a batch alone, of which the device holds a piece at a time."""
         empty = self._empty_pages(base.num_vertices)
         degrees = count_sources(self.backend, batch.src, base.num_vertices)
-        new = merge_edges(empty, empty.all_valid(), degrees, (batch.src, batch.dst, batch.weights))
-        return Plan(0, 0, self._plan_exchange_of(new), True, "merge")
+        commit = self._plan_merge(empty, empty.all_valid(), degrees, (batch.src, batch.dst, batch.weights))
+        return Plan(0, 0, commit, True, "merge")
 
-    def _plan_exchange_of(self, new: PagedRows) -> Callable[[], None]:
-        """Return a commit after which these pages hold all edges."""
-        delta, valid = self._make_delta(new.num_vertices), new.all_valid()
+    def _plan_merge(self, base: PagedRows, valid: Array, degrees: Array, added: Columns) -> Callable[[], None]:
+        """Merge edges with those of pages into new pages; return a commit after which these hold all edges."""
+        passing = EdgeFilter(self.backend, int(degrees.sum()))
+        new = merge_edges(base, valid, degrees, added, passing.add)
+        delta, all_valid = self._make_delta(new.num_vertices), new.all_valid()
 
         def commit() -> None:
-            self._base, self._valid, self._num_dead, self._delta = new, valid, 0, delta
+            self._base, self._valid, self._num_dead, self._delta = new, all_valid, 0, delta
+            self._filter = passing
             self._num_merges += 1
             self._shown, self._is_stale = None, True
 
@@ -283,8 +293,8 @@ class PagedStore(DerivedSlots):
             with np.errstate(over="ignore"):
                 src, dst, weights = sort_unique(backend, *ends, values, on_duplicate)
         degrees = count_rows(base, valid) + count_sources(backend, src, base.num_vertices)
-        new = merge_edges(base, valid, degrees, (src, dst, weights))
-        return Plan(num_found, loops, self._plan_exchange_of(new), new.num_edges > base.num_edges, "merge")
+        commit = self._plan_merge(base, valid, degrees, (src, dst, weights))
+        return Plan(num_found, loops, commit, int(degrees.sum()) > base.num_edges, "merge")
 
     # ------------------------------------------------------------------ reading
 
@@ -369,6 +379,7 @@ class PagedStore(DerivedSlots):
             "page_weights": parts.pop("weights"),
             "directory": sum(parts.values()),
             "bits": int(self._valid.nbytes),
+            "filter": self._filter.nbytes,
             "delta": sum(self._delta.memory_usage().values()),
         }
 

@@ -91,7 +91,7 @@ class WindowedStore(PackedArrayStore):
         if free is None:
             return most
         bytes_a_leaf = LEAF * sum(column.dtype.itemsize for column in slots.columns if column is not None)
-        return min(most, int(SCRATCH_SHARE * free) // bytes_a_leaf)
+        return int(min(most, SCRATCH_SHARE * free // bytes_a_leaf))
 
 
 def most_in_place(num_slots: int, merge_cost: float) -> int:

@@ -12,6 +12,8 @@ from dynstore.backend import Backend
 from dynstore.errors import InputError, LimitError
 from dynstore.graph import DynamicGraph
 from dynstore.stores.paged import building
+from dynstore.stores.paged.filter import EdgeFilter
+from dynstore.stores.paged.layout import PagedRows
 from dynstore.stores.paged.store import PagedStore
 from dynstore.testing.faults import for_every_allocation, for_every_pinned_array
 from dynstore.testing.pair import Pair
@@ -211,6 +213,32 @@ def test_limits_and_wrong_options() -> None:
     for options in ({"delta_share": 2.0}, {"density": -1}, {"page_bits": 4}, {"page_bits": 16}, {"encode": 1}):
         with pytest.raises(InputError, match="store 'paged'"):
             DynamicGraph(store="paged", device="cpu", **options)  # type: ignore[arg-type]
+
+
+def test_the_filter_passes_all_edges_and_few_others(backend: Backend) -> None:
+    rng = np.random.default_rng(3)
+    count = 20_000 if backend.family == "cpu" else 600
+    rows, others = (rng.integers(0, 2**31, 2 * count) for _ in range(2))
+    keys = np.unique((rows << 32) | others)
+    added, absent = backend.asarray(keys[::2]), backend.asarray(keys[1::2])
+    passing = EdgeFilter(backend, int(added.shape[0]))
+    assert not passing.test(added).any()
+    passing.add(added)
+    assert passing.test(added).all()
+    assert passing.nbytes == pytest.approx(added.shape[0], rel=0.1)
+    assert float(passing.test(absent).mean()) < 0.08
+
+
+def test_new_edges_are_hardly_looked_for_in_pages(backend_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    G = DynamicGraph(store="paged", device=backend_name, **{**SMALL, "delta_edges": 500})
+    src, dst = np.divmod(np.arange(1000), 40)
+    G.insert_edges((src, dst))
+    find, looked = PagedRows.find_edges, []
+    monkeypatch.setattr(PagedRows, "find_edges", lambda *args: (looked.append(len(args[1])), find(*args))[1])
+    assert G.insert_edges((src[:400], dst[:400] + 50)).inserted == 400
+    assert sum(looked) < 60
+    assert G.has_edges((src[:100], dst[:100])).all()
+    assert 100 <= sum(looked) < 170
 
 
 def test_free_memory_is_none_on_the_host(backend: Backend) -> None:
